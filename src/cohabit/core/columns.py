@@ -1,0 +1,56 @@
+"""The columns of the hot job table, and the read-only names under which policies see them.
+
+One int64 array of shape [columns, capacity] holds every live job: kernels index it by the constants here,
+policies read it through `Columns`, by name. Finished jobs leave the table and their rows are used again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# jobs[...] (int64). NODES and LIMIT must stay first: core/ladder.py summarises rungs by them.
+NODES, LIMIT, SUBMIT, SEQ, STATE, START, EXPECTED, RANGES = 0, 1, 2, 3, 4, 5, 6, 7
+CORES, USER, PARTITION, MEMORY, QOS, ATTEMPT, RESERVED, PROMISED, ELIGIBLE, PROCESSES, FLAGS, PROGRAM = range(8, 20)
+JOB_COLUMNS = 20
+
+# keys[...] (float64): what the ladders sort by
+SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL is all zero: order of submission alone
+KEY_COLUMNS = 4
+
+# jobs[STATE]
+ABSENT, BLOCKED, QUEUED, STARTING, RUNNING = 0, 1, 2, 3, 4
+STATE_NAMES = ("absent", "blocked", "queued", "starting", "running")
+
+# gauges (int64): the few scalars of a machine of interchangeable nodes
+FREE, SPARE_RANGE, FIRST_WORD, RELEASED, HEAD, SHADOW, EXTRA, STARTED = range(8)
+PROFILE_POINTS, HOLE_END, WAKE = 8, 9, 10
+GAUGES = 11
+
+# pool[...] (int64): the runs of consecutive nodes each running job owns, as linked lists
+RANGE_FIRST, RANGE_COUNT, RANGE_NEXT = 0, 1, 2
+
+
+class Columns(NamedTuple):
+    """What an order policy may read of the jobs: flat arrays indexed by row. Never write to them."""
+
+    nodes: NDArray[np.int64]  # nodes asked for
+    limit_us: NDArray[np.int64]  # requested time
+    submit_us: NDArray[np.int64]
+    seq: NDArray[np.int64]  # order of submission
+    cores: NDArray[np.int64]  # cores asked for in all
+    user: NDArray[np.int64]  # user number, -1 unknown
+    partition: NDArray[np.int64]
+    qos: NDArray[np.int64]  # quality of service, larger is more urgent
+    eligible_us: NDArray[np.int64]  # when it could first have run (after holds and dependencies)
+    usage: NDArray[np.float64]  # decayed core-seconds by user number, for fair share
+
+
+def columns_of(jobs: NDArray[np.int64], usage: NDArray[np.float64]) -> Columns:
+    """The named view of a job table."""
+    return Columns(
+        nodes=jobs[NODES], limit_us=jobs[LIMIT], submit_us=jobs[SUBMIT], seq=jobs[SEQ], cores=jobs[CORES],
+        user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE], usage=usage,
+    )  # fmt: skip

@@ -1,0 +1,398 @@
+"""The scheduling pass in compiled form, for machines whose nodes are interchangeable and given out whole.
+
+`schedule_pass` starts what the order and the reservation depth allow; it knows requested times only, never
+true ends. The live core and the simulator's whole-trace driver both call it. Its readable twin is the loop
+in core/decide.py over core/timeline.py; property tests hold the two together on random traces.
+
+Rules (design/cli.md): the head's shadow is the earliest instant at which, by requested times, enough nodes are
+free; extra = nodes free then, after all jobs expected to end by then, minus the head's; a later job starts now
+if it fits and either ends by the shadow (inclusive) or needs no more than extra, which it then reduces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.compiled import compiled, trailing_zeros
+from cohabit.core import ladder, profile
+from cohabit.core.columns import (
+    ARRIVAL,
+    BACKFILL_SCORE,
+    ENDS,
+    EXPECTED,
+    EXTRA,
+    FIRST_WORD,
+    FREE,
+    HEAD,
+    HOLE_END,
+    LIMIT,
+    NODES,
+    QUEUED,
+    RANGE_COUNT,
+    RANGE_FIRST,
+    RANGE_NEXT,
+    RANGES,
+    RELEASED,
+    RUNNING,
+    SCORE,
+    SEQ,
+    SHADOW,
+    SPARE_RANGE,
+    START,
+    STARTED,
+    STATE,
+    WAKE,
+)
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
+
+FOREVER = 2**62
+SECOND = 1_000_000
+FULL_WORD = np.uint64(0xFFFFFFFFFFFFFFFF)
+ONE = np.uint64(1)
+FIRST_FIT, STRICT, EASY = -1, 0, 1  # reservation depths with a meaning of their own
+CONSERVATIVE = 2**31  # every queued job keeps a reservation
+
+
+# ---- nodes: a bitmap of idle nodes, given out lowest number first --------------------------------------------
+
+
+@compiled
+def take_nodes(row, jobs, idle, pool, gauges):
+    """Give the job its nodes: the lowest-numbered idle ones, kept as a linked list of ranges."""
+    need = jobs[NODES, row]
+    gauges[FREE] -= need
+    word, last, chain = gauges[FIRST_WORD], -1, -1
+    while need > 0:
+        bits = idle[word]
+        while bits != 0 and need > 0:
+            offset = trailing_zeros(bits)
+            run = 64 - offset
+            rest = ~(bits >> offset)
+            if rest != 0:
+                run = min(run, trailing_zeros(rest))
+            run = min(run, need)
+            mask = FULL_WORD if run == 64 else ((ONE << np.uint64(run)) - ONE) << np.uint64(offset)
+            bits &= ~mask
+            need -= run
+            first = word * 64 + offset
+            if last >= 0 and pool[RANGE_FIRST, last] + pool[RANGE_COUNT, last] == first:
+                pool[RANGE_COUNT, last] += run
+            else:
+                fresh = gauges[SPARE_RANGE]
+                gauges[SPARE_RANGE] = pool[RANGE_NEXT, fresh]
+                pool[RANGE_FIRST, fresh], pool[RANGE_COUNT, fresh], pool[RANGE_NEXT, fresh] = first, run, -1
+                if last >= 0:
+                    pool[RANGE_NEXT, last] = fresh
+                else:
+                    chain = fresh
+                last = fresh
+        idle[word] = bits
+        if bits == 0:
+            word += 1
+    gauges[FIRST_WORD] = word
+    jobs[RANGES, row] = chain
+
+
+@compiled
+def release_nodes(row, jobs, idle, pool, gauges):
+    """Give the job's nodes back."""
+    gauges[FREE] += jobs[NODES, row]
+    link = jobs[RANGES, row]
+    while link >= 0:
+        first, count = pool[RANGE_FIRST, link], pool[RANGE_COUNT, link]
+        gauges[FIRST_WORD] = min(gauges[FIRST_WORD], first // 64)
+        while count > 0:
+            word, offset = first // 64, first % 64
+            run = min(count, 64 - offset)
+            idle[word] |= FULL_WORD if run == 64 else ((ONE << np.uint64(run)) - ONE) << np.uint64(offset)
+            first += run
+            count -= run
+        following = pool[RANGE_NEXT, link]
+        pool[RANGE_NEXT, link] = gauges[SPARE_RANGE]
+        gauges[SPARE_RANGE] = link
+        link = following
+    jobs[RANGES, row] = -1
+
+
+# ---- one job in, one job out -----------------------------------------------------------------------------------
+
+
+@compiled
+def enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+    """Put a job into the queue: by score, or by arrival where scores change; a second static order has its ladder."""
+    jobs[STATE, row] = QUEUED
+    key = keys[ARRIVAL] if changing else keys[SCORE]
+    ladder.insert(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
+    if two_orders and not changing:
+        ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
+
+
+@compiled
+def dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+    """Take a job out of the queue."""
+    key = keys[ARRIVAL] if changing else keys[SCORE]
+    ladder.remove(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
+    if two_orders and not changing:
+        ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
+
+
+@compiled
+def begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
+    """Mark a job running from now until its requested end, on nodes of its own."""
+    take_nodes(row, jobs, idle, pool, gauges)
+    jobs[STATE, row], jobs[START, row], jobs[EXPECTED, row] = RUNNING, now, now + jobs[LIMIT, row]
+    keys[ENDS, row] = jobs[EXPECTED, row]
+    ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
+    started[gauges[STARTED]] = row
+    gauges[STARTED] += 1
+
+
+@compiled
+def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth):
+    """A running job ended: its nodes are idle again."""
+    ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
+    release_nodes(row, jobs, idle, pool, gauges)
+    gauges[RELEASED] = 1
+    if depth == CONSERVATIVE:
+        profile.give_back(times, free, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])
+
+
+@compiled
+def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges, times, free, depth):
+    """A job past its request (no-kill mode) is expected to end one second from now."""
+    while r_meta[ROWS] > 0:
+        row = r_items[r_info[ORDER, 0], 0]
+        if jobs[EXPECTED, row] > now:
+            return
+        ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
+        if depth == CONSERVATIVE:
+            profile.occupy(times, free, gauges, jobs[EXPECTED, row], now + SECOND, jobs[NODES, row])
+            gauges[HOLE_END] = FOREVER
+        jobs[EXPECTED, row] = now + SECOND
+        keys[ENDS, row] = jobs[EXPECTED, row]
+        ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
+        gauges[RELEASED] = 1  # the shadow moved: look at the whole queue again
+
+
+# ---- the pass -----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
+    """When enough nodes are free for the head by requested times, and how many it leaves over then."""
+    total, shadow, place = free_now, FOREVER, 0
+    while place < r_meta[RUNGS] and total + r_info[SUM_NODES, r_info[ORDER, place]] < need:
+        total += r_info[SUM_NODES, r_info[ORDER, place]]
+        place += 1
+    while place < r_meta[RUNGS]:
+        rung = r_info[ORDER, place]
+        for position in range(r_info[SIZE, rung]):
+            row = r_items[rung, position]
+            if total >= need and jobs[EXPECTED, row] > shadow:
+                return shadow, total - need
+            total += jobs[NODES, row]
+            if total >= need and shadow == FOREVER:
+                shadow = jobs[EXPECTED, row]
+        place += 1
+    return shadow, max(total - need, 0)
+
+
+@compiled
+def _may_backfill(row, now, jobs, gauges):
+    nodes = jobs[NODES, row]
+    if nodes > gauges[FREE]:
+        return False
+    return now + jobs[LIMIT, row] <= gauges[SHADOW] or nodes <= gauges[EXTRA]
+
+
+@compiled
+def _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
+    if now + jobs[LIMIT, row] > gauges[SHADOW]:
+        gauges[EXTRA] -= jobs[NODES, row]
+    begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+
+
+@compiled
+def _pass_in_ladder_order(
+    now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    r_items, r_info, r_meta, idle, pool, gauges, started,
+):  # fmt: skip
+    """Scores that do not change: the ladder is the order, and only the head and fitting rungs are looked at."""
+    while q_meta[ROWS] > 0:
+        head = q_items[q_info[ORDER, 0], 0]
+        if jobs[NODES, head] > gauges[FREE]:
+            break
+        dequeue(head, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+    if q_meta[ROWS] < 2 or depth == STRICT or gauges[FREE] == 0:
+        gauges[HEAD] = -1
+        return
+    head = q_items[q_info[ORDER, 0], 0]
+    gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
+    if depth == EASY:
+        gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
+    gauges[HEAD] = head
+    first_started = gauges[STARTED]
+    items, info, meta = (b_items, b_info, b_meta) if two_orders else (q_items, q_info, q_meta)
+    for place in range(meta[RUNGS]):
+        rung = info[ORDER, place]
+        fewest = info[MIN_NODES, rung]
+        if fewest > gauges[FREE] or (fewest > gauges[EXTRA] and now + info[MIN_LIMIT, rung] > gauges[SHADOW]):
+            continue
+        for position in range(info[SIZE, rung]):
+            row = items[rung, position]
+            if row != head and _may_backfill(row, now, jobs, gauges):
+                _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+                if gauges[FREE] == 0:
+                    break
+        if gauges[FREE] == 0:
+            break
+    for index in range(first_started, gauges[STARTED]):
+        dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+
+
+@compiled
+def _pass_over_arrivals(
+    now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    r_items, r_info, r_meta, idle, pool, gauges, started,
+):  # fmt: skip
+    """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
+    column = BACKFILL_SCORE if two_orders else SCORE
+    for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq); they come in seq order
+        row, place = arrivals[index], index
+        while place > 0 and keys[column, arrivals[place - 1]] > keys[column, row]:
+            arrivals[place] = arrivals[place - 1]
+            place -= 1
+        arrivals[place] = row
+    for row in arrivals:
+        if _may_backfill(row, now, jobs, gauges):
+            dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+
+
+@compiled
+def _pass_in_score_order(
+    now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    r_items, r_info, r_meta, idle, pool, gauges, started,
+):  # fmt: skip
+    """Scores that change with time: they were just written to keys; sort only those that could start."""
+    waiting = np.empty(q_meta[ROWS], np.int64)
+    count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+    seq, second = jobs[SEQ], (BACKFILL_SCORE if two_orders else SCORE)
+    first_started = gauges[STARTED]
+    head = np.int64(-1)
+    while count > 0:
+        best = 0
+        for index in range(1, count):
+            row, leader = waiting[index], waiting[best]
+            mine, theirs = keys[SCORE, row], keys[SCORE, leader]
+            if mine < theirs or (mine == theirs and seq[row] < seq[leader]):
+                best = index
+        head = waiting[best]
+        if jobs[NODES, head] > gauges[FREE]:
+            break
+        begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+        count -= 1
+        waiting[best] = waiting[count]
+    if count > 1 and depth != STRICT and gauges[FREE] > 0:
+        gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
+        if depth == EASY:
+            gauges[SHADOW], gauges[EXTRA] = shadow_of(
+                jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
+            )
+        able = 0
+        for index in range(count):
+            row = waiting[index]
+            if row != head and _may_backfill(row, now, jobs, gauges):
+                waiting[able] = row
+                able += 1
+        chosen = waiting[:able]
+        chosen = chosen[np.argsort(seq[chosen], kind="mergesort")]
+        chosen = chosen[np.argsort(keys[second][chosen], kind="mergesort")]
+        for row in chosen:
+            if _may_backfill(row, now, jobs, gauges):
+                _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+    for index in range(first_started, gauges[STARTED]):
+        dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+
+
+@compiled
+def _pass_with_reservations(
+    now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
+    r_items, r_info, r_meta, idle, pool, gauges, started, times, free, arrivals,
+):  # fmt: skip
+    """Depth two and more: a profile of free nodes over time that holds the reservations."""
+    waiting = np.empty(q_meta[ROWS], np.int64)
+    ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+    if changing:
+        waiting = waiting[np.argsort(jobs[SEQ][waiting], kind="mergesort")]
+        waiting = waiting[np.argsort(keys[SCORE][waiting], kind="mergesort")]
+    if depth == CONSERVATIVE:
+        ready = profile.plan_conservatively(now, waiting, arrivals, jobs, times, free, gauges)
+    else:
+        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], times, free, gauges)
+        second = keys[BACKFILL_SCORE if two_orders else SCORE]
+        ready = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, times, free, gauges)
+    for row in ready:
+        dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+
+
+@compiled
+def schedule_pass(
+    now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    r_items, r_info, r_meta, idle, pool, gauges, times, free, started,
+):  # fmt: skip
+    """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
+
+    changing: scores depend on time (keys[SCORE] of queued rows was refreshed by the caller, the queue ladder is
+    kept in order of submission); arrivals: rows enqueued since the last pass.
+    """
+    gauges[STARTED] = 0
+    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges, times, free, depth)
+    released, gauges[RELEASED] = gauges[RELEASED], 0
+    if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
+        _pass_with_reservations(
+            now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
+            r_items, r_info, r_meta, idle, pool, gauges, started, times, free, arrivals,
+        )  # fmt: skip
+        return
+    if q_meta[ROWS] == 0 or gauges[FREE] == 0:
+        gauges[HEAD] = -1
+    elif changing:
+        _pass_in_score_order(
+            now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            r_items, r_info, r_meta, idle, pool, gauges, started,
+        )  # fmt: skip
+    elif not released and gauges[HEAD] >= 0 and q_items[q_info[ORDER, 0], 0] == gauges[HEAD]:
+        _pass_over_arrivals(
+            now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            r_items, r_info, r_meta, idle, pool, gauges, started,
+        )  # fmt: skip
+    else:
+        _pass_in_ladder_order(
+            now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            r_items, r_info, r_meta, idle, pool, gauges, started,
+        )  # fmt: skip
+
+
+@compiled
+def none_can_start(jobs, q_info, q_meta, gauges):
+    """Whether no queued job fits the idle nodes at all, so that no score needs computing."""
+    for place in range(q_meta[RUNGS]):
+        if q_info[MIN_NODES, q_info[ORDER, place]] <= gauges[FREE]:
+            return False
+    return True
+
+
+@compiled
+def initialise(idle, pool, gauges, nodes):
+    """All nodes idle, all ranges spare."""
+    for word in range(len(idle)):
+        count = min(64, nodes - word * 64)
+        idle[word] = FULL_WORD if count == 64 else (ONE << np.uint64(count)) - ONE
+    for index in range(pool.shape[1]):
+        pool[RANGE_NEXT, index] = index + 1
+    pool[RANGE_NEXT, pool.shape[1] - 1] = -1
+    gauges[FREE], gauges[SPARE_RANGE], gauges[FIRST_WORD] = nodes, 0, 0
+    gauges[RELEASED], gauges[HEAD], gauges[WAKE] = 0, -1, FOREVER

@@ -1,0 +1,178 @@
+"""A sorted list of job rows that stays fast at 200,000 rows: rungs of at most 128 rows with a summary each.
+
+The queue (sorted by score) and the running set (sorted by expected end) are ladders. Inserting or removing
+touches one rung; a search skips whole rungs by their summaries: the smallest node count and time limit on
+the rung (who could start?) and the sum of its nodes (when will enough be free?). Ties are broken by `seq`,
+the order of submission. Everything is a plain array, so a checkpoint is a copy and the compiled kernels
+can walk it. It knows nothing of scheduling.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.compiled import compiled
+
+RUNG = 128  # rows on a full rung
+# rows of `info`, one column per rung
+ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
+# entries of `meta`
+RUNGS, ROWS, SPARE = 0, 1, 2
+NO_ROW = 2**62
+
+
+class Ladder(NamedTuple):
+    """Three arrays; pass them whole (`*ladder`) to the kernels."""
+
+    items: NDArray[np.int32]  # [rung, position] -> job row
+    info: NDArray[np.int64]  # [ORDER.., rung]; info[ORDER, k] is the k-th rung in sorted order
+    meta: NDArray[np.int64]  # RUNGS in use, ROWS in all, SPARE = rungs ever used
+
+
+def make(capacity: int) -> Ladder:
+    """An empty ladder that can hold `capacity` rows."""
+    rungs = 8 * capacity // RUNG + 16
+    info = np.zeros((5, rungs), np.int64)
+    info[ORDER] = np.arange(rungs)
+    return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
+
+
+@compiled
+def _summarise(items, info, jobs, rung):
+    nodes_row, limit_row = 0, 1  # the first two job columns, see core/columns.py
+    fewest, shortest, total = NO_ROW, NO_ROW, 0
+    for position in range(info[SIZE, rung]):
+        row = items[rung, position]
+        nodes, limit = jobs[nodes_row, row], jobs[limit_row, row]
+        fewest, shortest, total = min(fewest, nodes), min(shortest, limit), total + nodes
+    info[MIN_NODES, rung], info[MIN_LIMIT, rung], info[SUM_NODES, rung] = fewest, shortest, total
+
+
+@compiled
+def _find_rung(items, info, meta, key, seq, row):
+    """Index (in sorted order) of the first rung whose last row is not before `row`."""
+    low, high = 0, meta[RUNGS]
+    while low < high:
+        middle = (low + high) // 2
+        rung = info[ORDER, middle]
+        last = items[rung, info[SIZE, rung] - 1]
+        if key[last] < key[row] or (key[last] == key[row] and seq[last] < seq[row]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _find_position(items, info, rung, key, seq, row):
+    low, high = 0, info[SIZE, rung]
+    while low < high:
+        middle = (low + high) // 2
+        other = items[rung, middle]
+        if key[other] < key[row] or (key[other] == key[row] and seq[other] < seq[row]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _open_rung(info, meta, place):
+    """Put an unused rung at `place` in the order; unused rungs wait behind the used ones."""
+    count = meta[RUNGS]
+    rung = info[ORDER, count]
+    for index in range(count, place, -1):
+        info[ORDER, index] = info[ORDER, index - 1]
+    info[ORDER, place] = rung
+    info[SIZE, rung] = 0
+    meta[RUNGS] = count + 1
+    return rung
+
+
+@compiled
+def _close_rung(info, meta, place):
+    count = meta[RUNGS] - 1
+    rung = info[ORDER, place]
+    for index in range(place, count):
+        info[ORDER, index] = info[ORDER, index + 1]
+    info[ORDER, count] = rung
+    meta[RUNGS] = count
+
+
+@compiled
+def insert(items, info, meta, jobs, key, seq, row):
+    """Add `row`, sorted by (key[row], seq[row])."""
+    if meta[RUNGS] == 0:
+        _open_rung(info, meta, 0)
+        place = 0
+    else:
+        place = min(_find_rung(items, info, meta, key, seq, row), meta[RUNGS] - 1)
+    rung = info[ORDER, place]
+    if info[SIZE, rung] == RUNG:
+        fresh = _open_rung(info, meta, place + 1)
+        at_end = place + 2 == meta[RUNGS] and _find_position(items, info, rung, key, seq, row) == RUNG
+        keep = RUNG if at_end else RUNG // 2  # appending in order leaves full rungs behind
+        for position in range(keep, RUNG):
+            items[fresh, position - keep] = items[rung, position]
+        info[SIZE, fresh] = RUNG - keep
+        info[SIZE, rung] = keep
+        _summarise(items, info, jobs, rung)
+        _summarise(items, info, jobs, fresh)
+        if at_end or _find_position(items, info, rung, key, seq, row) == keep:
+            rung = fresh
+    position = _find_position(items, info, rung, key, seq, row)
+    for index in range(info[SIZE, rung], position, -1):
+        items[rung, index] = items[rung, index - 1]
+    items[rung, position] = row
+    info[SIZE, rung] += 1
+    if info[SIZE, rung] == 1:
+        _summarise(items, info, jobs, rung)
+    else:
+        info[MIN_NODES, rung] = min(info[MIN_NODES, rung], jobs[0, row])
+        info[MIN_LIMIT, rung] = min(info[MIN_LIMIT, rung], jobs[1, row])
+        info[SUM_NODES, rung] += jobs[0, row]
+    meta[ROWS] += 1
+
+
+@compiled
+def remove(items, info, meta, jobs, key, seq, row):
+    """Take `row` out; its key must not have changed since it was inserted."""
+    place = _find_rung(items, info, meta, key, seq, row)
+    rung = info[ORDER, place]
+    position = _find_position(items, info, rung, key, seq, row)
+    assert items[rung, position] == row
+    was_smallest = jobs[0, row] == info[MIN_NODES, rung] or jobs[1, row] == info[MIN_LIMIT, rung]
+    for index in range(position, info[SIZE, rung] - 1):
+        items[rung, index] = items[rung, index + 1]
+    info[SIZE, rung] -= 1
+    meta[ROWS] -= 1
+    if info[SIZE, rung] == 0:
+        _close_rung(info, meta, place)
+        return
+    if info[SIZE, rung] <= RUNG // 4 and place + 1 < meta[RUNGS]:
+        after = info[ORDER, place + 1]
+        if info[SIZE, rung] + info[SIZE, after] <= RUNG // 2:
+            for index in range(info[SIZE, after]):
+                items[rung, info[SIZE, rung] + index] = items[after, index]
+            info[SIZE, rung] += info[SIZE, after]
+            _close_rung(info, meta, place + 1)
+            _summarise(items, info, jobs, rung)
+            return
+    info[SUM_NODES, rung] -= jobs[0, row]
+    if was_smallest:
+        _summarise(items, info, jobs, rung)
+
+
+@compiled
+def rows_in_order(items, info, meta, out):
+    """Write all rows in sorted order into `out`; return how many."""
+    count = 0
+    for place in range(meta[RUNGS]):
+        rung = info[ORDER, place]
+        for position in range(info[SIZE, rung]):
+            out[count] = items[rung, position]
+            count += 1
+    return count

@@ -1,0 +1,25 @@
+"""UNICEF: a fast turnaround for small jobs (Legrand, Trystram and Zrigui, CLUSTER 2019; also in RLScheduler).
+
+Score wait / (log2(processors) * request), largest first; a job of one or two processors counts as log2 = 1.
+Wide long jobs are served last and only because everything else has been.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.columns import Columns
+
+
+class SmallAndShortFirst:
+    """The longest wait per unit of request and width goes first."""
+
+    changing = True
+
+    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
+        """Minus the UNICEF score, as the smallest goes first."""
+        width = np.log2(np.maximum(jobs.cores[rows], 2))
+        return (jobs.submit_us[rows] - now_us) / (width * np.maximum(jobs.limit_us[rows], 1))

@@ -1,0 +1,226 @@
+"""The pictures of a report as plotly figures in plain data: {"data": [...], "layout": {...}}.
+
+Colours are names such as "@series0"; the page's script replaces them with the colours of the light or the dark
+theme. Every text that comes from a user is escaped here, because plotly reads a little HTML in its labels.
+Nothing here imports plotly.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.records import RunTable
+from cohabit.model.units import SECOND
+from cohabit.report.intervals import Comparison
+from cohabit.report.metrics import bounded_slowdown, ran_jobs
+from cohabit.report.series import Level, busy_level, horizon, pooled, queue_level, shares_below
+from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, shown, time_unit
+
+Figure = dict[str, Any]
+Groups = Mapping[str, Sequence[RunTable]]
+
+SERIES = 8  # colours in the palette
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+OVERLAY_SLICES = 200  # a coarser curve where several lie over each other
+USERS_SHOWN = 12
+RATIO_METRICS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "mean_turnaround_s", "user_max_slowdown",
+                 "utilisation", "makespan_s")  # fmt: skip
+
+
+def safe(text: object) -> str:
+    """Text from outside as plotly label text."""
+    return html.escape(str(text), quote=False)
+
+
+def packed(values: NDArray[Any], exact: bool = False) -> dict[str, str]:
+    """Numbers as plotly's typed arrays, a fifth of the size of decimal text: bytes, or floats of 4 (exact: 8) bytes."""
+    kind = "u1" if values.dtype == np.uint8 else "f8" if exact else "f4"
+    plain = np.ascontiguousarray(values, dtype=f"<{kind}")
+    packed_values = {"dtype": kind, "bdata": base64.b64encode(plain.tobytes()).decode("ascii")}
+    if values.ndim == 2:
+        packed_values["shape"] = f"{values.shape[0]}, {values.shape[1]}"
+    return packed_values
+
+
+def colour(number: int) -> str:
+    """The name of a palette colour."""
+    return f"@series{number % SERIES}"
+
+
+def layout(height: int, x_title: str, y_title: str, **more: Any) -> Figure:
+    """What all pictures share; the script adds fonts and colours of the theme."""
+    base: Figure = {
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 38, "b": 52},
+        "xaxis": {"title": {"text": x_title, "standoff": 10}, "automargin": True, "zeroline": False},
+        "yaxis": {"title": {"text": y_title, "standoff": 8}, "automargin": True, "zeroline": False},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        "hovermode": "closest",
+        "showlegend": False,
+    }
+    for name, value in more.items():
+        base[name] = base[name] | value if isinstance(value, dict) and name in base else value
+    return base
+
+
+def _over_time(levels: Mapping[str, Level], span_us: int, y_title: str, hover: str, scale: float) -> Figure:
+    unit, size = time_unit(span_us / SECOND)
+    traces = []
+    for number, (policy, curve) in enumerate(levels.items()):
+        trace: Figure = {
+            "type": "scatter", "mode": "lines", "name": safe(policy),
+            "x": packed(curve.at_us / SECOND / size), "y": packed(curve.value * scale),
+            "line": {"shape": "hv", "width": 1.6, "color": colour(number), "dash": DASHES[number % len(DASHES)]},
+            "hovertemplate": f"%{{x:.2f}} {unit}<br>{hover}<extra>{safe(policy) if len(levels) > 1 else ''}</extra>",
+        }  # fmt: skip
+        if len(levels) == 1:
+            trace |= {"fill": "tozeroy", "fillcolor": "@fill0"}
+        traces.append(trace)
+    several = len(levels) > 1
+    plan = layout(300, f"time since the first submission ({unit})", y_title, showlegend=several,
+                  xaxis={"range": [0, span_us / SECOND / size]}, yaxis={"rangemode": "tozero"})  # fmt: skip
+    return {"data": traces, "layout": plan}
+
+
+def _first_of_each(groups: Groups) -> dict[str, RunTable]:
+    return {policy: runs[0] for policy, runs in groups.items()}
+
+
+def _longest_span_us(runs: Mapping[str, RunTable]) -> int:
+    return max(horizon(ran_jobs(run))[1] for run in runs.values())
+
+
+def utilisation_figure(groups: Groups) -> Figure:
+    """Percent of cores in use over time; the first repeat of each policy."""
+    runs = _first_of_each(groups)
+    slices = OVERLAY_SLICES if len(runs) > 1 else None
+    levels = {policy: busy_level(run, ran_jobs(run), slices) for policy, run in runs.items()}
+    figure = _over_time(levels, _longest_span_us(runs), "cores in use (%)", "%{y:.1f} % in use", 100.0)
+    top = max(100.0, *(100 * float(curve.value.max()) for curve in levels.values()))
+    figure["layout"]["yaxis"] |= {"range": [0, top * 1.03]}
+    return figure
+
+
+def queue_figure(groups: Groups) -> Figure:
+    """Jobs waiting over time; the first repeat of each policy."""
+    runs = _first_of_each(groups)
+    slices = OVERLAY_SLICES if len(runs) > 1 else None
+    levels = {policy: queue_level(run, ran_jobs(run), slices) for policy, run in runs.items()}
+    return _over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0)
+
+
+def _shares(values: Mapping[str, NDArray[np.float64]], low: float, x_title: str, hover: str) -> Figure:
+    traces = []
+    for number, (policy, column) in enumerate(values.items()):
+        x, share = shares_below(column, low)
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": safe(policy), "x": packed(x), "y": packed(100 * share),
+            "line": {"shape": "hv", "width": 2, "color": colour(number), "dash": DASHES[number % len(DASHES)]},
+            "hovertemplate": f"%{{y:.1f}} % of jobs: {hover}<extra>{safe(policy) if len(values) > 1 else ''}</extra>",
+        })  # fmt: skip
+    top = max(float(column.max()) for column in values.values())
+    ends = [float(np.log10(low)) - 0.02, float(np.log10(max(top, low * 10))) + 0.05]
+    plan = layout(320, x_title, "share of jobs (%)", showlegend=len(values) > 1,
+                  xaxis={"type": "log", "range": ends}, yaxis={"range": [0, 103]})  # fmt: skip
+    return {"data": traces, "layout": plan}
+
+
+def wait_figure(groups: Groups) -> Figure:
+    """Cumulative distribution of waits, all repeats together."""
+    values = {policy: pooled(list(runs))[0] for policy, runs in groups.items()}
+    figure = _shares(values, 1.0, "wait, logarithmic", "waited at most %{customdata}")
+    for trace, column in zip(figure["data"], values.values(), strict=True):
+        trace["customdata"] = [shown("duration", float(x)) for x in shares_below(column, 1.0)[0]]
+    highest = 10 ** figure["layout"]["xaxis"]["range"][1]
+    ticks = [tick for tick in LOG_TICKS_S if tick[0] <= highest]
+    figure["layout"]["xaxis"] |= {"tickvals": [at for at, _ in ticks], "ticktext": [text for _, text in ticks]}
+    return figure
+
+
+def slowdown_figure(groups: Groups) -> Figure:
+    """Cumulative distribution of bounded slowdowns, all repeats together."""
+    values = {policy: bounded_slowdown(*pooled(list(runs))) for policy, runs in groups.items()}
+    hover = "slowed down at most %{x:.3~g} times"
+    figure = _shares(values, 1.0, "bounded slowdown, logarithmic (1 = did not wait)", hover)
+    top = 10 ** figure["layout"]["xaxis"]["range"][1]
+    marks = [mark * 10**power for power in range(8) for mark in (1, 2, 5) if mark * 10**power <= top]
+    if len(marks) > 9:
+        marks = [mark for mark in marks if str(mark)[0] == "1"]
+    figure["layout"]["xaxis"] |= {"tickvals": marks, "ticktext": [f"{mark:,}" for mark in marks]}
+    return figure
+
+
+def user_figure(groups: Groups) -> Figure | None:
+    """Mean bounded slowdown of the users with the most jobs; None where fewer than two users are known."""
+    first = next(iter(groups.values()))[0]
+    owner = first.workload.user[ran_jobs(first).row]
+    counts = np.bincount(owner[owner >= 0], minlength=1)
+    if np.count_nonzero(counts) < 2:
+        return None
+    users = [int(user) for user in np.argsort(-counts, kind="stable")[:USERS_SHOWN] if counts[user]][::-1]
+    names = [safe(first.workload.user_names[user]) for user in users]
+    traces = []
+    for number, (policy, runs) in enumerate(groups.items()):
+        means = _means_by_user(runs, [first.workload.user_names[user] for user in users])
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": safe(policy), "y": names, "x": means,
+            "marker": {"size": 10, "color": colour(number), "symbol": number % 6},
+            "hovertemplate": "%{y}: slowed down %{x:.3~g} times on average"
+                             f"<extra>{safe(policy) if len(groups) > 1 else ''}</extra>",
+        })  # fmt: skip
+    plan = layout(90 + 26 * len(users), "mean bounded slowdown (1 = did not wait)", "", showlegend=len(groups) > 1,
+                  yaxis={"type": "category"}, xaxis={"rangemode": "tozero"})  # fmt: skip
+    return {"data": traces, "layout": plan}
+
+
+def _means_by_user(runs: Sequence[RunTable], names: Sequence[str]) -> list[float | None]:
+    """Mean bounded slowdown of each named user over all repeats."""
+    total, count = np.zeros(len(names)), np.zeros(len(names))
+    for run in runs:
+        jobs = ran_jobs(run)
+        place = {name: number for number, name in enumerate(names)}
+        seat = np.array([place.get(name, -1) for name in run.workload.user_names] + [-1], dtype=np.int64)
+        owner = seat[run.workload.user[jobs.row]]
+        known = owner >= 0
+        slowed = bounded_slowdown(jobs.wait_s, jobs.run_s)[known]
+        total += np.bincount(owner[known], weights=slowed, minlength=len(names))
+        count += np.bincount(owner[known], minlength=len(names))
+    return [round(float(value / times), 4) if times else None for value, times in zip(total, count, strict=True)]
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Every policy's metrics relative to the first policy, with the interval over repeats."""
+    metrics = [name for name in RATIO_METRICS if name in comparison.metrics][::-1]
+    baseline, others = comparison.policies[0], comparison.policies[1:]
+    traces = []
+    for number, policy in enumerate(others):
+        lift = (number - (len(others) - 1) / 2) * 0.62 / max(len(others), 1)
+        x, y, plus, minus, words = [], [], [], [], []
+        for line, metric in enumerate(metrics):
+            cell = comparison.cells[policy, metric]
+            if cell.ratio.mean is None:
+                continue
+            x.append(cell.ratio.mean)
+            y.append(line - lift)
+            plus.append(0.0 if cell.ratio.high is None else cell.ratio.high - cell.ratio.mean)
+            minus.append(0.0 if cell.ratio.low is None else cell.ratio.mean - cell.ratio.low)
+            words.append(f"{GLOSSARY[metric].label}: {shown(GLOSSARY[metric].kind, cell.value.mean)}")
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": safe(policy), "x": x, "y": y, "customdata": words,
+            "marker": {"size": 10, "color": colour(number + 1), "symbol": (number + 1) % 6},
+            "error_x": {"type": "data", "array": plus, "arrayminus": minus, "symmetric": False, "thickness": 2,
+                        "width": 5, "color": colour(number + 1)},
+            "hovertemplate": "%{customdata}<br>%{x:.3f} times the first policy<extra>" + safe(policy) + "</extra>",
+        })  # fmt: skip
+    names = [GLOSSARY[metric].label for metric in metrics]
+    plan = layout(120 + 46 * len(metrics), f"relative to {safe(baseline)} (1 = the same)", "", showlegend=True)
+    plan["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
+    plan["shapes"] = [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
+                       "line": {"color": "@muted", "width": 1.5, "dash": "dot"}}]  # fmt: skip
+    return {"data": traces, "layout": plan}

@@ -1,0 +1,37 @@
+"""Whole files or none: a reader never sees half a table, and a folder that cannot be written is one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from cohabit.model.errors import InputError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write into that takes the place of `path` only when the block ends without an exception."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as stream:
+            yield stream
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"cannot write this file: {reason}", where=str(target), fix="choose a folder you may write to"
+        ) from error
+    finally:
+        _forget(temporary)
+
+
+def _forget(temporary: Path) -> None:
+    try:
+        temporary.unlink(missing_ok=True)
+    except OSError:  # its folder is not a folder, or not ours: then there is nothing to remove
+        return

@@ -1,0 +1,173 @@
+"""The Gantt chart as plotly figures: every job as a bar where they fit, else a raster and some close looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.records import STATUS_NAMES, RunTable
+from cohabit.model.units import SECOND
+from cohabit.report.figures import SERIES, Figure, colour, layout, packed, safe
+from cohabit.report.gantt import (
+    MAX_BARS,
+    RASTER_ROWS,
+    RASTER_SLICES,
+    Bars,
+    detail_windows,
+    packed_bars,
+    raster,
+    recorded_bars,
+)
+from cohabit.report.metrics import RanJobs, ran_jobs
+from cohabit.report.series import horizon
+from cohabit.report.wording import duration, time_unit
+
+GROUPS = SERIES - 1  # groups with a colour of their own; the rest share a neutral one
+PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out by us
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture, what to call it and how to read it; `figure` is None where there is only something to say."""
+
+    title: str
+    caption: str
+    figure: Figure | None
+
+
+def gantt_charts(run: RunTable) -> list[Chart]:
+    """One chart of all jobs, or an overview with close looks."""
+    jobs = ran_jobs(run)
+    bars = recorded_bars(run, jobs)
+    remark = ""
+    if bars is None:
+        if len(jobs) > PACKABLE_JOBS:
+            words = "Node lists were not recorded in this run, so the machine cannot be drawn node by node."
+            return [Chart("All nodes", words, None)]
+        bars = packed_bars(run, jobs)
+        remark = " Node lists were not recorded: jobs lie on the lowest free lines, so only heights and times are real."
+    origin, span = horizon(jobs)
+    if len(bars) <= MAX_BARS:
+        lines = max(run.cluster_nodes, int((bars.first + bars.count).max()))
+        figure, by = _bar_figure(run, bars, origin, (0, span), (0, lines))
+        words = f"Each bar is a job on its nodes from start to end, coloured by {by}; gaps are idle nodes."
+        return [Chart("Every job", words + " Drag to zoom in, double-click to go back." + remark, figure)]
+    charts = [Chart("The whole machine", _raster_caption(run, span), _raster_figure(run, jobs, bars))]
+    for window, inside in detail_windows(run, jobs, bars):
+        times = (window.from_us - origin, window.until_us - origin)
+        figure, by = _bar_figure(run, inside, origin, times, (window.first_node, window.nodes))
+        last = window.first_node + window.nodes - 1
+        words = (
+            f"{window.label[0].upper()}{window.label[1:]}: {duration((times[1] - times[0]) / SECOND)} on nodes "
+            f"{window.first_node:,} to {last:,} of {run.cluster_nodes:,}. Each bar is a job from start to end, "
+            f"coloured by {by}."
+        )
+        if window.left_out:
+            words += f" The {window.left_out:,} narrowest bars are not drawn."
+        charts.append(Chart(f"Close look: {window.label}", words + remark, figure))
+    return charts
+
+
+def _raster_caption(run: RunTable, span_us: int) -> str:
+    rows = min(run.cluster_nodes, RASTER_ROWS)
+    group = run.cluster_nodes / rows
+    nodes = "one node" if group <= 1 else f"about {group:.3g} nodes"
+    return (
+        f"Each cell is {nodes} over {duration(span_us / SECOND / RASTER_SLICES)}; the darker (in the dark theme, the "
+        "brighter), the more of its cores were in use. Drag to zoom in, double-click to go back; choose a close look "
+        "to see single jobs."
+    )
+
+
+def _raster_figure(run: RunTable, jobs: RanJobs, bars: Bars) -> Figure:
+    cells = raster(run, jobs, bars)
+    _, span = horizon(jobs)
+    unit, size = time_unit(span / SECOND)
+    width, height = span / SECOND / size / cells.shape[1], run.cluster_nodes / cells.shape[0]
+    trace: Figure = {
+        "type": "heatmap", "z": packed(cells), "x0": width / 2, "dx": width, "y0": height / 2 - 0.5, "dy": height,
+        "zmin": 0, "zmax": 100, "colorscale": [[0, "@heat0"], [0.5, "@heat1"], [1, "@heat2"]],
+        "colorbar": {"title": {"text": "cores in use (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": f"around node %{{y:.0f}}, %{{x:.2f}} {unit}<br>%{{z}} % of cores in use<extra></extra>",
+    }  # fmt: skip
+    plan = layout(460, f"time since the first submission ({unit})", "node")
+    plan["xaxis"] |= {"range": [0, span / SECOND / size], "showgrid": False}
+    plan["yaxis"] |= {"range": [-0.5, run.cluster_nodes - 0.5], "showgrid": False}
+    return {"data": [trace], "layout": plan}
+
+
+def _grouping(run: RunTable) -> tuple[str, NDArray[np.int32], list[str]]:
+    """What to colour by: programs where a handful are known, else users, else how jobs ended."""
+    jobs = run.workload
+    programs = np.unique(jobs.program[jobs.program >= 0])
+    users = np.unique(jobs.user[jobs.user >= 0])
+    if len(programs) > 1 and (len(programs) <= 2 * GROUPS or len(users) < 2):
+        return "program", jobs.program, list(jobs.program_names)
+    if len(users) > 1:
+        return "user", jobs.user, list(jobs.user_names)
+    return "how it ended", run.status.astype(np.int32), list(STATUS_NAMES)
+
+
+def _leading(run: RunTable, group: NDArray[np.int32]) -> list[int]:
+    """The groups with the most work, by the workload alone, so that all charts of a page colour them alike."""
+    known = group >= 0
+    work = (run.workload.processes * (run.workload.run_us / SECOND))[known]
+    if not len(work):
+        return []
+    size = np.bincount(group[known], weights=np.maximum(work, 0))
+    return [int(number) for number in np.argsort(-size, kind="stable")[:GROUPS] if size[number] > 0]
+
+
+def _bar_figure(
+    run: RunTable, bars: Bars, origin: int, times: tuple[int, int], lines: tuple[int, int]
+) -> tuple[Figure, str]:
+    """Bars of nodes x time, one trace per colour group; times are since the origin, lines are (first, how many)."""
+    unit, size = time_unit((times[1] - times[0]) / SECOND)
+    by, group, names = _grouping(run)
+    leading = _leading(run, group)
+    traces = []
+    for place, number in enumerate(leading):
+        inside = bars.take(group[bars.row] == number)
+        if len(inside):
+            traces.append(_trace(run, inside, origin, size, safe(names[number]), colour(place)))
+    rest = bars.take(~np.isin(group[bars.row], leading))
+    if len(rest):
+        traces.append(_trace(run, rest, origin, size, "others", "@neutral"))
+    first, count = lines
+    height = min(640, max(260, 120 + 12 * count))
+    plan = layout(height, f"time since the first submission ({unit})", "node", showlegend=True, barmode="overlay")
+    plan["xaxis"] |= {"range": [edge / SECOND / size for edge in times]}
+    plan["yaxis"] |= {"range": [first - 0.5, first + count - 0.5]}
+    return {"data": traces, "layout": plan}, by
+
+
+def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill: str) -> Figure:
+    start = (run.start_us[bars.row] - origin) / SECOND / size
+    length = (run.end_us[bars.row] - run.start_us[bars.row]) / SECOND / size
+    return {
+        "type": "bar", "orientation": "h", "name": name, "base": packed(start, exact=True), "x": packed(length, exact=True),
+        "y": packed(bars.first + (bars.count - 1) / 2), "width": packed(bars.count.astype(np.float64)),
+        "marker": {"color": fill, "line": {"width": 0.7, "color": "@surface"}},
+        "hovertext": [_words(run, int(row)) for row in bars.row], "hovertemplate": "%{hovertext}<extra></extra>",
+    }  # fmt: skip
+
+
+def _words(run: RunTable, row: int) -> str:
+    """What a reader sees when pointing at a job."""
+    jobs = run.workload
+    program, user = int(jobs.program[row]), int(jobs.user[row])
+    who = [safe(jobs.program_names[program])] if program >= 0 else []
+    who += [f"user {safe(jobs.user_names[user])}"] if user >= 0 else []
+    start, end = int(run.start_us[row]), int(run.end_us[row])
+    nodes = int(run.nodes[row])
+    place = f"{nodes:,} {'node' if nodes == 1 else 'nodes'}, {int(run.cores[row]):,} cores"
+    lines = [
+        f"<b>job {safe(jobs.job_id[row])}</b>",
+        ", ".join(who),
+        f"waited {duration((start - int(jobs.submit_us[row])) / SECOND)}, ran {duration((end - start) / SECOND)}",
+        f"{place}, {STATUS_NAMES[int(run.status[row])]}",
+    ]
+    return "<br>".join(line for line in lines if line)
+

@@ -1,0 +1,197 @@
+"""report.html: one file that opens from disk with no network, for one run or for several policies.
+
+The page carries plotly's script, the figures as data and its own style; a content security policy forbids it to
+load anything else. Text from users (names of programs, users, policies, files) is escaped on its way into the
+page and again, inside figures, for plotly. Plotly is touched only here, when a page is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cohabit.model.records import RunTable
+from cohabit.report import figures
+from cohabit.report.files import replacing
+from cohabit.report.gantt_figures import gantt_charts
+from cohabit.report.headline import one_run, several_runs
+from cohabit.report.html_tables import cards, comparison_table, escaped, metric_table, origin
+from cohabit.report.intervals import Comparison, by_policy, compare
+from cohabit.report.metrics import summarise
+from cohabit.report.wording import unbroken
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "form-action 'none'; base-uri 'none'"
+)
+INTERVAL_SEED = 20_240_229  # so that the same runs always give the same page
+
+UTILISATION_WORDS = "How much of the machine was in use; below 100 % while jobs wait means that none of them fitted."
+QUEUE_WORDS = "Jobs submitted and not yet started; a line that keeps rising means more work than the machine can do."
+WAIT_WORDS = (
+    "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
+    "left edge."
+)
+SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their own run time."
+USER_WORDS = (
+    "Mean bounded slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
+    "were served badly."
+)
+SPREAD_WORDS = (
+    "The bars are 95 % bootstrap confidence intervals over repeats: where one crosses 1, the difference may be chance."
+)
+NO_SPREAD_WORDS = (
+    "There is one run per policy, so there are no confidence intervals; repeat with other seeds to get them."
+)
+
+
+class _Page:
+    """Collects the parts of the page and the figures they point to."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.figures: dict[str, figures.Figure] = {}
+
+    def picture(self, figure: figures.Figure, label: str, caption: str) -> str:
+        """The place of a figure, with its caption."""
+        name = f"figure{len(self.figures)}"
+        self.figures[name] = figure
+        return (
+            f'<figure><div class="plot" role="img" data-figure="{name}" aria-label="{escaped(label)}" '
+            f'style="min-height:{int(figure["layout"]["height"])}px"></div>'
+            f"<figcaption>{escaped(caption)}</figcaption></figure>"
+        )
+
+    def add_section(self, title: str, *content: str) -> None:
+        self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
+
+
+def write_report(
+    runs: Sequence[RunTable],
+    path: str | os.PathLike[str],
+    title: str = "Cohabit report",
+    intervals: Comparison | None = None,
+) -> None:
+    """Write report.html for one run, or compare several; runs of the same policy name are its repeats."""
+    text = render_report(runs, title, intervals)
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | None = None) -> str:
+    """The whole page as text."""
+    if not runs:
+        raise ValueError("a report needs at least one run")
+    groups = by_policy(runs)
+    summaries = {policy: [summarise(run) for run in group] for policy, group in groups.items()}
+    page = _Page()
+    if len(groups) > 1:
+        comparison = intervals or compare(summaries, np.random.default_rng(INTERVAL_SEED))
+        _head(page, title, several_runs(groups, comparison), cards(summaries))
+        _compared(page, comparison)
+    else:
+        _head(page, title, one_run(runs[0], summaries[runs[0].policy][0]), cards(summaries))
+    drawable = {policy: group for policy, group in groups.items() if summaries[policy][0]["jobs_ran"]}
+    if drawable:
+        _pictures(page, drawable)
+    if len(groups) == 1:
+        page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
+    page.add_section("Where this comes from", origin(runs))
+    return _assembled(title, page)
+
+
+def _head(page: _Page, title: str, sentences: Sequence[str], numbers: str) -> None:
+    lead = "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in sentences if words)
+    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{numbers}</header>")
+
+
+def _compared(page: _Page, comparison: Comparison) -> None:
+    repeated = any(cell.ratio.low is not None for cell in comparison.cells.values())
+    reading = (
+        f"Each mark is a policy's mean divided by that of {comparison.policies[0]}: left of the dotted line is less, "
+        f"right is more. {SPREAD_WORDS if repeated else NO_SPREAD_WORDS}"
+    )
+    figure = figures.comparison_figure(comparison)
+    page.add_section("Policies compared", page.picture(figure, "Policies relative to the first", reading))
+    page.add_section("Metrics by policy", comparison_table(comparison))
+
+
+def _pictures(page: _Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
+    repeats = " The first repeat of each policy is shown." if any(len(group) > 1 for group in groups.values()) else ""
+    better = " Higher and further left is better." if len(groups) > 1 else ""
+    _gantt(page, groups)
+    for title, figure, label, words in (
+        ("Utilisation over time", figures.utilisation_figure(groups), "Cores in use over time", UTILISATION_WORDS),
+        ("Queue length over time", figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS),
+    ):
+        page.add_section(title, page.picture(figure, label, words + repeats))
+    waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
+    slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", SLOWDOWN_WORDS + better)
+    page.parts.append('<div class="pair">')
+    page.add_section("How long jobs waited", waits)
+    page.add_section("How much waiting slowed jobs down", slowed)
+    page.parts.append("</div>")
+    users = figures.user_figure(groups)
+    if users is not None:
+        page.add_section("How users fared", page.picture(users, "Slowdown by user", USER_WORDS))
+
+
+def _gantt(page: _Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
+    """One panel per policy and chart, of which one is shown at a time."""
+    buttons: list[str] = []
+    panels: list[str] = []
+    for policy, runs in groups.items():
+        for chart in gantt_charts(runs[0]):
+            name, shown_first = f"gantt{len(panels)}", not panels
+            label = chart.title if len(groups) == 1 else f"{policy}: {chart.title[0].lower()}{chart.title[1:]}"
+            content = f'<p class="caption">{escaped(chart.caption)}</p>'
+            if chart.figure is not None:
+                content = page.picture(chart.figure, f"{label}: nodes over time", chart.caption)
+            pressed = "true" if shown_first else "false"
+            buttons.append(
+                f'<button type="button" aria-controls="{name}" aria-pressed="{pressed}">{escaped(label)}</button>'
+            )
+            panels.append(f'<div id="{name}"{"" if shown_first else " hidden"}>{content}</div>')
+    choices = f'<div class="choices" role="group" aria-label="What to show">{"".join(buttons)}</div>'
+    page.add_section("Who had which nodes", choices if len(panels) > 1 else "", *panels)
+
+
+def _inline_json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = msgspec.json.encode(value).decode("utf-8")
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _assembled(title: str, page: _Page) -> str:
+    own = resources.files("cohabit.report")
+    style = own.joinpath("page.css").read_text(encoding="utf-8")
+    script = own.joinpath("page.js").read_text(encoding="utf-8")
+    plotly = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
+    parts = "\n".join(page.parts)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escaped(title)}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<noscript><p>The pictures of this page need JavaScript; the tables do not.</p></noscript>
+{parts}
+<footer>Definitions of all metrics: docs/metrics.md of Cohabit. This page loads nothing from a network.</footer>
+</main>
+<script type="application/json" id="figures">{_inline_json(page.figures)}</script>
+<script>{plotly}</script>
+<script>{script}</script>
+</body>
+</html>
+"""

@@ -1,0 +1,148 @@
+"""Numbers as people read them, and what each metric means in one plain sentence.
+
+`GLOSSARY` must name every key of `metrics.summarise`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from cohabit.report.metrics import Metric
+
+MISSING = "\u2013"
+_UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("days", 86400.0))
+LOG_TICKS_S = (
+    (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 day"),
+    (7 * 86400, "1 week"), (30 * 86400, "30 days"), (365 * 86400, "1 year"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a metric is called, shown and explained; `better` is "lower", "higher" or nothing."""
+
+    label: str
+    kind: str  # duration, number, share, count, hours, per_hour
+    meaning: str
+    better: str = ""
+
+
+GLOSSARY = {
+    "mean_wait_s": Entry("Mean wait", "duration", "From submission to start, mean over the jobs that ran.", "lower"),
+    "median_wait_s": Entry("Median wait", "duration", "Half of the jobs waited no longer than this.", "lower"),
+    "p95_wait_s": Entry("95th percentile wait", "duration", "19 of 20 jobs waited no longer than this.", "lower"),
+    "p99_wait_s": Entry("99th percentile wait", "duration", "99 of 100 jobs waited no longer than this.", "lower"),
+    "max_wait_s": Entry("Longest wait", "duration", "The job that waited longest.", "lower"),
+    "mean_run_s": Entry("Mean run time", "duration", "From start to end, averaged over the jobs that ran."),
+    "mean_turnaround_s": Entry("Mean turnaround", "duration", "From submission to end: wait plus run time.", "lower"),
+    "mean_slowdown": Entry(
+        "Mean slowdown", "number",
+        "Turnaround divided by run time: 1 means no waiting. Short jobs dominate it; jobs of no length are left out.",
+        "lower",
+    ),
+    "mean_bounded_slowdown": Entry(
+        "Mean bounded slowdown", "number", "Slowdown with run times below 10 s counted as 10 s; at least 1.", "lower"
+    ),
+    "p95_bounded_slowdown": Entry(
+        "95th percentile bounded slowdown", "number", "19 of 20 jobs were slowed down no more than this.", "lower"
+    ),
+    "user_mean_slowdown": Entry(
+        "Slowdown per user, mean", "number", "Bounded slowdown averaged within each user, then over users.", "lower"
+    ),
+    "user_max_slowdown": Entry(
+        "Slowdown per user, worst", "number", "The mean bounded slowdown of the worst served user.", "lower"
+    ),
+    "user_fairness": Entry(
+        "Fairness between users", "number",
+        "Jain's index of the users' slowdowns: 1 if all fare the same, near 0 if a few bear everything.", "higher",
+    ),
+    "utilisation": Entry(
+        "Utilisation", "share", "Core-seconds in use out of all the machine offered from first submission to last end.",
+        "higher",
+    ),
+    "makespan_s": Entry("Makespan", "duration", "From the first submission to the last end.", "lower"),
+    "throughput_per_s": Entry("Throughput", "per_hour", "One divided by the mean turnaround.", "higher"),
+    "jobs_per_hour": Entry("Jobs per hour", "number", "Jobs that ran, divided by the makespan.", "higher"),
+    "node_hours": Entry("Node-hours", "hours", "Nodes times run time, summed over jobs."),
+    "core_hours": Entry("Core-hours", "hours", "Cores times run time, summed over jobs."),
+    "mean_queue_length": Entry(
+        "Mean queue length", "number", "Jobs submitted and not yet started, averaged over time.", "lower"
+    ),
+    "max_queue_length": Entry("Longest queue", "count", "The largest number of jobs waiting at one instant.", "lower"),
+    "jobs_total": Entry("Jobs in the input", "count", "Every row of the workload, run or not."),
+    "jobs_ran": Entry("Jobs that ran", "count", "Jobs that started and ended: done, killed or failed."),
+    "jobs_waiting": Entry("Still waiting", "count", "Jobs the run ended without starting."),
+    "jobs_done": Entry("Done", "count", "Jobs that ran to their own end."),
+    "jobs_killed": Entry("Killed", "count", "Jobs cut at the time they had asked for."),
+    "jobs_failed": Entry("Failed", "count", "Jobs that ended badly, for example with their node."),
+    "jobs_cancelled": Entry("Cancelled", "count", "Jobs withdrawn before they ended."),
+    "jobs_rejected": Entry("Rejected", "count", "Jobs that could never run: no size, no run time, or too large."),
+    "users": Entry("Users", "count", "Users with at least one job that ran."),
+}  # fmt: skip
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A few significant digits, thousands separated, never in scientific notation for everyday sizes."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, decimals):,.{min(max(decimals, 0), 9)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit a person would choose: 42 s, 14 min, 5.2 h, 3.1 days."""
+    for limit, size, unit in ((120, 1.0, "s"), (7200, 60.0, "min"), (172800, 3600.0, "h")):
+        if abs(seconds) < limit:
+            return f"{significant(seconds / size)} {unit}"
+    return f"{significant(seconds / 86400)} days"
+
+
+def shown(kind: str, value: Metric) -> str:
+    """A metric's value as text."""
+    if value is None:
+        return MISSING
+    if kind == "duration":
+        return duration(value)
+    if kind == "share":
+        return f"{100 * value:.1f} %"
+    if kind == "count":
+        return f"{int(value):,}" if float(value).is_integer() else f"{value:,.1f}"
+    if kind == "per_hour":
+        return f"{significant(3600 * value)} per h"
+    if kind == "hours":
+        return f"{value:,.0f}" if value >= 1000 else significant(value)
+    return significant(value, 4)
+
+
+def shown_range(kind: str, low: float, high: float) -> str:
+    """Two values as one range, with their unit once where it is the same."""
+    left, right = shown(kind, low), shown(kind, high)
+    number, _, unit = left.partition(" ")
+    return f"{number} to {right}" if unit and right.endswith(f" {unit}") else f"{left} to {right}"
+
+
+def shown_ratio(ratio: float) -> str:
+    """A ratio such as 0.85 or 0.012."""
+    return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else significant(ratio, 2)
+
+
+def unbroken(sentence: str) -> str:
+    """The sentence with numbers and their units kept on one line."""
+    return re.sub(r"(?<=\d) (?=(?:%|s|min|h|days|jobs?|nodes?|cores)\b|%)", "\u00a0", sentence)
+
+
+def time_unit(span_s: float) -> tuple[str, float]:
+    """The unit, and its seconds, that gives an axis over this span everyday numbers."""
+    chosen = _UNITS[0]
+    for unit in _UNITS:
+        if span_s >= 3 * unit[1]:
+            chosen = unit
+    return chosen
+
+
+def jobs_of(count: int) -> str:
+    """1 job, 2 jobs, 3,000 jobs."""
+    return f"{count:,} job" if count == 1 else f"{count:,} jobs"

@@ -1,0 +1,270 @@
+"""The whole-trace driver: replays a plain trace through the core's compiled pass, a million jobs in seconds.
+
+It owns what only the world may know (true run times, the heap of ends) and calls `kernels.schedule_pass` for every
+decision, exactly as SchedulerCore does; it must never decide anything itself. It serves traces in which jobs are only
+submitted and finished, on interchangeable whole nodes; everything else runs in sim/world.py, one event at a time.
+The loop is resumable: it stops to ask Python for scores that change with time, for more room, or to show progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.compiled import compiled
+from cohabit.core import kernels, ladder, profile
+from cohabit.core.columns import (
+    CORES,
+    ELIGIBLE,
+    EXPECTED,
+    GAUGES,
+    JOB_COLUMNS,
+    KEY_COLUMNS,
+    LIMIT,
+    NODES,
+    PROMISED,
+    RANGE_COUNT,
+    RANGE_FIRST,
+    RANGE_NEXT,
+    RANGES,
+    RESERVED,
+    SCORE,
+    BACKFILL_SCORE,
+    SEQ,
+    STARTED,
+    SUBMIT,
+    USER,
+    WAKE,
+    columns_of,
+)
+from cohabit.core.fair_share import charge
+from cohabit.core.ladder import ROWS
+from cohabit.core.protocols import PolicySet
+from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
+
+FOREVER = 2**62
+# clock[...]: where the loop stands between two calls
+NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, NOW, MIDWAY, ARRIVED, WAKES = range(10)
+# why the loop returned
+DONE, NEEDS_SCORES, NEEDS_ROOM, PAUSED = 0, 1, 2, 3
+
+
+@compiled
+def _push(heap, size, time, counter, row):
+    index = size
+    while index > 0:
+        parent = (index - 1) // 2
+        if heap[0, parent] < time or (heap[0, parent] == time and heap[1, parent] < counter):
+            break
+        heap[0, index], heap[1, index], heap[2, index] = heap[0, parent], heap[1, parent], heap[2, parent]
+        index = parent
+    heap[0, index], heap[1, index], heap[2, index] = time, counter, row
+
+
+@compiled
+def _pop(heap, size):
+    """Remove the top of a heap of `size` entries."""
+    time, counter, row = heap[0, size - 1], heap[1, size - 1], heap[2, size - 1]
+    index, size = 0, size - 1
+    while True:
+        child = 2 * index + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            heap[0, right] < heap[0, child] or (heap[0, right] == heap[0, child] and heap[1, right] < heap[1, child])
+        ):
+            child = right
+        if time < heap[0, child] or (time == heap[0, child] and counter < heap[1, child]):
+            break
+        heap[0, index], heap[1, index], heap[2, index] = heap[0, child], heap[1, child], heap[2, child]
+        index = child
+    heap[0, index], heap[1, index], heap[2, index] = time, counter, row
+
+
+@compiled
+def _write(clock, lines, when, kind, row, now):
+    when[clock[LINES]] = now
+    lines[0, clock[LINES]], lines[1, clock[LINES]] = kind, row
+    clock[LINES] += 1
+
+
+@compiled
+def drive(
+    depth, changing, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    r_items, r_info, r_meta, idle, pool, gauges, times, free, started, usage, duration, heap, clock, start_us, end_us,
+    when, lines, ranges, range_owner, record_ranges, waiting,
+):  # fmt: skip
+    """Run until the trace is finished or Python is needed; returns why it stopped."""
+    total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
+    while True:
+        if clock[MIDWAY] == 0:
+            now = min(gauges[WAKE], FOREVER)
+            if clock[HEAP] > 0:
+                now = min(now, heap[0, 0])
+            if clock[NEXT] < total:
+                now = min(now, jobs[SUBMIT, clock[NEXT]])
+            if now == FOREVER:
+                return DONE
+            if clock[EVENTS] >= pause_at:
+                return PAUSED
+            clock[NOW] = now
+            if gauges[WAKE] <= now:
+                gauges[WAKE] = FOREVER
+                _write(clock, lines, when, WOKEN, -1, now)
+                clock[EVENTS] += 1
+                clock[WAKES] += 1
+            while clock[HEAP] > 0 and heap[0, 0] == now:
+                row = heap[2, 0]
+                _pop(heap, clock[HEAP])
+                clock[HEAP] -= 1
+                kernels.finish(
+                    row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth
+                )
+                if half_life > 0 and jobs[USER, row] >= 0:
+                    charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
+                end_us[row] = now
+                clock[EVENTS] += 1
+                _write(clock, lines, when, FINISHED, row, now)
+            clock[ARRIVED] = clock[NEXT]
+            while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
+                row = clock[NEXT]
+                kernels.enqueue(
+                    row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta
+                )
+                clock[NEXT] += 1
+                clock[EVENTS] += 1
+                _write(clock, lines, when, SUBMITTED, row, now)
+            if changing and q_meta[ROWS] > 1 and (
+                depth == kernels.CONSERVATIVE or not kernels.none_can_start(jobs, q_info, q_meta, gauges)
+            ):
+                ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+                clock[MIDWAY] = 1
+                return NEEDS_SCORES
+        now = clock[NOW]
+        clock[MIDWAY] = 0
+        arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
+        for index in range(len(arrivals)):
+            arrivals[index] = clock[ARRIVED] + index
+        kernels.schedule_pass(
+            now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+            r_items, r_info, r_meta, idle, pool, gauges, times, free, started,
+        )  # fmt: skip
+        for index in range(gauges[STARTED]):
+            row = started[index]
+            start_us[row] = now
+            _push(heap, clock[HEAP], now + duration[row], clock[COUNTER], row)
+            clock[HEAP] += 1
+            clock[COUNTER] += 1
+            _write(clock, lines, when, START, row, now)
+            if record_ranges:
+                link = jobs[RANGES, row]
+                while link >= 0:
+                    ranges[0, clock[RANGE_LINES]] = pool[RANGE_FIRST, link]
+                    ranges[1, clock[RANGE_LINES]] = pool[RANGE_COUNT, link]
+                    range_owner[clock[RANGE_LINES]] = row
+                    clock[RANGE_LINES] += 1
+                    link = pool[RANGE_NEXT, link]
+        if len(when) - 3 * total - clock[WAKES] < 8:
+            return NEEDS_ROOM
+        if record_ranges and len(range_owner) - clock[RANGE_LINES] < pool.shape[1]:
+            return NEEDS_ROOM
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came out, by row in order of submission."""
+
+    start_us: NDArray[np.int64]
+    end_us: NDArray[np.int64]
+    promised_us: NDArray[np.int64]  # first reservation under conservative backfilling, -1 where none was made
+    journal: Journal
+    events: int
+    ranges: NDArray[np.int32] | None  # [first node, count] of every range
+    range_owner: NDArray[np.int32] | None  # the row each range belongs to
+    finished: int
+
+
+def replay(
+    submit_us: NDArray[np.int64],
+    duration_us: NDArray[np.int64],
+    limit_us: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    cores: NDArray[np.int64],
+    user: NDArray[np.int64],
+    cluster_nodes: int,
+    policies: PolicySet,
+    *,
+    record_ranges: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Replay:
+    """Replay jobs that are sorted by submission; `duration_us` is how long each occupies its nodes once started."""
+    total = len(submit_us)
+    depth = policies.backfill.depth
+    jobs = np.zeros((JOB_COLUMNS, total), np.int64)
+    jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
+    jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, user
+    if depth == kernels.CONSERVATIVE:
+        jobs[RESERVED] = profile.UNRESERVED
+    usage = np.zeros(int(user.max(initial=-1)) + 2)  # the last entry is the instant it is reckoned to
+    keys = np.zeros((KEY_COLUMNS, total))
+    columns, everyone = columns_of(jobs, usage[:-1]), np.arange(total)
+    second = policies.backfill_order
+    if not policies.changing:
+        keys[SCORE] = policies.order.scores(columns, everyone, 0)
+        if second is not None:
+            keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
+    queue, backfill = ladder.make(total), ladder.make(total if second is not None else 0)
+    running = ladder.make(min(total, cluster_nodes))
+    idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
+    gauges = np.zeros(GAUGES, np.int64)
+    kernels.initialise(idle, pool, gauges, cluster_nodes)
+    points = 2 * total + 2 * cluster_nodes + 64 if depth > kernels.EASY else 2
+    times, free = np.empty(points, np.int64), np.empty(points, np.int64)
+    profile.reset(times, free, gauges, cluster_nodes)
+    started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)
+    heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(10, np.int64)
+    start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
+    when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
+    room = total + 4 * cluster_nodes + 64 if record_ranges else 1
+    ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
+    while True:
+        why = drive(
+            depth, policies.changing, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs, keys,
+            *queue, *backfill, *running, idle, pool, gauges, times, free, started, usage, duration_us, heap, clock,
+            start_us, end_us, when, lines, ranges, owner, record_ranges, waiting,
+        )  # fmt: skip
+        if why == NEEDS_SCORES:
+            rows = waiting[: queue.meta[ROWS]]
+            now = int(clock[NOW])
+            keys[SCORE, rows] = policies.order.scores(columns, rows, now)
+            if second is not None:
+                keys[BACKFILL_SCORE, rows] = second.scores(columns, rows, now)
+        elif why == NEEDS_ROOM:
+            if len(when) - 3 * total - clock[WAKES] < 8:
+                when, lines = np.concatenate([when, np.empty_like(when)]), _wider(lines)
+            if record_ranges and len(owner) - clock[RANGE_LINES] < pool.shape[1]:
+                ranges, owner = _wider(ranges), np.concatenate([owner, np.empty_like(owner)])
+        elif progress is not None:
+            progress(int(clock[NEXT]), total)
+        if why == DONE:
+            break
+    count, used = int(clock[LINES]), int(clock[RANGE_LINES])
+    return Replay(
+        start_us=start_us,
+        end_us=end_us,
+        promised_us=jobs[PROMISED],
+        journal=Journal(when[:count], lines[0, :count].astype(np.int8), lines[1, :count]),
+        events=int(clock[EVENTS]),
+        ranges=ranges[:, :used] if record_ranges else None,
+        range_owner=owner[:used] if record_ranges else None,
+        finished=int((end_us > -(2**63)).sum()),
+    )
+
+
+def _wider(array: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Twice the columns, the old ones kept."""
+    return np.concatenate([array, np.empty_like(array)], axis=1)

@@ -1,0 +1,37 @@
+"""The columnar journal of a run: every fact the core was told and every start it ordered, in order.
+
+Three flat columns (when, what, which job row), so that a million-job journal hashes in a tenth of a second. The same
+scenario and seed give the same hash whichever engine ran it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUBMITTED, FINISHED, WOKEN, NODE_DOWN, NODE_UP, NODE_DRAINED, HELD, RELEASED, CANCELLED = range(1, 10)
+START, CANCEL, REQUEUE = 20, 21, 22
+KIND_NAMES = {
+    SUBMITTED: "submitted", FINISHED: "finished", WOKEN: "woken", NODE_DOWN: "node down", NODE_UP: "node up",
+    NODE_DRAINED: "node drained", HELD: "held", RELEASED: "released", CANCELLED: "cancelled", START: "start",
+    CANCEL: "cancel", REQUEUE: "requeue",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Facts (kinds below 20) and orders (20 and above) in the order they happened."""
+
+    time_us: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
+
+    def hash(self) -> str:
+        """A digest of the whole journal, independent of the machine's byte order."""
+        digest = hashlib.blake2b(digest_size=16)
+        for column, form in ((self.time_us, "<i8"), (self.kind, "<i1"), (self.row, "<i4")):
+            digest.update(np.ascontiguousarray(column, form).data)
+        return digest.hexdigest()

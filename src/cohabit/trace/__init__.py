@@ -1,0 +1,1 @@
+"""Traces in, workloads out: readers, importers and generators of jobs. Never knows a policy or a simulator."""

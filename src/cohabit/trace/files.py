@@ -1,0 +1,125 @@
+"""Opening and replacing trace files: compression found by content, every failure one sentence.
+
+Readers get bytes or text from here and never call open() themselves; writers get a temporary file that
+replaces the target only when it is complete, so no half-written trace is ever left behind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.errors import InputError
+
+BLOCK_BYTES = 8 * 1024 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+UTF8_MARK = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_trace(path: Path) -> Iterator[IO[bytes]]:
+    """The decompressed bytes of a plain, gzip or xz file; anything the disk or the packer says becomes InputError."""
+    try:
+        with path.open("rb") as raw:
+            magic = raw.read(len(XZ_MAGIC))
+            raw.seek(0)
+            if magic.startswith(GZIP_MAGIC):
+                with gzip.GzipFile(fileobj=raw) as unpacked:
+                    yield cast(IO[bytes], unpacked)
+            elif magic == XZ_MAGIC:
+                with lzma.LZMAFile(raw) as unsqueezed:
+                    yield cast(IO[bytes], unsqueezed)
+            else:
+                yield raw
+    except FileNotFoundError:
+        raise InputError("no such file", str(path), "check the name") from None
+    except IsADirectoryError:
+        raise InputError("is a folder, not a trace file", str(path), "name one file in it") from None
+    except EOFError:
+        raise InputError("the compressed file is cut short", str(path), "copy or download it again") from None
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as problem:
+        raise InputError(f"the compressed file is damaged ({problem})", str(path), "copy it again") from None
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise InputError(f"cannot be read ({reason})", str(path), "check the permissions") from None
+
+
+def line_blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """Blocks of whole lines, without copies; only the last block may end without a newline.
+
+    Each block is a view of one reused buffer: it is valid until the next one is asked for.
+    """
+    buffer = bytearray(BLOCK_BYTES)
+    window = memoryview(buffer)
+    kept = 0
+    with open_trace(path) as stream:
+        ended = False
+        while not ended:
+            filled = kept
+            while filled < BLOCK_BYTES:
+                got = cast(io.BufferedIOBase, stream).readinto(window[filled:])
+                if not got:
+                    ended = True
+                    break
+                filled += got
+            cut = buffer.rfind(b"\n", 0, filled) + 1
+            if cut == 0 and not ended:
+                raise InputError("has a line of more than 8 MiB", str(path), "this is not a text trace")
+            if cut:
+                yield np.frombuffer(buffer, np.uint8, cut)
+            kept = filled - cut
+            window[:kept] = bytes(window[cut:filled])
+        if kept:
+            yield np.frombuffer(buffer, np.uint8, kept)
+
+
+def read_text(path: Path) -> str:
+    """A whole small file as text, without a byte-order mark; bytes that are not UTF-8 are an InputError."""
+    with open_trace(path) as stream:
+        content = stream.read()
+    try:
+        return content.removeprefix(UTF8_MARK).decode("utf-8")
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise InputError("is not UTF-8 text", f"{path}, line {line}", "convert it with iconv -t UTF-8") from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path` that takes its place when the block ends well; .gz and .xz are compressed."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise InputError(f"cannot be written ({reason})", str(path), "choose a folder you can write to") from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
+            elif path.suffix == ".xz":
+                with lzma.LZMAFile(raw, "wb") as squeezed:
+                    yield cast(IO[bytes], squeezed)
+            else:
+                yield raw
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+    except OSError as problem:
+        raise InputError(f"cannot be written ({problem.strerror or problem})", str(path), "check the disk") from None
+    finally:
+        temporary.unlink(missing_ok=True)
