@@ -8,17 +8,33 @@ replay byte for byte on x86-64 and arm64.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import importlib
+import importlib.util
+import inspect
 import os
 import platform
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numba
+from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-__all__ = ["compiled", "trailing_zeros"]
+__all__ = [
+    "FORMULA",
+    "ScoreEntry",
+    "compile_scores",
+    "compiled",
+    "load_source",
+    "no_scores",
+    "python_entry",
+    "trailing_zeros",
+]
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/kernels.py", "core/ladder.py", "core/profile.py",
@@ -44,3 +60,97 @@ numba.config.CACHE_DIR = str(_cache_folder())
 def compiled(function: Function) -> Function:
     """Compile on first use and keep the machine code on disk; the function stays an ordinary function to its callers."""
     return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+
+
+# ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----
+
+_INTS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
+# jobs, capacity, usage, users, rows, count, now, parameters, out
+FORMULA = types.void(
+    _INTS, types.int64, _FLOATS, types.int64, _INTS, types.int64, types.int64, _FLOATS, _FLOATS
+)  # fmt: skip
+
+_ENTRY_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again.
+import numba
+from numba import carray, cfunc
+from cohabit.compiled import FORMULA, load_source
+from cohabit.core import columns as c
+
+scores = numba.njit(getattr(load_source({origin!r}), {name!r}))
+
+
+@cfunc(FORMULA, cache=True)
+def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at, out_at):
+    jobs = carray(jobs_at, (c.JOB_COLUMNS, capacity))
+    view = c.Columns(
+        jobs[c.NODES], jobs[c.LIMIT], jobs[c.SUBMIT], jobs[c.SEQ], jobs[c.CORES], jobs[c.USER], jobs[c.PARTITION],
+        jobs[c.QOS], jobs[c.ELIGIBLE], carray(usage_at, users),
+    )
+    parameters = carray(parameters_at, {most})
+    out = carray(out_at, count)
+    out[:] = scores(view, carray(rows_at, count), now{arguments})
+"""
+
+
+class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """A compiled order, as the kernels take it."""
+
+    def __init__(self, address: int, alive: object = None) -> None:
+        self.address = address
+        self.alive = alive  # whatever must not be collected while the address is in use
+
+    def __wrapper_address__(self) -> int:
+        return self.address
+
+    def signature(self) -> Any:
+        return FORMULA
+
+
+def load_source(origin: str) -> ModuleType:
+    """Import a policy by module name, or by the path of a file outside the package."""
+    if not origin.endswith(".py"):
+        return importlib.import_module(origin)
+    name = "cohabit_policy_" + hashlib.blake2b(origin.encode(), digest_size=6).hexdigest()
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, origin)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def compile_scores(origin: str, name: str, parameters: int) -> ScoreEntry:
+    """Machine code for an order function; raises whatever numba raises where the function is beyond it."""
+    function = getattr(load_source(origin), name)
+    content = Path(inspect.getsourcefile(function) or "").read_bytes() + _ENTRY_SOURCE.encode()
+    digest = hashlib.blake2b(content + f"{origin}:{name}:{parameters}".encode(), digest_size=8).hexdigest()
+    folder = Path(str(numba.config.CACHE_DIR)) / "orders"
+    path = folder / f"order_{digest}.py"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        arguments = "".join(f", parameters[{index}]" for index in range(parameters))
+        text = _ENTRY_SOURCE.format(origin=origin, name=name, most=max(parameters, 1), arguments=arguments)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(text)
+        draft.replace(path)
+    return ScoreEntry(load_source(str(path)).entry.address)
+
+
+@numba.cfunc(FORMULA, cache=True)  # type: ignore[untyped-decorator]
+def _no_scores(jobs, capacity, usage, users, rows, count, now, parameters, out):  # type: ignore[no-untyped-def]
+    pass
+
+
+def no_scores() -> ScoreEntry:
+    """Stands where an order needs no compiled form."""
+    return ScoreEntry(_no_scores.address)
+
+
+def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
+    """A way back into Python for an order numba cannot compile: score(count, now) works on buffers it knows."""
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    shape = ctypes.CFUNCTYPE(None, pointer, number, pointer, number, pointer, number, number, pointer, pointer)
+    callback = shape(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
+    return ScoreEntry(ctypes.cast(callback, pointer).value or 0, callback)

@@ -267,7 +267,7 @@ CASES: tuple[Case, ...] = (
         "conservative_wakes_at_a_reservation",
         _jobs((0, 2, 3, 2), (0, 6, 6, 2), (0, 1, 1, 1), (1, 2, 2, 2), (1, 1, 1, 1)),
         (0, 0, 2, 4, 2),
-        "At 1 D is promised 4, behind C and E at 3; at 2 C moves, D cannot, then E moves: at 4 there is no other event.",
+        "At 1 D is promised 4, behind C and E at 3; at 2 C moves, D cannot, then E moves; nothing else happens at 4.",
         "NoTimer",
         (0, 0, 2, 6, 2),
         nodes=4,

@@ -208,7 +208,7 @@ class _Simulation:
         self.start: dict[int, int] = {}
         self.end: dict[int, int] = {}
         self.reserved: dict[int, int] = {}  # conservative only: job -> promised start
-        self.plan_slack = False  # some job ended before the end of the time it held in the plan (at least one unit)
+        self.plan_slack = False  # some job ended before the end of the time it held in the plan
         self.plan_broken = False  # some job ran, or still runs, past the end it had asked for (only without kill)
         self.now = 0
 
@@ -233,7 +233,7 @@ class _Simulation:
         for i in [i for i in self.running if self.end[i] == self.now]:
             self.running.remove(i)
             asked = self.jobs[i].limit
-            self.plan_slack |= self.now < self.start[i] + max(asked, 1)
+            self.plan_slack |= self.now < self.start[i] + self.planned_length(self.jobs[i])
             self.plan_broken |= self.now > self.start[i] + asked
         self.plan_broken |= any(self.start[i] + self.jobs[i].limit <= self.now for i in self.running)
 
@@ -265,6 +265,10 @@ class _Simulation:
         asked = self.start[i] + self.jobs[i].limit
         overrunning = self.start[i] < self.now and asked <= self.now
         return self.now + self.tick if overrunning else asked
+
+    def planned_length(self, job: Job) -> int:
+        """A reservation of a job that asked for no time at all still needs its instant: it holds one second."""
+        return job.limit or self.tick
 
     def running_blocks(self) -> list[Block]:
         return [Block(self.start[i], self.expected_end(i), self.jobs[i].size) for i in self.running]
@@ -336,8 +340,7 @@ class _Simulation:
             if self.may_start(job, reservations):
                 self.launch(i)
                 continue
-            # A reservation of a job that asked for no time at all still needs its instant.
-            length = max(job.limit, 1)
+            length = self.planned_length(job)
             when = earliest_fit(self.now, length, job.size, self.nodes, self.running_blocks() + reservations)
             reservations.append(Block(when, when + length, job.size))
             self.note("reserve", i, when)
@@ -366,7 +369,7 @@ class _Simulation:
             job = self.jobs[i]
             if compress or i not in self.reserved:
                 self.reserved.pop(i, None)
-                length = max(job.limit, 1)
+                length = self.planned_length(job)
                 self.reserved[i] = earliest_fit(self.now, length, job.size, self.nodes, self.all_blocks())
                 self.note("reserve", i, self.reserved[i])
             # The size can exceed the free nodes only beside a job of request 0 that ends within this instant.
@@ -374,7 +377,7 @@ class _Simulation:
                 self.launch(i)
 
     def all_blocks(self) -> list[Block]:
-        held = [Block(t, t + max(self.jobs[i].limit, 1), self.jobs[i].size) for i, t in self.reserved.items()]
+        held = [Block(t, t + self.planned_length(self.jobs[i]), self.jobs[i].size) for i, t in self.reserved.items()]
         return self.running_blocks() + held
 
 

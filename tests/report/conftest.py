@@ -154,6 +154,18 @@ def policy_runs() -> list[RunTable]:
 
 
 @pytest.fixture(scope="session")
+def wide() -> Callable[..., RunTable]:
+    """`wide_run` for tests that need many jobs at once."""
+    return wide_run
+
+
+@pytest.fixture(scope="session")
+def crowded_run() -> RunTable:
+    """4,000 jobs on 256 nodes: too many for one bar each."""
+    return schedule(make_workload(4000, 256, load=1.0), 256, "first fit")
+
+
+@pytest.fixture(scope="session")
 def run_of() -> Callable[..., RunTable]:
     """A run from plain seconds: run_of([(submit, start, end, nodes), ...], machine)."""
 

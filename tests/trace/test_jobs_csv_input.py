@@ -112,3 +112,11 @@ def test_a_long_chain_of_dependencies_is_checked_in_linear_time() -> None:
     check_dependencies(ids, backwards, str)
     with pytest.raises(InputError, match="circle"):
         check_dependencies(ids, [*backwards[:-1], ("0",)], str)
+
+
+def test_columns_are_ordinary_writable_arrays(tmp_path: Path) -> None:
+    jobs = read(tmp_path, f"{HEADER},run_s,alpha,memory_mb\n1,lu,4,0,5,0.9,8\n")
+    columns = (jobs.job_id, jobs.submit_us, jobs.run_us, jobs.limit_us, jobs.processes, jobs.user, jobs.program)
+    assert all(column.flags.writeable for column in (*columns, jobs.rejection, jobs.extra["alpha"]))
+    assert [column.dtype for column in columns[:5]] == [np.int64] * 5
+    assert jobs.user.dtype == jobs.program.dtype == np.int32

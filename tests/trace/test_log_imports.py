@@ -16,7 +16,10 @@ from cohabit.trace.catalogue import READERS, read_trace
 JANUARY_US = int(datetime(2024, 1, 5, 12, tzinfo=UTC).timestamp()) * SECOND
 
 SACCT_HEADER = "JobID|User|JobName|Partition|State|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|ReqMem\n"
-SACCT_JOB = "7|ann|solve|batch|COMPLETED|2024-01-05T12:00:00|2024-01-05T12:10:00|2024-01-05T13:10:00|01:00:00|1-02:00:00|2|64|4Gn\n"
+SACCT_JOB = (
+    "7|ann|solve|batch|COMPLETED|2024-01-05T12:00:00|2024-01-05T12:10:00|2024-01-05T13:10:00|"
+    "01:00:00|1-02:00:00|2|64|4Gn\n"
+)
 
 
 def sacct_row(**changes: str) -> str:

@@ -297,9 +297,7 @@ def _pass_in_score_order(
     if count > 1 and depth != STRICT and gauges[FREE] > 0:
         gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
         if depth == EASY:
-            gauges[SHADOW], gauges[EXTRA] = shadow_of(
-                jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
-            )
+            gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
         able = 0
         for index in range(count):
             row = waiting[index]
@@ -374,6 +372,17 @@ def schedule_pass(
             now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
             r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
+
+
+@compiled
+def rescore(entry, parameters, jobs, usage, rows, now, fresh, key):
+    """Call a compiled order for these rows and write the scores under `key`."""
+    entry(
+        jobs.ctypes, jobs.shape[1], usage.ctypes, len(usage) - 1, rows.ctypes, len(rows), now, parameters.ctypes,
+        fresh.ctypes,
+    )  # fmt: skip
+    for index in range(len(rows)):
+        key[rows[index]] = fresh[index]
 
 
 @compiled

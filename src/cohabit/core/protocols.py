@@ -11,19 +11,30 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 if TYPE_CHECKING:
+    from cohabit.compiled import ScoreEntry
     from cohabit.core.timeline import Timeline
     from cohabit.core.view import View
     from cohabit.model.plan import Placement, Verdict
 
 
-class Order(Protocol):
-    """Who goes first: the smallest score; ties go to the earlier submission."""
+class ScoreFunction(Protocol):
+    """One number per row, in one vectorised step; the smallest goes first, ties go to the earlier submission."""
 
-    changing: bool  # whether a score depends on the time (or on other jobs) and must be computed in every pass
+    def __call__(self, jobs: Columns, rows: NDArray[np.int64], now_us: int, /, *parameters: float) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """Who goes first: a score function with its parameters."""
+
+    function: ScoreFunction
+    changing: bool = True  # whether a score depends on the time (or on other jobs) and is computed in every pass
+    parameters: tuple[float, ...] = ()
+    entry: ScoreEntry | None = None  # the same function compiled, where numba can
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """One number per row, in one vectorised step."""
-        ...
+        """The scores of these rows."""
+        return self.function(jobs, rows, now_us, *self.parameters)
 
 
 class Placer(Protocol):

@@ -147,7 +147,8 @@ def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill:
     start = (run.start_us[bars.row] - origin) / SECOND / size
     length = (run.end_us[bars.row] - run.start_us[bars.row]) / SECOND / size
     return {
-        "type": "bar", "orientation": "h", "name": name, "base": packed(start, exact=True), "x": packed(length, exact=True),
+        "type": "bar", "orientation": "h", "name": name,
+        "base": packed(start, exact=True), "x": packed(length, exact=True),
         "y": packed(bars.first + (bars.count - 1) / 2), "width": packed(bars.count.astype(np.float64)),
         "marker": {"color": fill, "line": {"width": 0.7, "color": "@surface"}},
         "hovertext": [_words(run, int(row)) for row in bars.row], "hovertemplate": "%{hovertext}<extra></extra>",

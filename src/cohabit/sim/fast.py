@@ -3,7 +3,7 @@
 It owns what only the world may know (true run times, the heap of ends) and calls `kernels.schedule_pass` for every
 decision, exactly as SchedulerCore does; it must never decide anything itself. It serves traces in which jobs are only
 submitted and finished, on interchangeable whole nodes; everything else runs in sim/world.py, one event at a time.
-The loop is resumable: it stops to ask Python for scores that change with time, for more room, or to show progress.
+The loop is resumable: it stops to ask Python for more room, or to show progress.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled
+from cohabit.compiled import ScoreEntry, compiled, no_scores, python_entry
 from cohabit.core import kernels, ladder, profile
 from cohabit.core.columns import (
+    BACKFILL_SCORE,
     CORES,
     ELIGIBLE,
-    EXPECTED,
     GAUGES,
     JOB_COLUMNS,
     KEY_COLUMNS,
@@ -32,24 +32,24 @@ from cohabit.core.columns import (
     RANGES,
     RESERVED,
     SCORE,
-    BACKFILL_SCORE,
     SEQ,
     STARTED,
     SUBMIT,
     USER,
     WAKE,
+    Columns,
     columns_of,
 )
 from cohabit.core.fair_share import charge
 from cohabit.core.ladder import ROWS
-from cohabit.core.protocols import PolicySet
+from cohabit.core.protocols import Order, PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
 FOREVER = 2**62
 # clock[...]: where the loop stands between two calls
-NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, NOW, MIDWAY, ARRIVED, WAKES = range(10)
+NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, ARRIVED, WAKES = range(8)
 # why the loop returned
-DONE, NEEDS_SCORES, NEEDS_ROOM, PAUSED = 0, 1, 2, 3
+DONE, NEEDS_ROOM, PAUSED = 0, 1, 2
 
 
 @compiled
@@ -96,56 +96,52 @@ def _write(clock, lines, when, kind, row, now):
 def drive(
     depth, changing, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
     r_items, r_info, r_meta, idle, pool, gauges, times, free, started, usage, duration, heap, clock, start_us, end_us,
-    when, lines, ranges, range_owner, record_ranges, waiting,
+    when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, second_entry, second_parameters,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
     while True:
-        if clock[MIDWAY] == 0:
-            now = min(gauges[WAKE], FOREVER)
-            if clock[HEAP] > 0:
-                now = min(now, heap[0, 0])
-            if clock[NEXT] < total:
-                now = min(now, jobs[SUBMIT, clock[NEXT]])
-            if now == FOREVER:
-                return DONE
-            if clock[EVENTS] >= pause_at:
-                return PAUSED
-            clock[NOW] = now
-            if gauges[WAKE] <= now:
-                gauges[WAKE] = FOREVER
-                _write(clock, lines, when, WOKEN, -1, now)
-                clock[EVENTS] += 1
-                clock[WAKES] += 1
-            while clock[HEAP] > 0 and heap[0, 0] == now:
-                row = heap[2, 0]
-                _pop(heap, clock[HEAP])
-                clock[HEAP] -= 1
-                kernels.finish(
-                    row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth
-                )
-                if half_life > 0 and jobs[USER, row] >= 0:
-                    charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
-                end_us[row] = now
-                clock[EVENTS] += 1
-                _write(clock, lines, when, FINISHED, row, now)
-            clock[ARRIVED] = clock[NEXT]
-            while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
-                row = clock[NEXT]
-                kernels.enqueue(
-                    row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta
-                )
-                clock[NEXT] += 1
-                clock[EVENTS] += 1
-                _write(clock, lines, when, SUBMITTED, row, now)
-            if changing and q_meta[ROWS] > 1 and (
-                depth == kernels.CONSERVATIVE or not kernels.none_can_start(jobs, q_info, q_meta, gauges)
-            ):
-                ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-                clock[MIDWAY] = 1
-                return NEEDS_SCORES
-        now = clock[NOW]
-        clock[MIDWAY] = 0
+        now = min(gauges[WAKE], FOREVER)
+        if clock[HEAP] > 0:
+            now = min(now, heap[0, 0])
+        if clock[NEXT] < total:
+            now = min(now, jobs[SUBMIT, clock[NEXT]])
+        if now == FOREVER:
+            return DONE
+        if clock[EVENTS] >= pause_at:
+            return PAUSED
+        if gauges[WAKE] <= now:
+            gauges[WAKE] = FOREVER
+            _write(clock, lines, when, WOKEN, -1, now)
+            clock[EVENTS] += 1
+            clock[WAKES] += 1
+        while clock[HEAP] > 0 and heap[0, 0] == now:
+            row = heap[2, 0]
+            _pop(heap, clock[HEAP])
+            clock[HEAP] -= 1
+            kernels.finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth)
+            if half_life > 0 and jobs[USER, row] >= 0:
+                charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
+            end_us[row] = now
+            clock[EVENTS] += 1
+            _write(clock, lines, when, FINISHED, row, now)
+        clock[ARRIVED] = clock[NEXT]
+        while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
+            row = clock[NEXT]
+            kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            clock[NEXT] += 1
+            clock[EVENTS] += 1
+            _write(clock, lines, when, SUBMITTED, row, now)
+        if (
+            changing
+            and q_meta[ROWS] > 1
+            and (depth == kernels.CONSERVATIVE or not kernels.none_can_start(jobs, q_info, q_meta, gauges))
+        ):
+            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+            rows = waiting[: q_meta[ROWS]]
+            kernels.rescore(entry, parameters, jobs, usage, rows, now, fresh, keys[SCORE])
+            if two_orders:
+                kernels.rescore(second_entry, second_parameters, jobs, usage, rows, now, fresh, keys[BACKFILL_SCORE])
         arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
         for index in range(len(arrivals)):
             arrivals[index] = clock[ARRIVED] + index
@@ -226,24 +222,24 @@ def replay(
     times, free = np.empty(points, np.int64), np.empty(points, np.int64)
     profile.reset(times, free, gauges, cluster_nodes)
     started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)
-    heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(10, np.int64)
+    heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
+    fresh, failures = np.empty(total if policies.changing else 1), []
+    entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh, failures)
+    second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh, failures)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
         why = drive(
             depth, policies.changing, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs, keys,
             *queue, *backfill, *running, idle, pool, gauges, times, free, started, usage, duration_us, heap, clock,
-            start_us, end_us, when, lines, ranges, owner, record_ranges, waiting,
+            start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
+            second_entry, second_parameters,
         )  # fmt: skip
-        if why == NEEDS_SCORES:
-            rows = waiting[: queue.meta[ROWS]]
-            now = int(clock[NOW])
-            keys[SCORE, rows] = policies.order.scores(columns, rows, now)
-            if second is not None:
-                keys[BACKFILL_SCORE, rows] = second.scores(columns, rows, now)
-        elif why == NEEDS_ROOM:
+        if failures:
+            raise failures[0]
+        if why == NEEDS_ROOM:
             if len(when) - 3 * total - clock[WAKES] < 8:
                 when, lines = np.concatenate([when, np.empty_like(when)]), _wider(lines)
             if record_ranges and len(owner) - clock[RANGE_LINES] < pool.shape[1]:
@@ -263,6 +259,31 @@ def replay(
         range_owner=owner[:used] if record_ranges else None,
         finished=int((end_us > -(2**63)).sum()),
     )
+
+
+def _entry(
+    order: Order | None,
+    changing: bool,
+    columns: Columns,
+    waiting: NDArray[np.int64],
+    fresh: NDArray[np.float64],
+    failures: list[Exception],
+) -> tuple[ScoreEntry, NDArray[np.float64]]:
+    """The order as the kernels call it: machine code where it could be compiled, else a way back into Python."""
+    if order is None or not changing:
+        return no_scores(), np.zeros(1)
+    parameters = np.array([*order.parameters, 0.0])
+    if order.entry is not None:
+        return order.entry, parameters
+
+    def score(count: int, now: int) -> None:
+        try:
+            fresh[:count] = order.scores(columns, waiting[:count], now)
+        except Exception as error:  # it must cross machine code: keep it, raise it on the other side
+            failures.append(error)
+            fresh[:count] = 0.0
+
+    return python_entry(score), parameters
 
 
 def _wider(array: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -76,7 +76,7 @@ READERS: Mapping[str, Reader] = {
 
 
 def _first_line(path: Path) -> str:
-    """The first line that is not blank, as far as the first 64 KiB go."""
+    """The first line that is neither blank nor a remark of Grid Engine, as far as the first 64 KiB go."""
     with open_trace(path) as stream:
         start = stream.read(_SNIFFED_BYTES).removeprefix(UTF8_MARK).decode("utf-8", "replace")
-    return next((line for line in start.splitlines() if line.strip()), "")
+    return next((line for line in start.splitlines() if line.strip() and not line.startswith("#")), "")

@@ -27,7 +27,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Floats, Ints, Workload
 from cohabit.trace.dependencies import check_dependencies
 from cohabit.trace.files import read_text, replacing
-from cohabit.trace.names import Codes, job_id_column
+from cohabit.trace.names import Codes
 from cohabit.trace.records import RUN_FROM_CATALOGUE_US
 from cohabit.trace.seconds_column import microseconds_of, seconds_text
 
@@ -79,13 +79,12 @@ class _Table:
         program, program_names = self._codes("program")
         partition, partition_names = self._codes("partition")
         self._refuse("run_s", ~self._stated("run_s") & (program < 0), "is empty and so is program")
-        ids = self._required("job_id").to_list()
-        self._check_ids(ids)
+        ids = self._job_ids()
         after = self._after(ids)
         submit_us = self._times("submit_s", None)
         descents = int((submit_us[1:] < submit_us[:-1]).sum())
         return Workload(
-            job_id=job_id_column(ids), submit_us=submit_us, run_us=run_us,
+            job_id=_id_column(ids), submit_us=submit_us, run_us=run_us,
             limit_us=np.where(stated_us > 0, stated_us, run_us), processes=processes, user=user, program=program,
             rejection=rejection.astype(np.int8), user_names=user_names, program_names=program_names,
             memory_bytes=self._memory_bytes(processes), partition=partition if partition_names else None,
@@ -108,18 +107,18 @@ class _Table:
         column = self._required(name)
         numbers = column.cast(kind, strict=False)
         self._refuse(name, numbers.is_null().to_numpy(), f"is not {wanted}")
-        return numbers.to_numpy()
+        return numbers.to_numpy(writable=True)
 
     def _times(self, name: str, default_us: int | None) -> Ints:
         column = self._column(name) if default_us is not None else self._required(name)
         times = microseconds_of(column)
         self._refuse(name, (times.is_null() & column.is_not_null()).to_numpy(), "is not a number of seconds")
-        filled: Ints = (times if default_us is None else times.fill_null(default_us)).to_numpy()
+        filled: Ints = (times if default_us is None else times.fill_null(default_us)).to_numpy(writable=True)
         return filled
 
     def _optional_floats(self, name: str, is_good: Callable[[Floats], NDArray[np.bool_]], wanted: str) -> Floats:
         column = self._column(name)
-        values: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        values: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy(writable=True)
         self._refuse(name, column.is_not_null().to_numpy() & ~is_good(values), f"is not {wanted}")
         return values
 
@@ -127,7 +126,7 @@ class _Table:
         column = self._column(name)
         names = column.drop_nulls().unique().sort().to_list()
         codes = column.replace_strict(names, list(range(len(names))), default=-1, return_dtype=pl.Int32)
-        return codes.fill_null(-1).to_numpy(), names
+        return codes.fill_null(-1).to_numpy(writable=True), names
 
     def _memory_bytes(self, processes: Ints) -> Ints | None:
         if "memory_mb" not in self.frame.columns:
@@ -148,22 +147,23 @@ class _Table:
                 extra[name] = np.array(self.frame[name].fill_null("").to_list(), np.object_)
         return extra
 
-    def _check_ids(self, ids: Sequence[str]) -> None:
-        row_of: dict[str, int] = {}
-        for row, job in enumerate(ids):
-            if _SEPARATORS.search(job):
-                raise InputError(f"{job!r} contains a space or ;", self._where(row, "job_id"), "use another id")
-            if job in row_of:
-                first = self._line(row_of[job])
-                raise InputError(f"{job} is already used on line {first}", self._where(row, "job_id"), "ids are unique")
-            row_of[job] = row
+    def _job_ids(self) -> pl.Series:
+        ids = self._required("job_id")
+        self._refuse("job_id", ids.str.contains(_SEPARATORS.pattern).to_numpy(), "contains a space or ;")
+        repeated = ~ids.is_first_distinct()
+        if repeated.any():
+            row = int(repeated.arg_true()[0])
+            first = self._line(int((ids == ids[row]).arg_true()[0]))
+            what = f"{ids[row]} is already used on line {first}"
+            raise InputError(what, self._where(row, "job_id"), "ids are unique")
+        return ids
 
-    def _after(self, ids: Sequence[str]) -> list[tuple[str, ...]] | None:
+    def _after(self, ids: pl.Series) -> list[tuple[str, ...]] | None:
         if "after" not in self.frame.columns:
             return None
         cells = self.frame["after"].fill_null("").to_list()
         after = [tuple(part for part in _SEPARATORS.split(cell) if part) for cell in cells]
-        check_dependencies(ids, after, lambda row: self._where(row, "after"))
+        check_dependencies(ids.to_list(), after, lambda row: self._where(row, "after"))
         return after
 
     def _refuse(self, name: str, bad: NDArray[np.bool_], what: str) -> None:
@@ -190,6 +190,14 @@ class _Table:
         return InputError("is not a CSV table", self.source, "the first line names the columns, separated by commas")
 
 
+def _id_column(ids: pl.Series) -> NDArray[Any]:
+    """int64 where every id is a plain number that is written back the same, else the texts themselves."""
+    numbers = ids.cast(pl.Int64, strict=False)
+    if bool((numbers.cast(pl.String) == ids).fill_null(False).all()):
+        return numbers.to_numpy(writable=True)
+    return np.array(ids.to_list(), np.object_)
+
+
 def _check_header(header: Sequence[str], source: str) -> None:
     where = f"{source}, line 1"
     for name in header:
@@ -206,10 +214,10 @@ def _check_header(header: Sequence[str], source: str) -> None:
 
 def write_jobs_csv(workload: Workload, path: Path) -> None:
     """Write every column a job table can carry; the file appears complete or not at all."""
-    from_catalogue = (workload.run_us == RUN_FROM_CATALOGUE_US) & (workload.rejection == ACCEPTED)
+    from_catalogue = (workload.run_us == RUN_FROM_CATALOGUE_US) & (workload.rejection != BAD_RUN)
     no_limit = workload.limit_us <= 0
     columns: dict[str, pl.Series] = {
-        "job_id": pl.Series([str(job) for job in workload.job_id.tolist()]),
+        "job_id": pl.Series(workload.job_id.tolist()),
         "program": _name_cells(workload.program, workload.program_names),
         "processes": pl.Series(workload.processes),
         "submit_s": seconds_text(workload.submit_us),

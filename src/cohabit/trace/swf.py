@@ -123,7 +123,7 @@ def write_swf(workload: Workload, path: Path) -> None:
 
     from cohabit.trace.seconds_column import seconds_text
 
-    if bool(((workload.run_us < 0) & (workload.rejection == ACCEPTED)).any()):
+    if bool(((workload.run_us < 0) & (workload.rejection != BAD_RUN)).any()):
         raise InputError("jobs without a run time cannot be written as SWF", str(path), "write a .csv file instead")
     rows = len(workload)
     has_numbers = workload.job_id.dtype.kind == "i"

@@ -1,4 +1,4 @@
-"""Oldest first, counted from the moment a job could run: time spent on hold or behind a dependency earns nothing.
+"""Oldest first, counted from the moment a job could run: time on hold or behind a dependency earns nothing.
 
 The age order of Spread-n-Share (SC 2019, section 4.4). Equal to first come, first served where nothing is held.
 """
@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-class OldestFirst:
+def scores(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The job that has been able to run for longest goes first."""
-
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The instant it became eligible."""
-        return jobs.eligible_us[rows]
+    return jobs.eligible_us[rows]

@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-class FirstCome:
+def scores(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The earlier submission goes first."""
-
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The submission time."""
-        return jobs.submit_us[rows]
+    return jobs.submit_us[rows]

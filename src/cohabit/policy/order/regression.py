@@ -7,8 +7,6 @@ term nearly constant, so shift such traces to start near zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,45 +14,30 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import Columns
 
-Shape = Callable[[NDArray[Any]], NDArray[Any]]
+
+def _request_s(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
+    return np.maximum(jobs.limit_us[rows] / 1e6, 1.0)
 
 
-def _same(values: NDArray[Any]) -> NDArray[Any]:
-    return values
+def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
+    return np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
 
 
-@dataclass(frozen=True)
-class Regression:
-    """The job with the smallest fitted score goes first."""
-
-    of_request: Shape
-    of_processors: Shape
-    submit_weight: float
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The published formula."""
-        request_s = np.maximum(jobs.limit_us[rows] / 1e6, 1.0)
-        submit_s = np.maximum(jobs.submit_us[rows] / 1e6, 1.0)
-        area = self.of_request(request_s) * self.of_processors(jobs.cores[rows].astype(np.float64))
-        return area + self.submit_weight * np.log10(submit_s)
-
-
-def f1() -> Regression:
+def f1(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """log10(r) n + 870 log10(s)."""
-    return Regression(np.log10, _same, 8.70e2)
+    return np.log10(_request_s(jobs, rows)) * jobs.cores[rows] + 8.70e2 * _log_submit(jobs, rows)
 
 
-def f2() -> Regression:
+def f2(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """sqrt(r) n + 25600 log10(s)."""
-    return Regression(np.sqrt, _same, 2.56e4)
+    return np.sqrt(_request_s(jobs, rows)) * jobs.cores[rows] + 2.56e4 * _log_submit(jobs, rows)
 
 
-def f3() -> Regression:
+def f3(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """r n + 6860000 log10(s)."""
-    return Regression(_same, _same, 6.86e6)
+    return _request_s(jobs, rows) * jobs.cores[rows] + 6.86e6 * _log_submit(jobs, rows)
 
 
-def f4() -> Regression:
+def f4(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """r sqrt(n) + 530000 log10(s)."""
-    return Regression(_same, np.sqrt, 5.30e5)
+    return _request_s(jobs, rows) * np.sqrt(jobs.cores[rows]) + 5.30e5 * _log_submit(jobs, rows)

@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-class SmallestAreaFirst:
+def scores(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The job that asks for the fewest processor-seconds goes first."""
-
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """Requested time times processors."""
-        return jobs.limit_us[rows].astype(np.float64) * jobs.cores[rows]
+    return jobs.limit_us[rows].astype(np.float64) * jobs.cores[rows]

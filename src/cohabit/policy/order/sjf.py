@@ -10,21 +10,11 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-class ShortestFirst:
+def shortest(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The smaller request goes first."""
-
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The requested time."""
-        return jobs.limit_us[rows]
+    return jobs.limit_us[rows]
 
 
-class LongestFirst:
+def longest(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The larger request goes first: packs well, makes short jobs wait."""
-
-    changing = False
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The requested time, largest first."""
-        return -jobs.limit_us[rows]
+    return -jobs.limit_us[rows]

@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-class SmallAndShortFirst:
+def scores(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The longest wait per unit of request and width goes first."""
-
-    changing = True
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """Minus the UNICEF score, as the smallest goes first."""
-        width = np.log2(np.maximum(jobs.cores[rows], 2))
-        return (jobs.submit_us[rows] - now_us) / (width * np.maximum(jobs.limit_us[rows], 1))
+    width = np.log2(np.maximum(jobs.cores[rows], 2))
+    return (jobs.submit_us[rows] - now_us) / (width * np.maximum(jobs.limit_us[rows], 1))

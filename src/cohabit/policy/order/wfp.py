@@ -1,4 +1,4 @@
-"""WFP3 of Argonne's Cobalt (Tang et al., ICPP 2011, section V): wait relative to the request, favouring wide jobs.
+"""WFP of Argonne's Cobalt (Tang et al., ICPP 2011, section V): wait relative to the request, favouring wide jobs.
 
 Score (wait / request)^exponent * size^size_exponent, largest first. Every job's score grows without bound, so none
 starves; short requests overtake quickly, which hurts a site whose users ask for far too much time.
@@ -6,7 +6,6 @@ starves; short requests overtake quickly, which hurts a site whose users ask for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,12 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-@dataclass(frozen=True)
-class WaitForPriority:
+def scores(
+    jobs: Columns, rows: NDArray[np.int64], now_us: int, exponent: float = 3.0, size_exponent: float = 1.0
+) -> NDArray[Any]:
     """The job that has waited longest for what it asks goes first."""
-
-    exponent: float = 3.0
-    size_exponent: float = 1.0
-    changing = True
-
-    def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """Minus the WFP score, as the smallest goes first."""
-        waited = (now_us - jobs.submit_us[rows]) / np.maximum(jobs.limit_us[rows], 1)
-        size = jobs.cores[rows]
-        if self.exponent == 3.0 and self.size_exponent == 1.0:  # plain products: the same bits on every machine
-            return -(waited * waited * waited) * size
-        return -(waited**self.exponent) * size**self.size_exponent
+    waited = (now_us - jobs.submit_us[rows]) / np.maximum(jobs.limit_us[rows], 1)
+    size = jobs.cores[rows] * 1.0
+    if exponent == 3.0 and size_exponent == 1.0:  # plain products: the same bits on every machine
+        return -(waited * waited * waited) * size
+    return -(waited**exponent) * size**size_exponent

@@ -1,0 +1,141 @@
+"""Every policy by name. Adding one is a file in its folder and a line here; the contract tests then run over it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cohabit.core.protocols import Order
+from cohabit.model.errors import InputError
+
+
+class OrderEntry(NamedTuple):
+    """Where an order lives and what a person should know of it."""
+
+    module: str
+    function: str
+    changing: bool  # whether the score depends on the time, so that it is computed in every pass
+    summary: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """A policy that is not a score function."""
+
+    summary: str
+    source: str
+
+
+_ORDER = "cohabit.policy.order."
+ORDERS: dict[str, OrderEntry] = {
+    "fcfs": OrderEntry(_ORDER + "fcfs", "scores", False, "first come, first served", "textbook"),
+    "sjf": OrderEntry(_ORDER + "sjf", "shortest", False, "shortest request first", "textbook"),
+    "ljf": OrderEntry(_ORDER + "sjf", "longest", False, "longest request first", "textbook"),
+    "saf": OrderEntry(_ORDER + "saf", "scores", False, "smallest requested area first", "textbook"),
+    "wfp": OrderEntry(_ORDER + "wfp", "scores", True, "longest wait per request, wide jobs first", "Cobalt, ICPP 2011"),
+    "unicef": OrderEntry(_ORDER + "unicef", "scores", True, "small and short jobs first, by wait", "CLUSTER 2019"),
+    "f1": OrderEntry(_ORDER + "regression", "f1", False, "fitted: log10(r) n + 870 log10(s)", "SC 2017"),
+    "f2": OrderEntry(_ORDER + "regression", "f2", False, "fitted: sqrt(r) n + 25600 log10(s)", "SC 2017"),
+    "f3": OrderEntry(_ORDER + "regression", "f3", False, "fitted: r n + 6860000 log10(s)", "SC 2017"),
+    "f4": OrderEntry(_ORDER + "regression", "f4", False, "fitted: r sqrt(n) + 530000 log10(s)", "SC 2017"),
+    "age": OrderEntry(_ORDER + "age", "scores", False, "oldest eligible first", "Spread-n-Share, SC 2019"),
+    "multifactor": OrderEntry(
+        _ORDER + "multifactor", "scores", True, "age, size, fair share and QOS, weighted", "Slurm multifactor"
+    ),
+}
+
+BACKFILLS: dict[str, Described] = {
+    "none": Described("strict order: stop at the first job that does not fit", "textbook"),
+    "easy": Described("the head is promised a start; others may pass if they do not delay it", "Lifka, JSSPP 1995"),
+    "conservative": Described("every job is promised a start that never moves later", "Feitelson and Weil, 1998"),
+    "first-fit": Described("promise nothing; start whatever fits, in order", "Cobalt's cluster side (K13)"),
+    "<depth>": Described("a whole number: that many blocked jobs are promised a start", "Fluxion hybrid"),
+}
+
+PLACEMENTS: dict[str, Described] = {
+    "exclusive": Described("CE: every job has its nodes to itself, as few as hold its processes", "SC 2019"),
+}
+
+BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
+    "ce": ({"order": "fcfs", "backfill": "none", "placement": "exclusive"}, Described("strict FCFS, CE", "SC 2019")),
+    "ce-easy": (
+        {"order": "fcfs", "backfill": "easy", "placement": "exclusive"},
+        Described("FCFS with EASY backfilling, CE: the fair baseline", "Lifka, JSSPP 1995"),
+    ),
+    "fifo": (
+        {"order": "fcfs", "backfill": "none", "placement": "exclusive"},
+        Described("one after the other, exclusive", "Intelligent Colocation, 2019"),
+    ),
+}
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name nobody has heard of, with the nearest one that exists."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return InputError(f"there is no {kind} called {name!r}", "", f"{hint} (see `cohabit policies`)")
+
+
+def order_entry(name: str) -> OrderEntry:
+    """Look an order up by name, or take a path to a file with a function `scores`."""
+    if name.endswith(".py"):
+        return _order_in_file(Path(name))
+    if name not in ORDERS:
+        raise unknown("order", name, ORDERS)
+    return ORDERS[name]
+
+
+def _order_in_file(path: Path) -> OrderEntry:
+    from cohabit.compiled import load_source
+
+    if not path.is_file():
+        raise InputError("there is no such file", str(path), "give the path of a Python file with a function scores()")
+    try:
+        module = load_source(str(path.resolve()))
+    except Exception as error:
+        raise InputError(f"the policy cannot be loaded: {error}", str(path)) from error
+    if not callable(getattr(module, "scores", None)):
+        raise InputError("the file has no function scores(jobs, rows, now_us)", str(path), "see CONTRIBUTING.md")
+    changing = bool(getattr(module, "CHANGING", True))
+    return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path))
+
+
+def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float, ...]:
+    """The numbers an order is called with: its defaults, changed by `options`; unknown names are refused."""
+    from cohabit.compiled import load_source
+
+    function = getattr(load_source(entry.module), entry.function)
+    defaults = {
+        name: parameter.default
+        for name, parameter in list(inspect.signature(function).parameters.items())[3:]
+        if isinstance(parameter.default, int | float)
+    }
+    for name, value in options.items():
+        if name not in defaults:
+            raise unknown("option of this order", name, defaults or ["(it has none)"])
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"option {name} must be a number, not {value!r}", "policy.order_options")
+        defaults[name] = float(value)
+    return tuple(float(value) for value in defaults.values())
+
+
+def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
+    """The order by name with its parameters; compiled as well where asked for and possible."""
+    from cohabit.compiled import compile_scores, load_source
+
+    entry = order_entry(name)
+    parameters = order_parameters(entry, options)
+    function = getattr(load_source(entry.module), entry.function)
+    machine_code = None
+    if compile_it:
+        try:
+            machine_code = compile_scores(entry.module, entry.function, len(parameters))
+        except Exception:  # numba raises many kinds; a function beyond it simply stays Python
+            machine_code = None
+    return Order(function, entry.changing, parameters, machine_code)

@@ -1,0 +1,97 @@
+"""What is drawn adds up to what ran: curves, distributions, rasters, bars and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cohabit.model.records import RunTable
+from cohabit.report import gantt
+from cohabit.report.metrics import ran_jobs, summarise
+from cohabit.report.series import busy_level, level, queue_level, shares_below, slice_means
+
+RunOf = Callable[..., RunTable]
+
+
+def test_slices_hold_exact_means() -> None:
+    begin, end = np.array([0, 5]), np.array([10, 25])
+    assert slice_means(begin, end, np.array([1.0, 2.0]), 0, 40, 4).tolist() == [2, 2, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 900), st.integers(0, 100)), min_size=1, max_size=30), st.integers(1, 50))
+def test_slices_lose_no_work(intervals: list[tuple[int, int]], slices: int) -> None:
+    begin = np.array([first for first, _ in intervals])
+    end = begin + np.array([length for _, length in intervals])
+    means = slice_means(begin, end, np.ones(len(begin)), 0, 1000, slices)
+    assert means.sum() * 1000 / slices == pytest.approx(float((end - begin).sum()), abs=1e-6)
+
+
+def test_a_short_run_keeps_every_step() -> None:
+    curve = level(np.array([0, 10]), np.array([10, 30]), np.array([1.0, 3.0]), 0, 40)
+    assert curve.at_us.tolist() == [0, 0, 10, 30, 40]
+    assert curve.value.tolist() == [0, 1, 3, 0, 0]
+    assert curve.slice_us == 0
+
+
+def test_the_curves_agree_with_the_metrics(crowded_run: RunTable) -> None:
+    jobs, found = ran_jobs(crowded_run), summarise(crowded_run)
+    busy, queue = busy_level(crowded_run, jobs), queue_level(crowded_run, jobs)
+    assert len(busy.value) <= 2000
+    assert busy.value[:-1].mean() == pytest.approx(found["utilisation"])
+    assert queue.value[:-1].mean() == pytest.approx(found["mean_queue_length"])
+    assert busy.value.max() <= 1 + 1e-9
+
+
+@given(st.lists(st.floats(0, 1e7), min_size=1, max_size=600))
+def test_a_distribution_rises_to_all_jobs(values: list[float]) -> None:
+    x, share = shares_below(np.array(values), 1.0)
+    assert len(x) <= 602
+    assert (np.diff(share) >= 0).all()
+    assert share[-1] == 1
+    assert share[0] == pytest.approx(np.mean(np.array(values) <= 1.0))
+
+
+def test_the_raster_averages_to_the_utilisation(crowded_run: RunTable) -> None:
+    jobs = ran_jobs(crowded_run)
+    bars = gantt.recorded_bars(crowded_run, jobs)
+    assert bars is not None
+    cells = gantt.raster(crowded_run, jobs, bars)
+    assert cells.shape == (gantt.RASTER_ROWS, gantt.RASTER_SLICES)
+    assert cells.mean() / 100 == pytest.approx(summarise(crowded_run)["utilisation"], abs=0.003)
+
+
+def test_close_looks_hold_few_bars_and_only_what_is_inside(crowded_run: RunTable) -> None:
+    jobs = ran_jobs(crowded_run)
+    bars = gantt.recorded_bars(crowded_run, jobs)
+    assert bars is not None
+    looks = gantt.detail_windows(crowded_run, jobs, bars)
+    assert len(looks) == 3
+    for window, inside in looks:
+        assert 0 < len(inside) <= gantt.WINDOW_BARS
+        assert (crowded_run.start_us[inside.row] < window.until_us).all()
+        assert (crowded_run.end_us[inside.row] > window.from_us).all()
+        assert window.nodes <= gantt.MAX_NODES
+        assert 0 <= window.first_node <= crowded_run.cluster_nodes - window.nodes
+
+
+def test_without_node_lists_bars_are_packed_and_never_overlap(small_run: RunTable) -> None:
+    jobs = ran_jobs(small_run)
+    assert gantt.recorded_bars(replace(small_run, node_ranges=None), jobs) is None
+    bars = gantt.packed_bars(small_run, jobs)
+    assert np.bincount(bars.row, weights=bars.count, minlength=len(small_run)).tolist() == small_run.nodes.tolist()
+    assert (bars.first + bars.count).max() <= small_run.cluster_nodes
+    for line in range(small_run.cluster_nodes):
+        on_line = bars.row[(bars.first <= line) & (bars.first + bars.count > line)]
+        order = np.argsort(small_run.start_us[on_line], kind="stable")
+        start, end = small_run.start_us[on_line][order], small_run.end_us[on_line][order]
+        assert (start[1:] >= end[:-1]).all()
+
+
+def test_a_run_of_one_instant_still_has_curves(run_of: RunOf) -> None:
+    run = run_of([(5, 5, 5, 1)])
+    assert busy_level(run, ran_jobs(run)).value.max() == 0

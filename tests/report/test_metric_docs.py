@@ -1,0 +1,33 @@
+"""The page of definitions, the glossary and the code name the same metrics."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+from cohabit.model.records import RunTable
+from cohabit.report import paper_metrics
+from cohabit.report.intervals import COMPARED
+from cohabit.report.metrics import summarise
+from cohabit.report.wording import GLOSSARY
+
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+
+def test_every_metric_is_defined_and_explained(run_of: Callable[..., RunTable]) -> None:
+    names = set(summarise(run_of([])))
+    assert names == set(GLOSSARY)
+    assert set(COMPARED) <= names
+    assert not [name for name in names if f"`{name}`" not in PAGE]
+
+
+def test_every_paper_metric_is_defined_with_its_number() -> None:
+    own = [
+        name for name, function in inspect.getmembers(paper_metrics, inspect.isfunction)
+        if function.__module__ == paper_metrics.__name__ and not name.startswith("_")
+    ]  # fmt: skip
+    assert len(own) > 20
+    assert not [name for name in own if f"`{name}`" not in PAGE]
+    for number in ("S64", "S65", "S66", "S67", "S68", "S69", "C16", "C17", "C18", "C19", "R45", "P7", "I34"):
+        assert number in PAGE
