@@ -148,26 +148,28 @@ def begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sta
 
 
 @compiled
-def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth):
+def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, slots, depth):
     """A running job ended: its nodes are idle again."""
     ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
     release_nodes(row, jobs, idle, pool, gauges)
     gauges[RELEASED] = 1
     if depth == CONSERVATIVE:
-        profile.give_back(times, free, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])
+        if now > jobs[START, row] + jobs[LIMIT, row]:
+            gauges[HOLE_END] = FOREVER
+        else:
+            end = jobs[START, row] + profile.planned(jobs[LIMIT, row])
+            profile.give_back(slots, gauges, now, end, jobs[NODES, row])
 
 
 @compiled
-def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges, times, free, depth):
+def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
     """A job past its request (no-kill mode) is expected to end one second from now."""
     while r_meta[ROWS] > 0:
         row = r_items[r_info[ORDER, 0], 0]
         if jobs[EXPECTED, row] > now:
             return
         ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        if depth == CONSERVATIVE:
-            profile.occupy(times, free, gauges, jobs[EXPECTED, row], now + SECOND, jobs[NODES, row])
-            gauges[HOLE_END] = FOREVER
+        gauges[HOLE_END] = FOREVER
         jobs[EXPECTED, row] = now + SECOND
         keys[ENDS, row] = jobs[EXPECTED, row]
         ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
@@ -317,7 +319,7 @@ def _pass_in_score_order(
 @compiled
 def _pass_with_reservations(
     now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
-    r_items, r_info, r_meta, idle, pool, gauges, started, times, free, arrivals,
+    r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
     """Depth two and more: a profile of free nodes over time that holds the reservations."""
     waiting = np.empty(q_meta[ROWS], np.int64)
@@ -326,11 +328,11 @@ def _pass_with_reservations(
         waiting = waiting[np.argsort(jobs[SEQ][waiting], kind="mergesort")]
         waiting = waiting[np.argsort(keys[SCORE][waiting], kind="mergesort")]
     if depth == CONSERVATIVE:
-        ready = profile.plan_conservatively(now, waiting, arrivals, jobs, times, free, gauges)
+        ready = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges)
     else:
-        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], times, free, gauges)
+        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
         second = keys[BACKFILL_SCORE if two_orders else SCORE]
-        ready = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, times, free, gauges)
+        ready = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges)
     for row in ready:
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
@@ -339,7 +341,7 @@ def _pass_with_reservations(
 @compiled
 def schedule_pass(
     now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-    r_items, r_info, r_meta, idle, pool, gauges, times, free, started,
+    r_items, r_info, r_meta, idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
@@ -347,12 +349,12 @@ def schedule_pass(
     kept in order of submission); arrivals: rows enqueued since the last pass.
     """
     gauges[STARTED] = 0
-    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges, times, free, depth)
+    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
         _pass_with_reservations(
             now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
-            r_items, r_info, r_meta, idle, pool, gauges, started, times, free, arrivals,
+            r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
         return
     if q_meta[ROWS] == 0 or gauges[FREE] == 0:

@@ -112,7 +112,11 @@ def queue_figure(groups: Groups) -> Figure:
     runs = _first_of_each(groups)
     slices = OVERLAY_SLICES if len(runs) > 1 else None
     levels = {policy: queue_level(run, ran_jobs(run), slices) for policy, run in runs.items()}
-    return _over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0)
+    figure = _over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0)
+    figure["layout"]["yaxis"] |= {"tickformat": ",~r"}
+    if max(float(curve.value.max()) for curve in levels.values()) <= 5:
+        figure["layout"]["yaxis"] |= {"dtick": 1}
+    return figure
 
 
 def _shares(values: Mapping[str, NDArray[np.float64]], low: float, x_title: str, hover: str) -> Figure:
@@ -194,10 +198,15 @@ def _means_by_user(runs: Sequence[RunTable], names: Sequence[str]) -> list[float
     return [round(float(value / times), 4) if times else None for value, times in zip(total, count, strict=True)]
 
 
+def _two_lines(label: str) -> str:
+    """A long label broken at its last space, so that it leaves room for the plot."""
+    return "<br>".join(label.rsplit(" ", 1)) if len(label) > 15 else label
+
+
 def comparison_figure(comparison: Comparison) -> Figure:
     """Every policy's metrics relative to the first policy, with the interval over repeats."""
     metrics = [name for name in RATIO_METRICS if name in comparison.metrics][::-1]
-    baseline, others = comparison.policies[0], comparison.policies[1:]
+    others = comparison.policies[1:]
     traces = []
     for number, policy in enumerate(others):
         lift = (number - (len(others) - 1) / 2) * 0.62 / max(len(others), 1)
@@ -218,8 +227,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
                         "width": 5, "color": colour(number + 1)},
             "hovertemplate": "%{customdata}<br>%{x:.3f} times the first policy<extra>" + safe(policy) + "</extra>",
         })  # fmt: skip
-    names = [GLOSSARY[metric].label for metric in metrics]
-    plan = layout(120 + 46 * len(metrics), f"relative to {safe(baseline)} (1 = the same)", "", showlegend=True)
+    names = [_two_lines(GLOSSARY[metric].label) for metric in metrics]
+    plan = layout(120 + 46 * len(metrics), "ratio to the first policy", "", showlegend=True)
     plan["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
     plan["shapes"] = [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
                        "line": {"color": "@muted", "width": 1.5, "dash": "dot"}}]  # fmt: skip

@@ -94,7 +94,7 @@ def _raster_figure(run: RunTable, jobs: RanJobs, bars: Bars) -> Figure:
     }  # fmt: skip
     plan = layout(460, f"time since the first submission ({unit})", "node")
     plan["xaxis"] |= {"range": [0, span / SECOND / size], "showgrid": False}
-    plan["yaxis"] |= {"range": [-0.5, run.cluster_nodes - 0.5], "showgrid": False}
+    plan["yaxis"] |= {"range": [-0.5, run.cluster_nodes - 0.5], "showgrid": False, "tickformat": ",d"}
     return {"data": [trace], "layout": plan}
 
 
@@ -139,7 +139,7 @@ def _bar_figure(
     height = min(640, max(260, 120 + 12 * count))
     plan = layout(height, f"time since the first submission ({unit})", "node", showlegend=True, barmode="overlay")
     plan["xaxis"] |= {"range": [edge / SECOND / size for edge in times]}
-    plan["yaxis"] |= {"range": [first - 0.5, first + count - 0.5]}
+    plan["yaxis"] |= {"range": [first - 0.5, first + count - 0.5], "tickformat": ",d"}
     return {"data": traces, "layout": plan}, by
 
 
@@ -163,7 +163,8 @@ def _words(run: RunTable, row: int) -> str:
     who += [f"user {safe(jobs.user_names[user])}"] if user >= 0 else []
     start, end = int(run.start_us[row]), int(run.end_us[row])
     nodes = int(run.nodes[row])
-    place = f"{nodes:,} {'node' if nodes == 1 else 'nodes'}, {int(run.cores[row]):,} cores"
+    cores = int(run.cores[row])
+    place = f"{nodes:,} {'node' if nodes == 1 else 'nodes'}, {cores:,} {'core' if cores == 1 else 'cores'}"
     lines = [
         f"<b>job {safe(jobs.job_id[row])}</b>",
         ", ".join(who),

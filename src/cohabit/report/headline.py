@@ -90,7 +90,7 @@ def _best_wait(comparison: Comparison) -> str:
     ]
     if len(known) < 2:
         return ""
-    (best, winner), (worst, loser) = min(known), max(known)
+    (best, winner), (worst, loser) = (choose(known, key=lambda pair: pair[0]) for choose in (min, max))
     if best == worst:
         return f"The mean wait was the same under all of them: {duration(best)}."
     words = f"The mean wait was shortest under {winner} ({duration(best)}), longest under {loser} ({duration(worst)})."
@@ -98,7 +98,7 @@ def _best_wait(comparison: Comparison) -> str:
     ratio = comparison.cells[winner, metric].ratio
     if winner == baseline or ratio.mean is None:
         return words
-    words += f" That is {100 * (1 - ratio.mean):.0f} % less than under {baseline}"
+    words += f" Under {winner} it was {100 * (1 - ratio.mean):.0f} % less than under {baseline}"
     if ratio.low is None or ratio.high is None:
         return words + "; one run each, so chance is not ruled out."
     if ratio.high < 1:

@@ -21,7 +21,7 @@ RESAMPLES = 2000
 COMPARED = (
     "mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_turnaround_s", "mean_bounded_slowdown",
     "user_max_slowdown", "user_fairness", "utilisation", "makespan_s", "throughput_per_s", "mean_queue_length",
-    "node_hours",
+    "node_hours", "jobs_ran",
 )  # fmt: skip
 
 

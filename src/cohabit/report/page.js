@@ -24,11 +24,28 @@
     return value;
   }
 
+  // A legend above the plot takes its rows from the plot: give them back, by an estimate of how many it needs.
+  function legendHeight(figure, width) {
+    if (!figure.layout.showlegend) return 0;
+    const longest = Math.max(...figure.data.map((trace) => trace.name.length));
+    const columns = Math.max(1, Math.floor((width - 90) / (longest * 7.2 + 48)));
+    return (Math.ceil(figure.data.length / columns) - 1) * 19;
+  }
+
+  // On a phone: smaller titles, less margin, and no colour bar, which the caption explains.
+  function narrowed(figure) {
+    figure.layout.font.size = 11;
+    Object.assign(figure.layout.margin, { l: 44, r: 8 });
+    for (const axis of ["xaxis", "yaxis"]) figure.layout[axis].title.font = { size: 11 };
+    for (const trace of figure.data) if (trace.type === "heatmap") trace.showscale = false;
+  }
+
   function draw(place) {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue("--" + name).trim();
     const figure = themed(figures[place.dataset.figure], style);
     const layout = figure.layout;
+    layout.height += legendHeight(figure, place.clientWidth);
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") };
     layout.hoverlabel = { bgcolor: colour("surface"), bordercolor: colour("line"), font: { color: colour("ink") }, align: "left" };
@@ -36,6 +53,7 @@
     for (const axis of ["xaxis", "yaxis"]) {
       layout[axis] = Object.assign({ gridcolor: colour("grid"), linecolor: colour("line"), tickcolor: colour("line") }, layout[axis]);
     }
+    if (place.clientWidth < 420) narrowed(figure);
     Plotly.react(place, figure.data, layout, settings).then(
       () => { place.dataset.drawn = "yes"; },
       (error) => fail(place, error)

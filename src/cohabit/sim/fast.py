@@ -95,7 +95,7 @@ def _write(clock, lines, when, kind, row, now):
 @compiled
 def drive(
     depth, changing, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-    r_items, r_info, r_meta, idle, pool, gauges, times, free, started, usage, duration, heap, clock, start_us, end_us,
+    r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
     when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, second_entry, second_parameters,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
@@ -119,7 +119,7 @@ def drive(
             row = heap[2, 0]
             _pop(heap, clock[HEAP])
             clock[HEAP] -= 1
-            kernels.finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, times, free, depth)
+            kernels.finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, slots, depth)
             if half_life > 0 and jobs[USER, row] >= 0:
                 charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
             end_us[row] = now
@@ -147,7 +147,7 @@ def drive(
             arrivals[index] = clock[ARRIVED] + index
         kernels.schedule_pass(
             now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-            r_items, r_info, r_meta, idle, pool, gauges, times, free, started,
+            r_items, r_info, r_meta, idle, pool, gauges, slots, started,
         )  # fmt: skip
         for index in range(gauges[STARTED]):
             row = started[index]
@@ -204,7 +204,7 @@ def replay(
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
     jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, user
     if depth == kernels.CONSERVATIVE:
-        jobs[RESERVED] = profile.UNRESERVED
+        jobs[RESERVED], jobs[PROMISED] = profile.UNRESERVED, profile.UNRESERVED
     usage = np.zeros(int(user.max(initial=-1)) + 2)  # the last entry is the instant it is reckoned to
     keys = np.zeros((KEY_COLUMNS, total))
     columns, everyone = columns_of(jobs, usage[:-1]), np.arange(total)
@@ -219,8 +219,8 @@ def replay(
     gauges = np.zeros(GAUGES, np.int64)
     kernels.initialise(idle, pool, gauges, cluster_nodes)
     points = 2 * total + 2 * cluster_nodes + 64 if depth > kernels.EASY else 2
-    times, free = np.empty(points, np.int64), np.empty(points, np.int64)
-    profile.reset(times, free, gauges, cluster_nodes)
+    slots = np.empty((3, points), np.int64)
+    profile.reset(slots, gauges, cluster_nodes)
     started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
@@ -233,7 +233,7 @@ def replay(
     while True:
         why = drive(
             depth, policies.changing, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs, keys,
-            *queue, *backfill, *running, idle, pool, gauges, times, free, started, usage, duration_us, heap, clock,
+            *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
             second_entry, second_parameters,
         )  # fmt: skip

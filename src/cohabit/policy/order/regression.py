@@ -1,7 +1,7 @@
 """F1 to F4: orders found by regression on simulated schedules (Carastan-Santos and de Camargo, SC 2017, table 3).
 
-f(request) * g(processors) + weight * log10(submit), smallest first, all in seconds on the trace's own clock (values
-below one second count as one). Tuned for bounded slowdown; a submit clock that starts at the Unix epoch makes the last
+f(request) * g(processors) + weight * log10(submit), smallest first, all in seconds on the trace's own clock (the
+logarithm of anything below one second counts as zero). Tuned for bounded slowdown; a submit clock that starts at the Unix epoch makes the last
 term nearly constant, so shift such traces to start near zero.
 """
 
@@ -16,7 +16,7 @@ from cohabit.core.columns import Columns
 
 
 def _request_s(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
-    return np.maximum(jobs.limit_us[rows] / 1e6, 1.0)
+    return jobs.limit_us[rows] / 1e6
 
 
 def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -25,7 +25,7 @@ def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
 
 def f1(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """log10(r) n + 870 log10(s)."""
-    return np.log10(_request_s(jobs, rows)) * jobs.cores[rows] + 8.70e2 * _log_submit(jobs, rows)
+    return np.log10(np.maximum(_request_s(jobs, rows), 1.0)) * jobs.cores[rows] + 8.70e2 * _log_submit(jobs, rows)
 
 
 def f2(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
