@@ -18,6 +18,7 @@ from cohabit.core import ladder, profile
 from cohabit.core.columns import (
     ARRIVAL,
     BACKFILL_SCORE,
+    EARLY_END,
     ENDS,
     EXPECTED,
     EXTRA,
@@ -156,9 +157,10 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
     if depth == CONSERVATIVE:
         if now > jobs[START, row] + jobs[LIMIT, row]:
             gauges[HOLE_END] = FOREVER
+        elif jobs[LIMIT, row] == 0:
+            gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], now + SECOND), 1
         else:
-            end = jobs[START, row] + profile.planned(jobs[LIMIT, row])
-            profile.give_back(slots, gauges, now, end, jobs[NODES, row])
+            profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])
 
 
 @compiled

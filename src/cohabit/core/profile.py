@@ -210,6 +210,8 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
             count += 1
             left -= nodes
             jobs[RESERVED, row] = UNRESERVED
+            if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it holds nothing ahead
+                vacate(slots, gauges, now, now + SECOND, nodes)
         elif jobs[RESERVED, row] > now:
             wake = min(wake, jobs[RESERVED, row])
     if hole_end == FOREVER or (early_end and not moved):
