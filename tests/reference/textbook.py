@@ -210,6 +210,7 @@ class _Simulation:
         self.reserved: dict[int, int] = {}  # conservative only: job -> promised start
         self.plan_slack = False  # some job ended before the end of the time it held in the plan
         self.plan_broken = False  # some job ran, or still runs, past the end it had asked for (only without kill)
+        self.started_in_pass: set[int] = set()
         self.now = 0
 
     # The clock ---------------------------------------------------------------------------------------------------
@@ -247,6 +248,7 @@ class _Simulation:
         self.waiting.remove(i)
         self.reserved.pop(i, None)
         self.running.append(i)
+        self.started_in_pass.add(i)
         self.start[i] = self.now
         self.end[i] = self.now + (min(job.run, job.limit) if self.kill else job.run)
 
@@ -262,8 +264,12 @@ class _Simulation:
         return self.nodes - sum(self.jobs[i].size for i in self.running)
 
     def expected_end(self, i: int) -> int:
+        """By request; a job that is still there at or after that instant is overrunning (only without kill).
+
+        A job of request 0 is not overrunning in the pass that starts it: its completion has not had its turn yet.
+        """
         asked = self.start[i] + self.jobs[i].limit
-        overrunning = self.start[i] < self.now and asked <= self.now
+        overrunning = asked <= self.now and i not in self.started_in_pass
         return self.now + self.tick if overrunning else asked
 
     def planned_length(self, job: Job) -> int:
@@ -287,6 +293,7 @@ class _Simulation:
     # One scheduling pass -----------------------------------------------------------------------------------------
 
     def one_pass(self) -> None:
+        self.started_in_pass.clear()
         queue = self.in_order(self.waiting, self.r1)
         if self.backfill == "easy":
             self.pass_easy(queue)

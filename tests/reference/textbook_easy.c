@@ -10,19 +10,19 @@
 #include <string.h>
 
 typedef long long ll;
-typedef struct { ll submit, run, limit, size, start, end; long place; } Job;
+typedef struct { ll submit, run, limit, size, start, end; long place, born; } Job;
 
 static Job *job;   /* in file order */
 static Job **line; /* the same, by submit time */
 static Job **run_; /* running, any order */
 static Job **que;  /* waiting, by arrival */
-static long n, n_run, n_que;
+static long n, n_run, n_que, passes;
 static ll nodes, tick, now, idle;
 static int kill_;
 
 static ll expected(const Job *j) {
     ll asked = j->start + j->limit;
-    return (j->start < now && asked <= now) ? now + tick : asked;
+    return (asked <= now && j->born != passes) ? now + tick : asked;
 }
 static int by_submit(const void *a, const void *b) {
     const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
@@ -35,12 +35,14 @@ static int by_expected(const void *a, const void *b) {
 }
 static void start(Job *j) {
     j->start = now;
+    j->born = passes;
     j->end = now + (kill_ && j->run > j->limit ? j->limit : j->run);
     idle -= j->size;
     run_[n_run++] = j;
 }
 static void pass(void) {
     long first = 0, kept, k;
+    passes++;
     while (first < n_que && que[first]->size <= idle) start(que[first++]);
     memmove(que, que + first, (size_t)(n_que -= first) * sizeof *que);
     if (n_que < 2 || idle == 0) return;

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
     from cohabit.core.timeline import Timeline
     from cohabit.core.view import View
-    from cohabit.model.plan import Placement, Verdict
+    from cohabit.model.plan import Placement
 
 
 class ScoreFunction(Protocol):
@@ -42,16 +42,8 @@ class Placer(Protocol):
 
     exclusive: bool  # whether every job has its nodes to itself
 
-    def place(self, row: int, allowed: NDArray[np.int64], view: View) -> Placement | None:
-        """Nodes for the job now, with at most allowed[kind] nodes of each kind; None if it cannot start now."""
-        ...
-
-
-class Gate(Protocol):
-    """A reason to wait although nodes are free. Asked without a placement first, then with one."""
-
-    def check(self, row: int, placement: Placement | None, view: View) -> Verdict:
-        """Go, Wait or Hold."""
+    def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
+        """Nodes out of `idle` for the job now, at most allowed[kind] of each kind; None if it cannot start now."""
         ...
 
 
@@ -60,7 +52,7 @@ class Backfill(Protocol):
 
     depth: int
 
-    def allowed(self, row: int, timeline: Timeline) -> NDArray[np.int64]:
+    def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """How many nodes of each kind the job may use from now until its limit without breaking a reservation."""
         ...
 
@@ -73,7 +65,6 @@ class PolicySet:
     backfill: Backfill
     placer: Placer
     backfill_order: Order | None = None
-    gates: tuple[Gate, ...] = ()
     fair_share_half_life_us: int = 0  # 0: usage is not tracked
     names: dict[str, Any] = field(default_factory=dict)
 

@@ -1,20 +1,19 @@
 """The byte scanner for Standard Workload Format bodies: lines of numbers to int64 columns, compiled.
 
 It knows where fields begin, what a number is and what a comment is; it never interprets a field. Times
-(`TIME_FIELDS`) come out in microseconds, everything else as whole numbers. This is the only module of
-`trace/` that may import numba.
+(`TIME_FIELDS`) come out in microseconds, everything else as whole numbers. Compiled through
+cohabit.compiled, like every kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cohabit.compiled import compiled
 from cohabit.model.errors import InputError
 from cohabit.model.workload import Ints
 
@@ -35,11 +34,6 @@ _LARGEST = 2**62
 _UTF8_MARK = (0xEF, 0xBB, 0xBF)
 
 Bytes = NDArray[np.uint8]
-Compiled = TypeVar("Compiled", bound=Callable[..., Any])
-
-
-def _compiled(function: Compiled) -> Compiled:
-    return cast(Compiled, njit(cache=True)(function))
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ def _complaint(status: int, where: str, field: int, cut_short: bool) -> InputErr
     return InputError(what, place, "a Standard Workload Format line is 18 numbers; comments begin with ;")
 
 
-@_compiled
+@compiled
 def _count_newlines(block: Bytes) -> int:
     newlines = 0
     for byte in block:
@@ -106,7 +100,7 @@ def _count_newlines(block: Bytes) -> int:
     return newlines
 
 
-@_compiled
+@compiled
 def _scan_block(
     block: Bytes, slots: Ints, decimals: Ints, rows: Ints, spans: Ints, tally: Ints
 ) -> tuple[int, int, int, int, int]:
@@ -181,7 +175,7 @@ def _scan_block(
     return _READ, filled, line, field, remarks
 
 
-@_compiled
+@compiled
 def _read_number(block: Bytes, at: int, end: int, decimals: int) -> tuple[int, int, int, int]:
     """The number at `at` times 10**decimals, where it ends, a status, and 1 if a fraction had to be rounded away."""
     negative = block[at] == _MINUS

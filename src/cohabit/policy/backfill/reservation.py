@@ -28,9 +28,9 @@ class ReservationDepth:
 
     depth: int
 
-    def allowed(self, row: int, timeline: Timeline) -> NDArray[np.int64]:
+    def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """Nodes of each kind that stay free of running jobs, windows and reservations for the job's whole request."""
-        return timeline.free_throughout(timeline.now_us, timeline.limit_of(row))
+        return timeline.free_throughout(timeline.now_us, limit_us)
 
 
 def from_name(name: str | int) -> ReservationDepth:

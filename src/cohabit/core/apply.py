@@ -1,0 +1,326 @@
+"""Facts into state: one small function per kind of event. Says whether the fact calls for a scheduling pass.
+
+Releases, submissions, refusals, wakes and changes of nodes do; a confirmed start does not. No decision is made here,
+except the two that cannot wait: a job that can never run is refused, and a job whose dependency failed is cancelled.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from cohabit.core import kernels, profile
+from cohabit.core.columns import (
+    ATTEMPT,
+    BACKFILL_SCORE,
+    BLOCKED,
+    CORES,
+    EARLY_END,
+    ELIGIBLE,
+    HEAD,
+    LIMIT,
+    NODES,
+    PROCESSES,
+    PROMISED,
+    QOS,
+    QUEUED,
+    RANGES,
+    RELEASED,
+    RESERVED,
+    RUNNING,
+    SCORE,
+    SEQ,
+    START,
+    STARTING,
+    STATE,
+    SUBMIT,
+    USER,
+    columns_of,
+)
+from cohabit.core.decide import PROMISES
+from cohabit.core.fair_share import charge
+from cohabit.core.protocols import PolicySet
+from cohabit.core.state import DOWN, DRAINED, UP, State
+from cohabit.model import event as fact
+from cohabit.model.command import CancelJob, Command
+from cohabit.model.job import Job
+
+WENT_WELL = "done"
+
+
+class Applier:
+    """Applies events to one state on behalf of one set of policies; `arrivals` are rows enqueued since the last pass."""
+
+    def __init__(self, state: State, policies: PolicySet) -> None:
+        self.state, self.policies = state, policies
+        self.arrivals: list[int] = []
+        self.commands: list[Command] = []
+
+    def apply(self, now_us: int, event: fact.Event) -> bool:
+        """Change the state; True if a scheduling pass is due."""
+        self.state.touch()
+        match event:
+            case fact.JobSubmitted(job):
+                return self._submitted(now_us, job)
+            case fact.JobFinished(job_id, attempt, status):
+                return self._finished(now_us, job_id, attempt, status)
+            case fact.JobStarted(job_id, attempt):
+                return self._started(job_id, attempt)
+            case fact.StartRefused(job_id, attempt, _, back_off_us):
+                return self._refused(now_us, job_id, attempt, back_off_us)
+            case fact.JobCancelled(job_id):
+                return self._cancelled(now_us, job_id, "cancelled")
+            case fact.JobHeld(job_id):
+                return self._held(now_us, job_id)
+            case fact.JobReleased(job_id):
+                return self._released(now_us, job_id)
+            case fact.JobChanged(job_id, limit_us, qos):
+                return self._changed(now_us, job_id, limit_us, qos)
+            case fact.NodeUp(node):
+                return self._node(now_us, node, UP)
+            case fact.NodeDrained(node):
+                return self._node(now_us, node, DRAINED)
+            case fact.NodeDown(node):
+                return self._node(now_us, node, DOWN)
+        return True  # Woken
+
+    # ---- jobs in --------------------------------------------------------------------------------------------------
+
+    def _submitted(self, now_us: int, job: Job) -> bool:
+        if job.array_count:
+            if job.array_at_most:
+                self.state.arrays[job.job_id] = (0, job.array_at_most)
+            elements = [
+                msgspec.structs.replace(job, job_id=f"{job.job_id}_{number}", array_count=0)
+                for number in range(job.array_first, job.array_first + job.array_count)
+            ]
+            return any([self._submitted(now_us, element) for element in elements])
+        state = self.state
+        usable, need = state.kinds.eligible(job)
+        most = int(state.kinds.size[usable].sum())
+        if job.job_id in state.rows:
+            self.commands.append(CancelJob(job.job_id, 0, "a job of this name is already here"))
+            return False
+        if need > most:
+            self.commands.append(CancelJob(job.job_id, 0, f"can never run: needs {need} nodes, at most {most} fit it"))
+            self._end(now_us, job.job_id, "rejected")
+            return False
+        row = state.new_row(job)
+        jobs = state.jobs
+        jobs[NODES, row], jobs[LIMIT, row], jobs[SUBMIT, row] = need, job.limit_us, now_us
+        jobs[SEQ, row], jobs[CORES, row], jobs[PROCESSES, row] = state.next_seq, job.processes, job.processes
+        jobs[USER, row], jobs[QOS, row], jobs[RANGES, row], jobs[ELIGIBLE, row] = job.user, job.qos, -1, -1
+        jobs[RESERVED, row] = jobs[PROMISED, row] = profile.UNRESERVED
+        state.next_seq += 1
+        if job.user >= len(state.usage) - 1:
+            grown = np.zeros(job.user + 2)
+            grown[: len(state.usage) - 1], grown[-1] = state.usage[:-1], state.usage[-1]
+            state.usage = grown
+        pending = {name for name in job.after if name not in state.finished}
+        failed = [name for name in job.after if state.finished.get(name, WENT_WELL) != WENT_WELL]
+        if failed and not job.after_any:
+            jobs[STATE, row] = BLOCKED
+            return self._cancelled(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
+        if pending:
+            state.waiting_for[row] = pending
+        if job.held:
+            state.held.add(row)
+        return self._enter_queue(now_us, row)
+
+    def _enter_queue(self, now_us: int, row: int) -> bool:
+        """Into the queue, unless a hold, a dependency or an array bound keeps it out."""
+        state = self.state
+        if row in state.held or state.waiting_for.get(row) or self._array_is_full(row):
+            state.jobs[STATE, row] = BLOCKED
+            return False
+        if state.jobs[ELIGIBLE, row] < 0:
+            state.jobs[ELIGIBLE, row] = now_us
+        columns, one = columns_of(state.jobs, state.usage[:-1]), np.array([row])
+        if not state.changing:
+            state.keys[SCORE, row] = self.policies.order.scores(columns, one, now_us)[0]
+            if self.policies.backfill_order is not None:
+                state.keys[BACKFILL_SCORE, row] = self.policies.backfill_order.scores(columns, one, now_us)[0]
+        kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        self.arrivals.append(row)
+        return True
+
+    def _leave_queue(self, row: int) -> None:
+        state = self.state
+        kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        if state.depth == kernels.CONSERVATIVE:
+            if state.profiled:
+                profile.cancel_reservation(row, state.jobs, state.slots, state.gauges)
+            elif state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None):
+                state.gauges[EARLY_END] = 1
+        state.jobs[STATE, row] = BLOCKED
+        state.gauges[HEAD], state.gauges[RELEASED] = -1, 1
+        self.arrivals = [one for one in self.arrivals if one != row]
+
+    def _array_is_full(self, row: int) -> bool:
+        array = self.state.spec(row).job_id.rpartition("_")[0]
+        if array not in self.state.arrays:
+            return False
+        running, at_most = self.state.arrays[array]
+        queued = [other for other in self._array_members(array) if self.state.jobs[STATE, other] == QUEUED]
+        return running + len(queued) >= at_most
+
+    def _array_members(self, array: str) -> list[int]:
+        return [row for name, row in self.state.rows.items() if name.rpartition("_")[0] == array]
+
+    # ---- jobs out -------------------------------------------------------------------------------------------------
+
+    def _finished(self, now_us: int, job_id: str, attempt: int, status: str) -> bool:
+        row = self.state.rows.get(job_id, -1)
+        if row < 0 or self.state.jobs[STATE, row] not in (STARTING, RUNNING) or self.state.jobs[ATTEMPT, row] != attempt:
+            return False  # an old attempt, or told twice
+        self._stop(now_us, row)
+        if status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue":
+            return self._enter_queue(now_us, row) or True
+        self.state.forget_row(row)
+        self._end(now_us, job_id, "failed" if status == "lost" else status)
+        return True
+
+    def _stop(self, now_us: int, row: int) -> None:
+        """Take a run off its nodes and book what it used."""
+        state = self.state
+        ranges = state.ranges_of(row)
+        kernels.finish(
+            row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
+            state.depth if state.profiled else kernels.EASY,
+        )  # fmt: skip
+        if not state.profiled:
+            _note_early_end(state, row, now_us)
+        for first, count in ranges:
+            for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
+                state.set_idle(node, False)
+        user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
+        if half_life and user >= 0:
+            charge(state.usage, user, state.jobs[CORES, row], state.jobs[START, row], now_us, half_life)
+        array = state.spec(row).job_id.rpartition("_")[0]
+        if array in state.arrays:
+            running, at_most = state.arrays[array]
+            state.arrays[array] = (running - 1, at_most)
+            for other in self._array_members(array):
+                if other != row and state.jobs[STATE, other] == BLOCKED:
+                    self._enter_queue(now_us, other)
+
+    def _end(self, now_us: int, job_id: str, status: str) -> None:
+        """Remember how the job ended and let those who waited for it go, or cancel them."""
+        state = self.state
+        state.finished[job_id] = status
+        state.attempts.pop(job_id, None)
+        for row, pending in list(state.waiting_for.items()):
+            if job_id not in pending:
+                continue
+            job = state.spec(row)
+            if status != WENT_WELL and not job.after_any:
+                self._cancelled(now_us, job.job_id, f"job {job_id} it depends on did not finish well")
+                continue
+            pending.discard(job_id)
+            if not pending:
+                del state.waiting_for[row]
+                self._enter_queue(now_us, row)
+
+    def _cancelled(self, now_us: int, job_id: str, reason: str) -> bool:
+        state = self.state
+        row = state.rows.get(job_id, -1)
+        if row < 0:
+            return False
+        self.commands.append(CancelJob(job_id, int(state.jobs[ATTEMPT, row]), reason))
+        if state.jobs[STATE, row] in (STARTING, RUNNING):
+            return False  # the world stops it and reports its end
+        if state.jobs[STATE, row] == QUEUED:
+            self._leave_queue(row)
+        state.held.discard(row)
+        state.waiting_for.pop(row, None)
+        state.refused_until.pop(row, None)
+        state.forget_row(row)
+        self._end(now_us, job_id, "cancelled")
+        return True
+
+    # ---- answers and changes --------------------------------------------------------------------------------------
+
+    def _started(self, job_id: str, attempt: int) -> bool:
+        row = self.state.rows.get(job_id, -1)
+        if row >= 0 and self.state.jobs[ATTEMPT, row] == attempt and self.state.jobs[STATE, row] == STARTING:
+            self.state.jobs[STATE, row] = RUNNING
+        return False
+
+    def _refused(self, now_us: int, job_id: str, attempt: int, back_off_us: int) -> bool:
+        row = self.state.rows.get(job_id, -1)
+        if row < 0 or self.state.jobs[STATE, row] != STARTING or self.state.jobs[ATTEMPT, row] != attempt:
+            return False
+        self._stop(now_us, row)
+        self.state.refused_until[row] = now_us + max(back_off_us, 1)
+        return self._enter_queue(now_us, row)
+
+    def _held(self, now_us: int, job_id: str) -> bool:
+        row = self.state.rows.get(job_id, -1)
+        if row < 0 or self.state.jobs[STATE, row] not in (QUEUED, BLOCKED):
+            return False
+        self.state.held.add(row)
+        self.state.jobs[ELIGIBLE, row] = -1
+        if self.state.jobs[STATE, row] == QUEUED:
+            self._leave_queue(row)
+            return True
+        return False
+
+    def _released(self, now_us: int, job_id: str) -> bool:
+        row = self.state.rows.get(job_id, -1)
+        if row not in self.state.held:
+            return False
+        self.state.held.discard(row)
+        return self._enter_queue(now_us, row)
+
+    def _changed(self, now_us: int, job_id: str, limit_us: int | None, qos: int | None) -> bool:
+        state = self.state
+        row = state.rows.get(job_id, -1)
+        if row < 0 or state.jobs[STATE, row] not in (QUEUED, BLOCKED):
+            return False
+        queued = bool(state.jobs[STATE, row] == QUEUED)
+        if queued:
+            self._leave_queue(row)
+        job = state.spec(row)
+        job = msgspec.structs.replace(
+            job, limit_us=job.limit_us if limit_us is None else limit_us, qos=job.qos if qos is None else qos
+        )
+        state.specs[row] = job
+        state.jobs[LIMIT, row], state.jobs[QOS, row] = job.limit_us, job.qos
+        if queued:
+            self._enter_queue(now_us, row)
+        return queued
+
+    def _node(self, now_us: int, node: int, becomes: int) -> bool:
+        """A node came up, is drained or is lost; jobs on a lost node are requeued or failed, never forgotten."""
+        state = self.state
+        if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
+            return False
+        on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
+        state.node_state[node] = becomes
+        state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
+        state.void_promises()
+        if becomes == DOWN:
+            for row in on_it:
+                job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
+                self.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
+                self._finished(now_us, job.job_id, attempt, "lost")
+        if becomes == UP:
+            state.set_idle(node, not on_it)
+        elif state.is_idle(node):
+            state.set_idle(node, False)
+        return True
+
+
+def _note_early_end(state: State, row: int, now_us: int) -> None:
+    """What kernels.finish notes in the compiled profile, for the readable one."""
+    asked_end = int(state.jobs[START, row] + state.jobs[LIMIT, row])
+    if now_us > asked_end:
+        state.void_promises()
+    elif now_us < asked_end or state.jobs[LIMIT, row] == 0:
+        state.gauges[EARLY_END] = 1
+
+
+def _has_node(state: State, row: int, node: int) -> bool:
+    if state.jobs[STATE, row] not in (STARTING, RUNNING):
+        return False
+    return any(first <= node < first + count for first, count in state.ranges_of(row))

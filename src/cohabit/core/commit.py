@@ -1,0 +1,108 @@
+"""Carry out a plan: re-check every action against the state, change the state, give the orders.
+
+A plan may be stale or wrong; an action that does not hold any more is refused and noted, never forced.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core import kernels, ladder
+from cohabit.core.columns import (
+    ATTEMPT,
+    EARLY_END,
+    ENDS,
+    EXPECTED,
+    FREE,
+    HOLE_END,
+    LIMIT,
+    NODES,
+    PROMISED,
+    QUEUED,
+    RANGE_COUNT,
+    RANGE_FIRST,
+    RANGE_NEXT,
+    RANGES,
+    RELEASED,
+    RESERVED,
+    SEQ,
+    SPARE_RANGE,
+    START,
+    STARTING,
+    STATE,
+)
+from cohabit.core.decide import PROMISES
+from cohabit.core.state import FOREVER, UP, State
+from cohabit.model.command import Command, StartJob
+from cohabit.model.plan import Placement, Plan, Reserve, Start
+
+
+def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[Start]]:
+    """Returns the commands, and the starts that were refused."""
+    commands: list[Command] = []
+    refused: list[Start] = []
+    promises = state.memory.setdefault(PROMISES, {}) if state.depth == kernels.CONSERVATIVE else {}
+    if state.gauges[HOLE_END] == FOREVER:
+        promises.clear()
+    state.gauges[HOLE_END], state.gauges[EARLY_END], state.gauges[RELEASED] = -FOREVER, 0, 0
+    for action in plan.actions:
+        if isinstance(action, Reserve):
+            state.jobs[RESERVED, action.row] = action.start_us
+            if state.jobs[PROMISED, action.row] < 0:
+                state.jobs[PROMISED, action.row] = action.start_us
+            promises[state.spec(action.row).job_id] = (action.start_us, action.kinds)
+        elif not _still_possible(state, action):
+            refused.append(action)
+        else:
+            promises.pop(state.spec(action.row).job_id, None)
+            _begin(state, action.row, action.placement, now_us)
+            commands.append(start_command(state, action.row))
+    state.touch()
+    return commands, refused
+
+
+def start_command(state: State, row: int) -> StartJob:
+    """The order for a job whose nodes are taken; it counts as starting until the world answers."""
+    job = state.spec(row)
+    attempt = state.attempts.get(job.job_id, 0) + 1
+    state.attempts[job.job_id] = attempt
+    state.jobs[ATTEMPT, row], state.jobs[STATE, row] = attempt, STARTING
+    state.refused_until.pop(row, None)
+    if (array := _array_of(job.job_id)) in state.arrays:
+        running, at_most = state.arrays[array]
+        state.arrays[array] = (running + 1, at_most)
+    return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us)
+
+
+def _array_of(job_id: str) -> str:
+    return job_id.rpartition("_")[0]
+
+
+def _still_possible(state: State, action: Start) -> bool:
+    if state.jobs[STATE, action.row] != QUEUED or action.placement.nodes != state.jobs[NODES, action.row]:
+        return False
+    seen: set[int] = set()
+    for first, count in action.placement.ranges:
+        for node in range(first, first + count):
+            if node in seen or not state.is_idle(node) or state.node_state[node] != UP:
+                return False
+            seen.add(node)
+    return True
+
+
+def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
+    kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+    chain = -1
+    for first, count in reversed(placement.ranges):
+        link = int(state.gauges[SPARE_RANGE])
+        state.gauges[SPARE_RANGE] = state.pool[RANGE_NEXT, link]
+        state.pool[RANGE_FIRST, link], state.pool[RANGE_COUNT, link], state.pool[RANGE_NEXT, link] = first, count, chain
+        chain = link
+        for node in range(first, first + count):
+            state.idle[node >> 6] &= ~np.uint64(1 << (node & 63))
+    state.jobs[RANGES, row] = chain
+    state.gauges[FREE] -= placement.nodes
+    state.jobs[START, row], state.jobs[EXPECTED, row] = now_us, now_us + state.jobs[LIMIT, row]
+    state.jobs[RESERVED, row] = -1
+    state.keys[ENDS, row] = state.jobs[EXPECTED, row]
+    ladder.insert(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)

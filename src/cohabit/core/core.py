@@ -1,0 +1,106 @@
+"""The decision core: facts in, orders out. `step` is a pure function of the state, the time and the facts.
+
+The live controller and the simulator both call it; who waits and who executes is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cohabit.core import kernels, ladder
+from cohabit.core.apply import Applier
+from cohabit.core.columns import BACKFILL_SCORE, FREE, SCORE, STARTED, WAKE
+from cohabit.core.commit import commit, start_command
+from cohabit.core.decide import PROMISES, decide
+from cohabit.core.ladder import ROWS
+from cohabit.core.protocols import Order, PolicySet
+from cohabit.core.state import FOREVER, State
+from cohabit.core.view import View
+from cohabit.model.cluster import Cluster
+from cohabit.model.command import Command, WakeAt
+from cohabit.model.event import Event
+
+
+class SchedulerCore:
+    """One cluster under one set of policies."""
+
+    def __init__(self, cluster: Cluster, policies: PolicySet, readable: bool = False) -> None:
+        self.policies = policies
+        self.state = State(cluster, policies)
+        self.readable = readable  # never use the compiled pass; for tests that hold the two together
+        self.state.profiled = not readable
+        self._applier = Applier(self.state, policies)
+
+    def step(self, now_us: int, events: Sequence[Event]) -> list[Command]:
+        """Apply the facts, decide once if any of them calls for it, and return the orders."""
+        applier = self._applier
+        applier.state = self.state
+        due = False
+        for event in events:
+            due = applier.apply(now_us, event) or due
+        commands, applier.commands = applier.commands, []
+        if due:
+            commands += self._decide_and_commit(now_us)
+        return commands
+
+    def view(self, now_us: int) -> View:
+        """The state, read-only."""
+        return View(self.state, now_us)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled pass may decide just now: interchangeable whole nodes, nothing refused lately."""
+        exclusive = self.policies.placer.exclusive
+        return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
+
+    def _decide_and_commit(self, now_us: int) -> list[Command]:
+        state = self.state
+        arrivals, self._applier.arrivals = np.array(self._applier.arrivals, np.int64), []
+        state.refused_until = {row: until for row, until in state.refused_until.items() if until > now_us}
+        compiled = self.compiled
+        if compiled != state.profiled:  # the two forms keep promises in different places
+            state.profiled = compiled
+            state.void_promises()
+            state.memory.pop(PROMISES, None)
+        if compiled:
+            commands = self._compiled_pass(now_us, arrivals)
+            wake_us = int(state.gauges[WAKE])
+        else:
+            kernels.extend_overrunning(now_us, state.jobs, state.keys, *state.running, state.gauges)
+            plan = decide(self.view(now_us), self.policies)
+            commands, _ = commit(state, plan, now_us)
+            wake_us = plan.wake_us if plan.wake_us is not None else FOREVER
+        if wake_us != state.wake_us:
+            state.wake_us = wake_us
+            commands.append(WakeAt(wake_us))
+        return commands
+
+    def _compiled_pass(self, now_us: int, arrivals: np.ndarray) -> list[Command]:
+        """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
+        state, policies = self.state, self.policies
+        if state.changing and state.queue.meta[ROWS] > 1:
+            rows = np.empty(int(state.queue.meta[ROWS]), np.int64)
+            ladder.rows_in_order(*state.queue, rows)
+            self._rescore(policies.order, rows, now_us, SCORE)
+            if policies.backfill_order is not None:
+                self._rescore(policies.backfill_order, rows, now_us, BACKFILL_SCORE)
+        started = np.empty(int(state.queue.meta[ROWS]), np.int64)
+        kernels.schedule_pass(
+            now_us, state.depth, state.changing, state.two_orders, arrivals, state.jobs, state.keys, *state.queue,
+            *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
+        )  # fmt: skip
+        assert state.gauges[FREE] >= 0
+        state.touch()
+        return [start_command(state, int(row)) for row in started[: state.gauges[STARTED]]]
+
+    def _rescore(self, order: Order, rows: np.ndarray, now_us: int, column: int) -> None:
+        state = self.state
+        if order.entry is None:
+            state.keys[column, rows] = order.scores(self.view(now_us).columns(), rows, now_us)
+            return
+        parameters, fresh = np.array([*order.parameters, 0.0]), np.empty(len(rows))
+        kernels.rescore(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh, state.keys[column])
+
+

@@ -1,0 +1,100 @@
+"""The decision in readable form: who starts now, who is promised what, and why the others wait.
+
+This loop serves every machine and placement. Where all nodes are interchangeable and given out whole, core/core.py
+calls its compiled twin (kernels.schedule_pass) instead; property tests prove the two equal on random traces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core.columns import EARLY_END, HOLE_END
+from cohabit.core.kernels import CONSERVATIVE, STRICT
+from cohabit.core.protocols import PolicySet
+from cohabit.core.timeline import FOREVER, Timeline, planned
+from cohabit.core.view import View
+from cohabit.model.plan import Plan, Reserve, Start
+
+PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (start, nodes of each kind)
+
+
+def decide(view: View, policies: PolicySet) -> Plan:
+    """Walk the queue in order; start what fits, promise a start to the first `depth` that do not, pass over the rest."""
+    depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
+    queue = view.ranked(view.queued(), policies.order)
+    if depth == CONSERVATIVE:
+        return _decide_with_kept_promises(view, policies, queue, timeline, idle, plan)
+    reserved = 0
+    while queue:
+        row = queue.pop(0)
+        if _start(row, view, policies, timeline, idle, plan):
+            continue
+        if depth == STRICT:
+            break
+        if reserved < depth:
+            start_us, counts = timeline.earliest(view.need(row), view.usable(row), planned(view.limit_us(row)))
+            if counts is not None:
+                timeline.add(start_us, start_us + planned(view.limit_us(row)), -counts)
+                plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
+        reserved += 1
+        if reserved == max(depth, 1) and policies.backfill_order is not None:
+            queue = view.ranked(np.array(queue, np.int64), policies.backfill_order)
+    plan.wake_us = _next_wake(view, plan)
+    return plan
+
+
+def _start(row, view, policies, timeline, idle, plan) -> bool:  # type: ignore[no-untyped-def]
+    """Start the job now if it takes nothing that was promised to another."""
+    placement = policies.placer.place(row, policies.backfill.allowed(view.limit_us(row), timeline), idle, view)
+    if placement is None:
+        return False
+    counts = np.zeros(view.kinds.count, np.int64)
+    for first, count in placement.ranges:
+        idle[first : first + count] = False
+        counts += np.bincount(view.kinds.of_node[first : first + count], minlength=len(counts))
+    timeline.idle -= counts
+    timeline.add(view.now_us, view.now_us + view.limit_us(row), -counts)
+    plan.actions.append(Start(row, placement))
+    return True
+
+
+def _decide_with_kept_promises(view, policies, queue, timeline, idle, plan):  # type: ignore[no-untyped-def]
+    """Conservative: after an early end every promise may move up, one by one, with all the others in place."""
+    promises, gauges = dict(view.memory.get(PROMISES, {})), view.gauges
+    if gauges[HOLE_END] == FOREVER:
+        promises.clear()
+    lengths = {row: planned(view.limit_us(row)) for row in queue}
+    for row in queue:
+        if view.job_id(row) in promises:
+            start_us, counts = promises[view.job_id(row)]
+            timeline.add(start_us, start_us + lengths[row], -np.array(counts))
+    may_move = gauges[EARLY_END] == 1 and gauges[HOLE_END] != FOREVER
+    for row in queue:
+        start_us, counts = promises.get(view.job_id(row), (FOREVER, None))
+        if counts is None or (may_move and start_us > view.now_us):
+            if counts is not None:
+                timeline.add(start_us, start_us + lengths[row], np.array(counts))
+            start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row])
+            if found is None:
+                continue  # not with the nodes that are up; it is asked again when they change
+            counts = tuple(map(int, found))
+            timeline.add(start_us, start_us + lengths[row], -found)
+            plan.actions.append(Reserve(row, start_us, counts))
+        if start_us <= view.now_us:
+            timeline.add(start_us, start_us + lengths[row], np.array(counts))
+            if not _start(row, view, policies, timeline, idle, plan):
+                timeline.add(start_us, start_us + lengths[row], -np.array(counts))
+    plan.wake_us = _next_wake(view, plan, promises)
+    return plan
+
+
+def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int, ...]]] | None = None) -> int:
+    """The next instant at which something may start although nothing happens: a promise or the end of a window."""
+    started = {action.row for action in plan.actions if isinstance(action, Start)}
+    latest = {row: promises[view.job_id(row)][0] for row in map(int, view.queued()) if view.job_id(row) in promises} \
+        if promises else {}  # fmt: skip
+    latest |= {action.row: action.start_us for action in plan.actions if isinstance(action, Reserve)}
+    instants = [start for row, start in latest.items() if row not in started] if promises is not None else []
+    instants += [window.end_us for window in view.kinds.windows]
+    instants += [until for row, until in view.refused_until.items() if row not in started]
+    return min((instant for instant in instants if instant > view.now_us), default=FOREVER)

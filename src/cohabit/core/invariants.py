@@ -1,0 +1,41 @@
+"""What must hold after every step. Cheap enough for tests to call each time; raises AssertionError with the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core.columns import BLOCKED, FREE, NODES, QUEUED, RUNNING, STARTING, STATE
+from cohabit.core.ladder import ROWS, rows_in_order
+from cohabit.core.state import DOWN, UP, State
+
+
+def check(state: State) -> None:
+    """No node has two jobs, every job is in exactly one place, counts agree with what they count."""
+    owner = np.full(len(state.node_state), -1)
+    queued, running = _rows(state.queue), _rows(state.running)
+    for row in state.rows.values():
+        where = state.jobs[STATE, row]
+        assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
+        assert (row in queued) == (where == QUEUED), f"row {row}: state {where}, queued {row in queued}"
+        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where} but running {row in running}"
+        nodes = [node for first, count in state.ranges_of(row) for node in range(first, first + count)]
+        if where not in (STARTING, RUNNING):
+            assert not nodes, f"row {row} waits but has nodes {nodes}"
+            continue
+        assert len(nodes) == state.jobs[NODES, row], f"row {row} asked for {state.jobs[NODES, row]}, has {len(nodes)}"
+        assert (owner[nodes] < 0).all(), f"row {row} shares nodes {nodes} with {owner[nodes]}"
+        owner[nodes] = row
+        usable = state.kinds.eligible(state.spec(row))[0]
+        assert usable[state.kinds.of_node[nodes]].all(), f"row {row} is on nodes it may not use"
+    idle = state.idle_nodes()
+    assert not (idle & (owner >= 0)).any(), "a node is idle and busy"
+    assert (idle == ((owner < 0) & (state.node_state == UP))).all(), "the idle set is wrong"
+    assert not ((state.node_state == DOWN) & (owner >= 0)).any(), "a job runs on a lost node"
+    assert int(idle.sum()) == state.gauges[FREE], f"{int(idle.sum())} idle, counted {state.gauges[FREE]}"
+    assert len(queued) + len(running) <= len(state.rows)
+
+
+def _rows(rungs) -> set[int]:  # type: ignore[no-untyped-def]
+    out = np.empty(int(rungs.meta[ROWS]), np.int64)
+    rows_in_order(*rungs, out)
+    return {int(row) for row in out}

@@ -1,0 +1,68 @@
+"""Kinds of nodes: nodes that no job can tell apart (same group, same partitions, same maintenance windows).
+
+Counting free nodes per kind is exact: whoever fits by count can be given fixed nodes for its whole run. A job may use
+several kinds; it takes the least capable first, so that large-memory nodes stay for those who need them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.cluster import Cluster, NodeGroup, Window
+from cohabit.model.job import Job
+
+
+class Kinds:
+    """The kinds of a cluster and which job may use which."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.of_node = np.zeros(cluster.nodes, np.int32)
+        self.windows: tuple[Window, ...] = cluster.windows
+        self.groups: list[NodeGroup] = []
+        self.windows_of: list[tuple[Window, ...]] = []
+        self.partitioned = bool(cluster.partitions)
+        self._any_open = any(not group.partitions for group in cluster.groups)
+        known: dict[tuple[int, tuple[Window, ...]], int] = {}
+        first = 0
+        for number, group in enumerate(cluster.groups):
+            for node in range(first, first + group.count) if cluster.windows else (first,):
+                closed = tuple(w for w in cluster.windows if w.first <= node < w.first + w.count)
+                kind = known.setdefault((number, closed), len(known))
+                if kind == len(self.groups):
+                    self.groups.append(group)
+                    self.windows_of.append(closed)
+                self.of_node[node : node + 1 if cluster.windows else first + group.count] = kind
+            first += group.count
+        self.count = len(self.groups)
+        self.size = np.bincount(self.of_node, minlength=self.count).astype(np.int64)
+        self.preference = sorted(
+            range(self.count),
+            key=lambda k: (self.groups[k].memory_bytes, self.groups[k].cores, -len(self.windows_of[k]), k),
+        )
+
+    def eligible(self, job: Job) -> tuple[NDArray[np.bool_], int]:
+        """Which kinds the job may use, and how many nodes it needs there."""
+        open_to = np.array([self._open(group, job.partition) for group in self.groups])
+        usable = [group.cores for group, fits in zip(self.groups, open_to, strict=True) if fits]
+        if not usable:
+            return open_to, max(job.nodes, 1)
+        need = job.nodes or -(-job.processes // min(usable))
+        per_node = -(-job.processes // need)
+        for kind, group in enumerate(self.groups):
+            if group.memory_bytes and job.memory_bytes * per_node > group.memory_bytes:
+                open_to[kind] = False
+        return open_to, need
+
+    def _open(self, group: NodeGroup, partition: str) -> bool:
+        if partition:
+            return partition in group.partitions
+        return not group.partitions or not self._any_open
+
+    def choose(self, available: NDArray[np.int64], need: int) -> NDArray[np.int64] | None:
+        """Take `need` nodes, least capable kinds first; None if there are not enough."""
+        chosen = np.zeros(self.count, np.int64)
+        for kind in self.preference:
+            chosen[kind] = min(need, max(int(available[kind]), 0))
+            need -= int(chosen[kind])
+        return chosen if need == 0 else None

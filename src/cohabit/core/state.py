@@ -1,0 +1,156 @@
+"""The scheduler's state: flat arrays that kernels and policies read, and the few tables beside them.
+
+Everything a later decision depends on is here and in a checkpoint, nothing else is. Policies see it read-only through
+core/view.py; only core/apply.py, core/commit.py and the compiled pass change it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core import kernels, ladder, profile
+from cohabit.core.columns import (
+    FREE,
+    GAUGES,
+    HOLE_END,
+    JOB_COLUMNS,
+    KEY_COLUMNS,
+    RANGE_COUNT,
+    RANGE_FIRST,
+    RANGE_NEXT,
+    RANGES,
+)
+from cohabit.core.kinds import Kinds
+from cohabit.core.protocols import PolicySet
+from cohabit.model.cluster import Cluster
+from cohabit.model.job import Job
+
+UP, DRAINED, DOWN = 0, 1, 2
+FOREVER = 2**62
+
+
+class State:
+    """One cluster, its live jobs and its queue."""
+
+    def __init__(self, cluster: Cluster, policies: PolicySet, capacity: int = 64) -> None:
+        self.cluster = cluster
+        self.changing, self.two_orders = policies.changing, policies.backfill_order is not None
+        self.depth = policies.backfill.depth
+        self.kinds = Kinds(cluster)
+        nodes = cluster.nodes
+        self.jobs = np.zeros((JOB_COLUMNS, capacity), np.int64)
+        self.keys = np.zeros((KEY_COLUMNS, capacity))
+        self.specs: list[Job | None] = [None] * capacity
+        self.rows: dict[str, int] = {}  # job id -> row, for jobs that are not finished
+        self.spare_rows = list(range(capacity - 1, -1, -1))
+        self.queue, self.second, self.running = ladder.make(capacity), ladder.make(capacity), ladder.make(capacity)
+        self.idle = np.zeros((nodes + 63) // 64, np.uint64)
+        self.pool = np.zeros((3, nodes + 1), np.int64)
+        self.gauges = np.zeros(GAUGES, np.int64)
+        kernels.initialise(self.idle, self.pool, self.gauges, nodes)
+        self.slots = np.zeros((3, 4 * capacity + 64), np.int64)
+        profile.reset(self.slots, self.gauges, nodes)
+        self.node_state = np.zeros(nodes, np.int8)
+        self.usage = np.zeros(2)  # per user; the last entry is the instant it is reckoned to
+        self.finished: dict[str, str] = {}  # how jobs ended, for those that wait for them
+        self.attempts: dict[str, int] = {}  # runs so far of jobs that were started more than once
+        self.waiting_for: dict[int, set[str]] = {}  # row -> job ids that must finish first
+        self.held: set[int] = set()
+        self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
+        self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
+        self.memory: dict[str, Any] = {}  # what policies remember, by policy name
+        self.next_seq = 0
+        self.profiled = True  # whether `slots` is kept: only the compiled pass reads it
+        self.generation = 0  # grows with every change
+        self.wake_us = FOREVER  # the instant we last asked to be woken at
+
+    # ---- rows ---------------------------------------------------------------------------------------------------
+
+    def new_row(self, job: Job) -> int:
+        """A free row of the job table, growing it if there is none."""
+        if not self.spare_rows:
+            self._grow()
+        row = self.spare_rows.pop()
+        self.jobs[:, row] = 0
+        self.keys[:, row] = 0
+        self.specs[row] = job
+        self.rows[job.job_id] = row
+        return row
+
+    def forget_row(self, row: int) -> None:
+        """The job is finished: its row may be used again."""
+        job = self.specs[row]
+        assert job is not None
+        del self.rows[job.job_id]
+        self.specs[row] = None
+        self.jobs[:, row] = 0
+        self.spare_rows.append(row)
+
+    def spec(self, row: int) -> Job:
+        """The job in a row that is in use."""
+        job = self.specs[row]
+        assert job is not None
+        return job
+
+    def _grow(self) -> None:
+        old = self.jobs.shape[1]
+        self.jobs = np.concatenate([self.jobs, np.zeros((JOB_COLUMNS, old), np.int64)], axis=1)
+        self.keys = np.concatenate([self.keys, np.zeros((KEY_COLUMNS, old))], axis=1)
+        self.specs += [None] * old
+        self.spare_rows = list(range(2 * old - 1, old - 1, -1))
+        self.queue, self.second, self.running = (
+            _larger(one, 2 * old) for one in (self.queue, self.second, self.running)
+        )
+        self.slots = np.concatenate([self.slots, np.zeros_like(self.slots)], axis=1)
+
+    # ---- nodes --------------------------------------------------------------------------------------------------
+
+    def ranges_of(self, row: int) -> tuple[tuple[int, int], ...]:
+        """The nodes of a running job, as (first, count)."""
+        found, link = [], int(self.jobs[RANGES, row])
+        while link >= 0:
+            found.append((int(self.pool[RANGE_FIRST, link]), int(self.pool[RANGE_COUNT, link])))
+            link = int(self.pool[RANGE_NEXT, link])
+        return tuple(found)
+
+    def is_idle(self, node: int) -> bool:
+        """Whether the node is up and nobody has it."""
+        return bool((int(self.idle[node >> 6]) >> (node & 63)) & 1)
+
+    def set_idle(self, node: int, idle: bool) -> None:
+        """Put one node into, or take it out of, the idle set (a node came up, went down or is drained)."""
+        if self.is_idle(node) == idle:
+            return
+        bit = np.uint64(1 << (node & 63))
+        self.idle[node >> 6] ^= bit
+        self.gauges[FREE] += 1 if idle else -1
+        if idle:
+            self.gauges[kernels.FIRST_WORD] = min(int(self.gauges[kernels.FIRST_WORD]), node >> 6)
+
+    def idle_nodes(self) -> NDArray[np.bool_]:
+        """One flag per node."""
+        bits = np.unpackbits(self.idle.view(np.uint8), bitorder="little")
+        return bits[: len(self.node_state)].astype(bool)
+
+    def void_promises(self) -> None:
+        """The machine changed under the plan (a node was lost or came back): conservative must plan anew."""
+        self.gauges[HOLE_END] = FOREVER
+
+    @property
+    def interchangeable(self) -> bool:
+        """Whether nodes are all alike just now, so that counting them is enough."""
+        return self.kinds.count == 1 and not self.kinds.windows and not bool((self.node_state == DRAINED).any())
+
+    def touch(self) -> None:
+        """Something changed: cached answers are stale."""
+        self.generation += 1
+
+
+def _larger(old: ladder.Ladder, capacity: int) -> ladder.Ladder:
+    new = ladder.make(capacity)
+    rungs = old.items.shape[0]
+    new.items[:rungs], new.info[:, :rungs], new.meta[:] = old.items, old.info, old.meta
+    return new

@@ -1,0 +1,100 @@
+"""The machine: groups of nodes, partitions, maintenance windows. Contradictory settings are refused here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cohabit.model.errors import InputError
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes that are all alike. Ways, bandwidth and closids are for policies that share nodes."""
+
+    count: int
+    cores: int = 1
+    memory_bytes: int = 0  # 0: not stated, never a constraint
+    ways: int = 0  # last-level cache ways; 0: not stated
+    min_ways: int = 1
+    closids: int = 0
+    bandwidth_gbs: tuple[tuple[int, float], ...] = ()  # (active cores, GB/s), linear between
+    partitions: tuple[str, ...] = ()  # none: open to every job that names no partition
+    name: str = "node"
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InputError(f"a group of {self.count} nodes", "cluster.nodes", "give a positive number")
+        if self.cores < 1:
+            raise InputError(f"nodes of {self.cores} cores", "cluster.cores", "give a positive number")
+        if self.memory_bytes < 0:
+            raise InputError("negative memory", "cluster.memory_gb", "give a positive number")
+        if self.ways and self.min_ways > self.ways:
+            raise InputError(
+                f"min_ways = {self.min_ways} but the cache has {self.ways} ways", "cluster.min_ways", "lower it"
+            )
+        cores = [point[0] for point in self.bandwidth_gbs]
+        if cores != sorted(set(cores)) or any(value <= 0 for _, value in self.bandwidth_gbs):
+            raise InputError(
+                "the bandwidth curve needs rising core counts and positive values", "cluster.bandwidth_gbs"
+            )
+
+
+@dataclass(frozen=True)
+class Window:
+    """Maintenance: these nodes run nothing between begin and end."""
+
+    begin_us: int
+    end_us: int
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.end_us <= self.begin_us:
+            raise InputError("a maintenance window ends before it begins", "cluster.maintenance")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """All nodes, numbered from 0 in the order of the groups."""
+
+    groups: tuple[NodeGroup, ...]
+    sharing: str = "exclusive"  # or "shared"
+    oversubscribe: bool = False
+    windows: tuple[Window, ...] = ()
+    on_node_loss: str = "requeue"  # or "fail": what happens to the jobs of a node that goes down
+    partitions: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise InputError("the cluster has no nodes", "cluster", "set nodes or add a [[cluster.group]]")
+        if self.sharing not in ("exclusive", "shared"):
+            raise InputError(f"sharing = {self.sharing!r}", "cluster.sharing", 'use "exclusive" or "shared"')
+        if self.oversubscribe and self.sharing == "exclusive":
+            raise InputError(
+                'sharing = "exclusive" contradicts oversubscribe = true', "cluster", "drop one of the two settings"
+            )
+        if self.on_node_loss not in ("requeue", "fail"):
+            raise InputError(f"on_node_loss = {self.on_node_loss!r}", "cluster", 'use "requeue" or "fail"')
+        for window in self.windows:
+            if window.first < 0 or window.first + window.count > self.nodes or window.count < 1:
+                raise InputError(
+                    f"a maintenance window names nodes {window.first} to {window.first + window.count - 1}",
+                    "cluster.maintenance", f"the cluster has nodes 0 to {self.nodes - 1}",
+                )  # fmt: skip
+        names = sorted({name for group in self.groups for name in group.partitions})
+        object.__setattr__(self, "partitions", tuple(names))
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def cores(self) -> int:
+        """How many cores there are in all."""
+        return sum(group.count * group.cores for group in self.groups)
+
+
+def uniform_cluster(nodes: int, cores: int = 1) -> Cluster:
+    """The plain machine of a trace: so many equal nodes."""
+    return Cluster((NodeGroup(nodes, cores),))

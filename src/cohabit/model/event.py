@@ -1,0 +1,95 @@
+"""Facts the core is told, in the past tense. They are all it ever learns of the world."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.model.job import Job
+
+
+class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    pass
+
+
+class JobSubmitted(_Event, frozen=True):
+    """A job came in."""
+
+    job: Job
+
+
+class JobCancelled(_Event, frozen=True):
+    """Somebody does not want the job any more."""
+
+    job_id: str
+
+
+class JobChanged(_Event, frozen=True):
+    """The owner or an operator changed a queued job (None: unchanged)."""
+
+    job_id: str
+    limit_us: int | None = None
+    qos: int | None = None
+
+
+class JobHeld(_Event, frozen=True):
+    """The job must not start until released."""
+
+    job_id: str
+
+
+class JobReleased(_Event, frozen=True):
+    """The hold is lifted."""
+
+    job_id: str
+
+
+class JobStarted(_Event, frozen=True):
+    """The world confirms a start."""
+
+    job_id: str
+    attempt: int
+
+
+class StartRefused(_Event, frozen=True):
+    """The world could not start the job; not before back_off_us more on these nodes, so that refusals cannot loop."""
+
+    job_id: str
+    attempt: int
+    reason: str = ""
+    back_off_us: int = 60_000_000
+
+
+class JobFinished(_Event, frozen=True):
+    """A run is over: done, killed (limit), failed, cancelled, or lost with its node."""
+
+    job_id: str
+    attempt: int
+    status: str = "done"
+
+
+class NodeUp(_Event, frozen=True):
+    """The node can be used."""
+
+    node: int
+
+
+class NodeDown(_Event, frozen=True):
+    """The node is gone; whatever ran there is lost."""
+
+    node: int
+
+
+class NodeDrained(_Event, frozen=True):
+    """Nothing new may start on the node; what runs there goes on."""
+
+    node: int
+
+
+class Woken(_Event, frozen=True):
+    """The instant the core asked for has come."""
+
+
+Event = (
+    JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
+    | NodeUp | NodeDown | NodeDrained | Woken
+)  # fmt: skip

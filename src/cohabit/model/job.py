@@ -1,0 +1,39 @@
+"""A job as its owner describes it. True run times are not here: only the world knows them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.model.errors import InputError
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was asked for. Either `processes` (packed onto as few nodes as hold them) or whole `nodes`."""
+
+    job_id: str
+    limit_us: int
+    processes: int = 1
+    nodes: int = 0  # whole nodes; 0: as many as the processes need
+    memory_bytes: int = 0  # per process; 0: not stated
+    user: int = -1
+    program: str = ""
+    partition: str = ""  # "": any node open to everyone
+    qos: int = 0
+    after: tuple[str, ...] = ()  # jobs that must have finished first
+    after_any: bool = False  # True: however they finished; False: only if they finished well
+    held: bool = False  # do not start until released
+    array_first: int = 0
+    array_count: int = 0  # more than 0: stands for that many jobs, job_id_FIRST and on
+    array_at_most: int = 0  # how many of them may run at once; 0: no bound
+    requeue: bool = True  # may be started again after its node was lost
+
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong without knowing the cluster."""
+        if self.processes < 1 or self.nodes < 0:
+            raise InputError(f"job {self.job_id} asks for no processors", "job", "ask for at least one")
+        if self.limit_us < 0:
+            raise InputError(f"job {self.job_id} has a negative time limit", "job")
+        if self.job_id in self.after:
+            raise InputError(f"job {self.job_id} waits for itself", "job")
+        if self.array_count < 0 or self.array_at_most < 0:
+            raise InputError(f"job {self.job_id} has an array of negative size", "job")

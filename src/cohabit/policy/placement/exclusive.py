@@ -1,0 +1,38 @@
+"""CE: compact and exclusive. A job gets as few whole nodes as hold its processes, the lowest-numbered idle ones.
+
+The way most sites run (Spread-n-Share, SC 2019, section 2); wastes whatever cores and bandwidth the job does not use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.plan import Placement
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+
+
+class Exclusive:
+    """Whole nodes, least capable kinds first, lowest numbers first."""
+
+    exclusive = True
+
+    def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
+        """Idle nodes within the allowed number of each kind."""
+        counts = view.kinds.choose(np.where(view.usable(row), allowed, 0), view.need(row))
+        if counts is None:
+            return None
+        chosen = [
+            np.flatnonzero(idle & (view.kinds.of_node == kind))[: counts[kind]]
+            for kind in range(len(counts))
+            if counts[kind]
+        ]
+        nodes = np.sort(np.concatenate(chosen))
+        if len(nodes) < view.need(row):
+            return None
+        breaks = np.flatnonzero(np.diff(nodes) != 1) + 1
+        return Placement(tuple((int(run[0]), len(run)) for run in np.split(nodes, breaks)))
