@@ -44,7 +44,8 @@ _KERNEL_SOURCES = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where this version's machine code is kept."""
     package = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
     for name in _KERNEL_SOURCES:
@@ -54,7 +55,7 @@ def _cache_folder() -> Path:
     return Path(home) / "cohabit" / "kernels" / digest.hexdigest()
 
 
-numba.config.CACHE_DIR = str(_cache_folder())
+numba.config.CACHE_DIR = str(cache_folder())
 
 
 def compiled(function: Function) -> Function:

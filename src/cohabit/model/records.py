@@ -36,7 +36,7 @@ class RunTable:
     start_us: NDArray[np.int64]  # NEVER if it never ran
     end_us: NDArray[np.int64]
     nodes: NDArray[np.int32]  # how many nodes it had (0 if it never ran)
-    cores: NDArray[np.int64]  # cores it occupied over all its nodes
+    cores: NDArray[np.int64]  # cores its processes use, over all its nodes
     scale: NDArray[np.int32]  # scale factor k, 1 under exclusive compact placement
     status: NDArray[np.int8]  # index into STATUS_NAMES
     reason: NDArray[np.int32]  # index into reasons; 0 is the empty reason

@@ -8,7 +8,7 @@ contract's order: completions, other facts, submissions in trace order, then one
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cohabit.core.core import SchedulerCore
@@ -73,8 +73,10 @@ class World:
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    faults: Iterator[tuple[int, Event]] | None = None  # endless, in order of time; heeded while work is left
     events: int = 0
     now_us: int = 0
+    _next_fault: tuple[int, Event] | None = None
     _heap: list[tuple[int, int, int, Event | tuple[str, int]]] = field(default_factory=list)
     _counter: int = 0
     _runs: dict[str, Run] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class World:
 
     def advance(self) -> bool:
         """One instant; False if there is none left."""
+        self._draw_fault()
         now = min(self._heap[0][0] if self._heap else FOREVER, self._wake_us)
         if now >= FOREVER:
             return False
@@ -115,11 +118,20 @@ class World:
                 if item_event is None:
                     continue
                 item = item_event
+            if self._next_fault is not None and item is self._next_fault[1]:
+                self._next_fault = None
             events.append(item)
             self.events += 1
         if events:
             self._tell(now, events)
         return True
+
+    def _draw_fault(self) -> None:
+        """Keep the next fault on the heap as long as somebody runs, waits or is still to come."""
+        if self.faults is None or self._next_fault is not None or not (self._heap or self.core.state.rows):
+            return
+        self._next_fault = next(self.faults)
+        self._push(self._next_fault[0], OTHER, self._next_fault[1])
 
     def set_rate(self, job_id: str, rate: float) -> None:
         """A running job goes on at another speed from now."""

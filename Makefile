@@ -1,0 +1,60 @@
+# The everyday commands. `make` alone lists them. All of them need only git, make, bash and Python 3.11 to 3.13.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup system demo check lint test bench campaign clean distclean
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+WORKERS ?= 2
+CAMPAIGN_SECONDS ?= 600
+# Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
+ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
+export COHABIT_CACHE ?= $(CURDIR)/.venv/cache
+endif
+# One fresh seed per invocation, shared by everything that wants one; give it to repeat a run.
+ifndef COHABIT_CAMPAIGN_SEED
+COHABIT_CAMPAIGN_SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
+export COHABIT_CAMPAIGN_SEED
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## create or refresh .venv with the package and the test tools
+	@scripts/setup
+
+system: ## install the system packages some tests need (root and apt), or say which
+	@scripts/system-packages
+
+demo: setup ## replay a bundled workload under several policies and write report.html
+	@$(BIN)/cohabit demo
+
+lint: setup
+	@echo "ruff, mypy, import rules"
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: lint ## lint, types, import rules, tidy and fast tests: under a minute
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing" tests
+
+test: setup system lint ## everything: lint, all tests, and a short campaign on a fresh seed
+	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing" -rs tests
+	@$(BIN)/pytest -m timing -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
+	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
+
+campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
+	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
+	@$(BIN)/python -m tests.campaign --seconds $(CAMPAIGN_SECONDS) --seed $(COHABIT_CAMPAIGN_SEED)
+
+bench: setup ## speed and memory, as ratios to a reference measured in the same run
+	@$(BIN)/python -m benchmarks
+
+clean: ## remove caches and outputs, keep .venv
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove .venv too
+	@rm -rf .venv src/*.egg-info

@@ -1,0 +1,80 @@
+"""Several policies over the same jobs, several times: `compare`. Finished runs are kept whatever happens to the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from cohabit.app import simulation
+from cohabit.app.policies import build
+from cohabit.app.scenario import PolicyConfig, Scenario
+from cohabit.app.workloads import load_workload
+from cohabit.model.errors import InputError
+from cohabit.model.records import RunTable
+from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, unknown
+from cohabit.report.intervals import Comparison, compare_runs
+from cohabit.sim.streams import stream
+
+
+def policy_from(text: str, base: PolicyConfig) -> PolicyConfig:
+    """A bundle name, or parts joined by + in any order: an order, a kind of backfilling ("wfp+conservative")."""
+    if text in BUNDLES:
+        return msgspec.structs.replace(base, name=text, order=None, backfill=None, backfill_order=None, placement=None)
+    config = msgspec.structs.replace(base, backfill_order=None)
+    for part in (word.strip() for word in text.split("+")):
+        if part in ORDERS or part.endswith(".py"):
+            config = msgspec.structs.replace(config, order=part)
+        elif part in BACKFILLS or part.isdigit():
+            config = msgspec.structs.replace(config, backfill=part)
+        else:
+            raise unknown("policy", part, [*BUNDLES, *ORDERS, *BACKFILLS])
+    return config
+
+
+def compare(
+    scenario: Scenario,
+    names: Sequence[str],
+    repeats: int,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    finished: list[RunTable],
+) -> None:
+    """Run every policy `repeats` times into `finished`; a repeat has its own seed, and its own jobs if they are made."""
+    if not names:
+        raise InputError("no policies to compare", "--policies", "give names separated by commas")
+    if repeats < 1:
+        raise InputError(f"--repeat {repeats} is not a positive number")
+    policies = [policy_from(name, scenario.policy) for name in names]
+    for policy in policies:
+        build(policy)
+    total = repeats * len(policies)
+    for repeat in range(repeats):
+        seeded = msgspec.structs.replace(scenario, seed=scenario.seed + repeat)
+        workload = load_workload(seeded)
+        for policy in policies:
+            prepared = simulation.prepare(msgspec.structs.replace(seeded, policy=policy), workload)
+            table, _ = simulation.run(prepared, record_nodes=repeat == 0)
+            finished.append(table)
+            if progress is not None:
+                progress(len(finished), total)
+
+
+def judge(runs: Sequence[RunTable], seed: int) -> Comparison:
+    """Means, intervals over the repeats, and ratios to the first policy."""
+    return compare_runs(runs, stream(seed, "bootstrap"))
+
+
+def as_document(runs: Sequence[RunTable], comparison: Comparison, seed: int) -> dict[str, Any]:
+    """The JSON of `compare`."""
+    from cohabit.report.metrics import summarise
+
+    return {
+        "seed": seed,
+        "runs": [
+            {"policy": run.policy, "seed": run.seed, "journal_hash": run.journal_hash, "metrics": summarise(run)}
+            for run in runs
+        ],
+        "comparison": comparison.rows(),
+    }

@@ -1,0 +1,93 @@
+"""What this host offers: a list of findings, each with what to do where something is missing. Changes nothing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
+OPTIONAL = {"distributed": "sweep --dask (install cohabit[dask])"}
+
+
+@dataclass
+class Finding:
+    """One thing looked at; state is ok, optional (not there, not needed) or missing."""
+
+    what: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware()]
+
+
+def _python() -> Finding:
+    good = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding(
+        "Python", "ok" if good else "missing", platform.python_version(), "" if good else "use Python 3.11 to 3.13"
+    )
+
+
+def _libraries() -> list[Finding]:
+    found = []
+    for name in REQUIRED:
+        present = importlib.util.find_spec(name) is not None
+        version = importlib.metadata.version(name) if present else "not installed"
+        found.append(Finding(name, "ok" if present else "missing", version, "" if present else "run make setup"))
+    for name, use in OPTIONAL.items():
+        present = importlib.util.find_spec(name) is not None
+        version = importlib.metadata.version(name) if present else "not installed"
+        found.append(Finding(name, "ok" if present else "optional", version, "" if present else f"only for {use}"))
+    return found
+
+
+def _kernels() -> Finding:
+    from cohabit.compiled import cache_folder
+
+    folder = cache_folder()
+    warm = folder.is_dir() and any(folder.rglob("*.nbc"))
+    return Finding(
+        "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
+        "" if warm else "the first run compiles them, once (about half a minute); `cohabit warm-up` does it now",
+    )  # fmt: skip
+
+
+def _machine() -> list[Finding]:
+    import psutil
+
+    memory = psutil.virtual_memory().total / 2**30
+    disk = shutil.disk_usage(Path.cwd()).free / 2**30
+    return [
+        Finding("cores", "ok", str(os.cpu_count())),
+        Finding("memory", "ok", f"{memory:.1f} GiB"),
+        Finding("free disk here", "ok", f"{disk:.0f} GiB"),
+    ]
+
+
+def _hardware() -> list[Finding]:
+    def there(path: str) -> bool:
+        return Path(path).exists()
+
+    slurm = shutil.which("scontrol")
+    return [
+        Finding(
+            "cache partitioning (resctrl)", "ok" if there("/sys/fs/resctrl/schemata") else "optional",
+            "mounted" if there("/sys/fs/resctrl/schemata") else "not offered by this host",
+            "" if there("/sys/fs/resctrl/schemata") else "the simulator does not need it",
+        ),
+        Finding(
+            "hardware counters", "ok" if there("/sys/bus/event_source/devices/cpu") or there("/sys/bus/event_source/devices/armv8_pmuv3_0") else "optional",
+            "present" if there("/sys/bus/event_source/devices/cpu") else "not offered by this host",
+            "" if there("/sys/bus/event_source/devices/cpu") else "the simulator does not need them",
+        ),
+        Finding("Slurm", "ok" if slurm else "optional", slurm or "not found", "" if slurm else "the simulator does not need it"),
+    ]  # fmt: skip

@@ -1,0 +1,119 @@
+"""Journals on disk, and replaying one: the same facts to a fresh core must give the same orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from cohabit.app.scenario import scenario_from
+from cohabit.app.simulation import Prepared, prepare, traced_jobs
+from cohabit.core.core import SchedulerCore
+from cohabit.model import event as fact
+from cohabit.model.command import StartJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event
+from cohabit.model.records import STATUS_NAMES, RunTable
+from cohabit.report.files import replacing
+from cohabit.report.tables import read_jobs_parquet
+from cohabit.sim import journal as lines
+from cohabit.sim.journal import Journal
+
+
+def write_journal(journal: Journal, path: Path) -> None:
+    """Three columns; the jobs they speak of are in jobs.parquet beside it."""
+    import polars as pl
+
+    frame = pl.DataFrame({"time_us": journal.time_us, "kind": journal.kind, "row": journal.row})
+    with replacing(path) as draft:
+        frame.write_parquet(draft)
+
+
+def read_journal(path: Path) -> Journal:
+    """Read it back."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path)
+        return Journal(frame["time_us"].to_numpy(), frame["kind"].to_numpy(), frame["row"].to_numpy())
+    except FileNotFoundError:
+        raise InputError("there is no such journal", str(path), "simulate with --out DIR --journal") from None
+    except Exception as error:
+        raise InputError(f"is not a journal: {error}", str(path), "simulate with --out DIR --journal") from error
+
+
+def load_run(folder: Path) -> tuple[Prepared, RunTable]:
+    """A finished run again, from its folder alone."""
+    path = folder / "jobs.parquet"
+    if not path.is_file():
+        raise InputError("the folder has no jobs.parquet", str(folder), "simulate with --out DIR, without --no-report")
+    workload, columns = read_jobs_parquet(path)
+    table = RunTable(workload, **columns)
+    settings = dict(table.settings)
+    settings["jobs"] = {"trace": str(path)}
+    scenario = scenario_from(msgspec.to_builtins(settings), str(folder))
+    return prepare(scenario, workload), table
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How a replay went."""
+
+    steps: int
+    orders: int
+    difference: str  # empty: the same orders, byte for byte
+
+
+def replay_journal(place: Path) -> Replayed:
+    """Tell a fresh core every fact of the journal and compare its orders with those written down."""
+    path = place / "journal.parquet" if place.is_dir() else place
+    journal = read_journal(path)
+    prepared, table = load_run(path.parent)
+    jobs = [traced.job for traced in traced_jobs(prepared)]
+    core = SchedulerCore(prepared.cluster, prepared.policies)
+    attempts = np.zeros(len(jobs), np.int64)
+    status = [STATUS_NAMES[code] for code in table.status[prepared.rows]]
+    kinds, steps, orders, at = journal.kind, 0, 0, 0
+    while at < len(kinds):
+        now_us, begin = int(journal.time_us[at]), at
+        while at < len(kinds) and kinds[at] < lines.START and journal.time_us[at] == now_us:
+            at += 1
+        events = [_event(int(kinds[i]), int(journal.row[i]), jobs, attempts, status) for i in range(begin, at)]
+        ordered_from = at
+        while at < len(kinds) and kinds[at] >= lines.START and journal.time_us[at] == now_us:
+            at += 1
+        if any(isinstance(event, fact.Woken) for event in events):
+            core.state.wake_us = 2**62
+        starts = [command for command in core.step(now_us, events) if isinstance(command, StartJob)]
+        expected = [int(journal.row[i]) for i in range(ordered_from, at) if kinds[i] == lines.START]
+        given = [int(command.job_id) for command in starts]
+        steps, orders = steps + 1, orders + len(given)
+        if given != expected:
+            return Replayed(steps, orders, f"at {now_us / 1e6:g} s: ordered {given[:5]}, the journal has {expected[:5]}")
+        for command in starts:
+            row = int(prepared.rows[int(command.job_id)])
+            if table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
+                return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {command.job_id} got other nodes")
+            attempts[int(command.job_id)] = command.attempt
+        core.step(now_us, [fact.JobStarted(command.job_id, command.attempt) for command in starts])
+    return Replayed(steps, orders, "")
+
+
+def _nodes_of(table: RunTable, row: int) -> tuple[tuple[int, int], ...]:
+    ranges = table.node_ranges
+    if ranges is None:
+        return ()
+    own = slice(int(ranges.offsets[row]), int(ranges.offsets[row + 1]))
+    return tuple((int(first), int(count)) for first, count in zip(ranges.first[own], ranges.count[own], strict=True))
+
+
+def _event(kind: int, row: int, jobs: list, attempts: np.ndarray, status: list[str]) -> Event:  # type: ignore[type-arg]
+    if kind == lines.SUBMITTED:
+        return fact.JobSubmitted(jobs[row])
+    if kind == lines.FINISHED:
+        return fact.JobFinished(str(row), int(attempts[row]), status[row])
+    if kind in (lines.NODE_UP, lines.NODE_DOWN, lines.NODE_DRAINED):
+        return {lines.NODE_UP: fact.NodeUp, lines.NODE_DOWN: fact.NodeDown, lines.NODE_DRAINED: fact.NodeDrained}[kind](row)
+    return fact.Woken()

@@ -1,0 +1,209 @@
+"""A scenario: one simulation as data (TOML), checked key by key. Nothing here runs anything."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cohabit.model.cluster import Cluster, NodeGroup, Window
+from cohabit.model.errors import InputError
+from cohabit.model.units import HOUR, microseconds
+
+GIB = 2**30
+
+
+class GroupConfig(msgspec.Struct, frozen=True):
+    """[[cluster.group]]: nodes of one type."""
+
+    nodes: int
+    cores: int = 1
+    memory_gb: float = 0.0
+    ways: int = 0
+    min_ways: int = 1
+    closids: int = 0
+    bandwidth_gbs: dict[str, float] = {}
+    partitions: list[str] = []
+    name: str = "node"
+
+
+class WindowConfig(msgspec.Struct, frozen=True):
+    """[[cluster.maintenance]]: nodes FIRST-LAST are closed between two instants of the trace's clock."""
+
+    begin_s: float
+    end_s: float
+    nodes: str
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """[cluster]"""
+
+    nodes: int = 0  # 0: as the trace's header says
+    cores: int = 1
+    memory_gb: float = 0.0
+    ways: int = 0
+    min_ways: int = 1
+    closids: int = 0
+    bandwidth_gbs: dict[str, float] = {}
+    sharing: str = "exclusive"
+    oversubscribe: bool = False
+    on_node_loss: str = "requeue"
+    group: list[GroupConfig] = []
+    maintenance: list[WindowConfig] = []
+
+
+class JobsConfig(msgspec.Struct, frozen=True):
+    """[jobs]: a file, a trace, or a generator with its options."""
+
+    file: str = ""
+    trace: str = ""
+    generator: str = ""
+    jobs: int = 1000
+    load: float | None = None
+    mean_gap_s: float | None = None
+    median_run_s: float | None = None
+    sigma: float | None = None
+    longest_run_s: int | None = None
+    sizes: list[int] | None = None
+    requests: str | None = None
+    kind: str | None = None
+    programs: dict[str, float] | None = None
+    processes: list[int] | None = None
+    alpha: float | None = None
+
+
+class PolicyConfig(msgspec.Struct, frozen=True):
+    """[policy]: a bundle, varied key by key."""
+
+    name: str = "ce-easy"
+    order: str | None = None
+    backfill: str | int | None = None
+    backfill_order: str | None = None
+    placement: str | None = None
+    order_options: dict[str, float] = {}
+    backfill_order_options: dict[str, float] = {}
+    fair_share_half_life_h: float = 168.0
+
+
+class WorldConfig(msgspec.Struct, frozen=True):
+    """[world]: the ground truth, never shown to policies."""
+
+    kill: bool = True  # cut a run at its requested time
+
+
+class FaultsConfig(msgspec.Struct, frozen=True):
+    """[faults]"""
+
+    node_mtbf_h: float = 0.0  # mean time between failures of one node; 0: nodes never fail
+    node_repair_h: float = 4.0
+    late_reports_s: float = 0.0  # mean delay with which a finished job is reported
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    seed: int = 1
+    cluster: ClusterConfig = ClusterConfig()
+    jobs: JobsConfig = JobsConfig()
+    policy: PolicyConfig = PolicyConfig()
+    world: WorldConfig = WorldConfig()
+    faults: FaultsConfig = FaultsConfig()
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read and check a TOML file; paths in it are relative to it."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("there is no such file", str(path), "check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not valid TOML: {error}", str(path)) from error
+    scenario = scenario_from(data, str(path))
+    places = {key: getattr(scenario.jobs, key) for key in ("file", "trace")}
+    found = {key: str((path.parent / name).resolve()) for key, name in places.items() if name}
+    order = scenario.policy.order
+    policy = scenario.policy
+    if order and order.endswith(".py"):
+        policy = msgspec.structs.replace(policy, order=str((path.parent / order).resolve()))
+    jobs = msgspec.structs.replace(scenario.jobs, **found)
+    return msgspec.structs.replace(scenario, jobs=jobs, policy=policy)
+
+
+def scenario_from(data: dict[str, Any], where: str) -> Scenario:
+    """Plain data to a scenario; every unknown key or wrong value is named with its place."""
+    _refuse_unknown(data, Scenario, where, "")
+    try:
+        scenario = msgspec.convert(data, Scenario, strict=True)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at ")
+        raise InputError(message.lower(), f"{where}: {place.strip('`$.') or 'top level'}", "correct the value") from error
+    sources = [key for key in ("file", "trace", "generator") if getattr(scenario.jobs, key)]
+    if len(sources) != 1:
+        said = " and ".join(sources) if sources else "none of them"
+        raise InputError(f"[jobs] needs exactly one of file, trace or generator, not {said}", where)
+    if scenario.cluster.group and scenario.cluster.nodes:
+        raise InputError("[cluster] has both nodes and [[cluster.group]]", where, "keep one of the two")
+    if scenario.seed < 0:
+        raise InputError(f"seed = {scenario.seed}", where, "use a number from 0 up")
+    for key, value in msgspec.structs.asdict(scenario.faults).items():
+        if value < 0:
+            raise InputError(f"{key} = {value} is negative", f"{where}: faults", "use 0 to switch it off")
+    return scenario
+
+
+def _refuse_unknown(data: Any, struct: Any, where: str, place: str) -> None:
+    fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
+    for key, value in data.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(fields)}"
+            raise InputError(f"unknown key {place + key!r}", where, hint)
+        inner = fields[key]
+        if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            _refuse_unknown(value, inner, where, f"{place}{key}.")
+        for element in value if isinstance(value, list) else ():
+            kind = getattr(inner, "__args__", (None,))[0]
+            if isinstance(element, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                _refuse_unknown(element, kind, where, f"{place}{key}.")
+
+
+def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
+    """The machine; `nodes` is used where the scenario leaves the number open."""
+    if config.group:
+        groups = tuple(_group(group, group.nodes, group.partitions, group.name) for group in config.group)
+    else:
+        groups = (_group(config, nodes, [], "node"),)
+    windows = tuple(_window(window) for window in config.maintenance)
+    return Cluster(groups, config.sharing, config.oversubscribe, windows, config.on_node_loss)
+
+
+def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:
+    try:
+        curve = tuple(sorted((int(cores), value) for cores, value in config.bandwidth_gbs.items()))
+    except ValueError:
+        raise InputError("bandwidth_gbs needs core counts as keys", "cluster.bandwidth_gbs") from None
+    return NodeGroup(
+        count=nodes, cores=config.cores, memory_bytes=round(config.memory_gb * GIB), ways=config.ways,
+        min_ways=config.min_ways, closids=config.closids, bandwidth_gbs=curve, partitions=tuple(partitions), name=name,
+    )  # fmt: skip
+
+
+def _window(config: WindowConfig) -> Window:
+    first, _, last = config.nodes.partition("-")
+    try:
+        begin, end = int(first), int(last or first)
+    except ValueError:
+        raise InputError(
+            f"nodes = {config.nodes!r} is not a range", "cluster.maintenance", 'write "0-15" or "7"'
+        ) from None
+    return Window(microseconds(config.begin_s), microseconds(config.end_s), begin, end - begin + 1)
+
+
+def half_life_us(config: PolicyConfig) -> int:
+    """The memory of fair share."""
+    return round(config.fair_share_half_life_h * HOUR)

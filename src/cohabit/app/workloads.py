@@ -1,0 +1,67 @@
+"""The jobs of a scenario: read from a file or made by a generator, and fitted to the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cohabit.app.scenario import JobsConfig, Scenario
+from cohabit.model.errors import InputError
+from cohabit.model.workload import Workload
+from cohabit.policy.registry import unknown
+from cohabit.sim.streams import stream
+
+GENERATORS = ("lublin", "poisson", "mix")
+
+
+def load_workload(scenario: Scenario) -> Workload:
+    """Read or make the jobs."""
+    from cohabit.trace.catalogue import read_trace
+
+    jobs = scenario.jobs
+    if jobs.generator:
+        return generate(jobs, scenario.cluster.nodes, scenario.seed)
+    return read_trace(Path(jobs.file or jobs.trace))
+
+
+def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
+    """Make jobs with the named generator; options it does not know are refused."""
+    if jobs.generator not in GENERATORS:
+        raise unknown("generator", jobs.generator, GENERATORS)
+    if nodes < 1 and jobs.generator != "mix":
+        raise InputError(f"the generator {jobs.generator} needs the size of the machine", "nodes", "give a number")
+    options: dict[str, Any] = {
+        key: value
+        for key, value in msgspec.structs.asdict(jobs).items()
+        if value is not None and key not in ("file", "trace", "generator", "jobs")
+    }
+    rng = stream(seed, "workload")
+    try:
+        if jobs.generator == "lublin":
+            from cohabit.trace.lublin import generate_lublin
+
+            return generate_lublin(rng, jobs.jobs, nodes, **options)
+        if jobs.generator == "poisson":
+            from cohabit.trace.poisson import generate_poisson
+
+            return generate_poisson(rng, jobs.jobs, nodes, **options)
+        from cohabit.trace.mix import generate_mix
+
+        return generate_mix(rng, jobs.jobs, options.pop("programs", {}), options.pop("processes", []), nodes=nodes, **options)
+    except TypeError as error:
+        key = str(error).rpartition("argument ")[2].strip("'") or str(error)
+        raise InputError(f"the generator {jobs.generator} has no option {key!r}", "jobs") from error
+
+
+def machine_size(scenario: Scenario, workload: Workload) -> int:
+    """Nodes: as the scenario says, else as the trace's header says."""
+    if scenario.cluster.group:
+        return sum(group.nodes for group in scenario.cluster.group)
+    nodes = scenario.cluster.nodes or workload.max_nodes or workload.max_procs
+    if nodes < 1:
+        raise InputError(
+            "the trace does not say how large its machine is", workload.source or "trace", "give --nodes N"
+        )
+    return nodes

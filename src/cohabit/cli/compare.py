@@ -1,0 +1,90 @@
+"""`cohabit compare`: the same jobs under several policies, with confidence intervals over repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cohabit.model.records import RunTable
+    from cohabit.report.intervals import Comparison
+
+EXAMPLES = """Examples:
+
+  cohabit compare scenario.toml --policies ce,ce-easy,sjf+easy --repeat 5 --out comparison
+
+  cohabit compare jobs.swf --policies fcfs+easy,wfp+easy,fcfs+conservative"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="compare", epilog=EXAMPLES)(compare)
+
+
+def compare(
+    source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
+    policies: Annotated[str, typer.Option(help="Names separated by commas: bundles, or order+backfill.")] = "ce,ce-easy",
+    repeat: Annotated[int, typer.Option(help="Repeats with seeds SEED, SEED + 1, ...")] = 1,
+    nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores per node.")] = None,
+    seed: Annotated[int | None, typer.Option(help="First seed.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write summary.json and report.html.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write summary.json only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run several policies on the same jobs and say which serves whom better."""
+    from cohabit.app import comparison, outputs
+    from cohabit.cli.console import note, progress, show_json
+    from cohabit.cli.scenario_options import scenario_for
+    from cohabit.report.tables import write_summary
+
+    if out is not None:
+        outputs.check_folder(out)
+    scenario = scenario_for(source, nodes=nodes, cores=cores, seed=seed)
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    runs: list[RunTable] = []
+    stopped = False
+    try:
+        with progress("comparing") as advance:
+            comparison.compare(scenario, names, repeat, progress=advance, finished=runs)
+    except KeyboardInterrupt:
+        stopped = True
+        if not runs:
+            raise
+        note(f"stopped: {len(runs)} of {repeat * len(names)} runs are finished and kept")
+    judged = comparison.judge(runs, scenario.seed)
+    document = comparison.as_document(runs, judged, scenario.seed) | {"complete": not stopped}
+    if out is not None:
+        if not no_report:
+            from cohabit.report.html import write_report
+
+            write_report(runs, out / "report.html", title=f"{source.name}: {len(names)} policies", intervals=judged)
+        write_summary(document, out / "summary.json")
+    if as_json:
+        show_json(document)
+    else:
+        show_comparison(runs, judged, repeat)
+        if out is not None:
+            typer.echo(f"wrote {'summary.json' if no_report else 'summary.json and report.html'} to {out}")
+    if stopped:
+        raise typer.Exit(130)
+
+
+def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:
+    """The table for people: one row per policy."""
+    from cohabit.cli.console import table
+    from cohabit.report.wording import GLOSSARY, shown
+
+    names = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
+    cells = {(row["policy"], row["metric"]): row for row in judged.rows()}
+    rows = []
+    for policy in dict.fromkeys(run.policy for run in runs):
+        line = [policy]
+        for name in names:
+            cell = cells.get((policy, name))
+            line.append("-" if cell is None else shown(name, cell["mean"]))
+        rows.append(line)
+    title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes" + (f", mean of {repeat}" if repeat > 1 else "")
+    table(title, ["policy", *(GLOSSARY[name].label for name in names)], rows)

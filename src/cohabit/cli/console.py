@@ -1,0 +1,65 @@
+"""Talking to the person: one JSON document on stdout, everything else on stderr, progress only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+Advance = Callable[[int, int], None]
+
+
+def show_json(document: Any) -> None:
+    """One JSON document, numbers or null, never NaN."""
+    typer.echo(json.dumps(document, indent=1, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A message beside the result."""
+    typer.echo(f"cohabit: {text}", err=True)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Advance | None]:
+    """A bar with rate and remaining time; None where nobody is looking."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(label, total=None, rate="")
+        began = time.monotonic()
+
+        def advance(done: int, total: int) -> None:
+            rate = done / max(time.monotonic() - began, 1e-6)
+            bars.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
+
+        yield advance
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table for people, on stdout."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        shown.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    console.print(shown)

@@ -1,0 +1,79 @@
+"""`cohabit generate`: synthetic jobs, written as SWF or jobs.csv."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """Examples:
+
+  cohabit generate lublin --jobs 10000 --nodes 1024 --load 0.85 -o jobs.swf
+
+  cohabit generate poisson --jobs 1000000 --nodes 1024 --load 1.0 --seed 7 -o jobs.swf.xz
+
+  cohabit generate mix --jobs 20 --programs MG=1,EP=2 --processes 16,28 --median-run-s 300 -o jobs.csv"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="generate", epilog=EXAMPLES)(generate)
+
+
+def generate(
+    kind: Annotated[str, typer.Argument(metavar="lublin|poisson|mix", help="Which generator.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv, also .gz or .xz.")],
+    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 1000,
+    nodes: Annotated[int, typer.Option(help="Size of the machine they are meant for.")] = 128,
+    load: Annotated[float | None, typer.Option(help="Offered load; arrivals are stretched to meet it.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same jobs.")] = 1,
+    mean_gap_s: Annotated[float | None, typer.Option(help="poisson, mix: mean time between submissions.")] = None,
+    median_run_s: Annotated[float | None, typer.Option(help="poisson, mix: median run time.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="poisson, mix: spread of the run times.")] = None,
+    longest_run_s: Annotated[int | None, typer.Option(help="poisson, mix: no run is longer.")] = None,
+    sizes: Annotated[str | None, typer.Option(metavar="N,N,...", help="poisson: sizes to choose from.")] = None,
+    requests: Annotated[str | None, typer.Option(help="Requested times: exact, factor or modal.")] = None,
+    batch: Annotated[str | None, typer.Option(help="lublin: batch, interactive, both or undivided.")] = None,
+    programs: Annotated[str | None, typer.Option(metavar="NAME=WEIGHT,...", help="mix: programs.")] = None,
+    processes: Annotated[str | None, typer.Option(metavar="N,N,...", help="mix: processes to choose from.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="mix: slowdown threshold of every job.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Make jobs: Lublin-Feitelson 2003, plain Poisson, or a mix of named programs."""
+    from cohabit.app.scenario import JobsConfig
+    from cohabit.app.workloads import generate as make
+    from cohabit.cli.console import show_json
+    from cohabit.model.errors import InputError
+    from cohabit.trace.catalogue import write_trace
+    from cohabit.trace.synthetic import offered_load
+
+    def numbers(text: str | None, option: str) -> list[int] | None:
+        try:
+            return None if text is None else [int(part) for part in text.split(",")]
+        except ValueError:
+            raise InputError(f"{text!r} is not a list of whole numbers", option, "write 16,28") from None
+
+    try:
+        weights = None if programs is None else {
+            name.strip(): float(weight or 1) for name, _, weight in (part.partition("=") for part in programs.split(","))
+        }  # fmt: skip
+    except ValueError:
+        raise InputError(f"{programs!r} is not NAME=WEIGHT,...", "--programs", "write MG=1,EP=2") from None
+    config = JobsConfig(
+        generator=kind, jobs=jobs, load=load, mean_gap_s=mean_gap_s, median_run_s=median_run_s, sigma=sigma,
+        longest_run_s=longest_run_s, sizes=numbers(sizes, "--sizes"), requests=requests, kind=batch, programs=weights,
+        processes=numbers(processes, "--processes"), alpha=alpha,
+    )  # fmt: skip
+    workload = make(config, nodes, seed)
+    write_trace(workload, output)
+    known = bool((workload.run_us >= 0).all())
+    offered = offered_load(workload.submit_us, workload.run_us, workload.processes, nodes) if known else None
+    if offered is not None and not offered < 1e9:
+        offered = None
+    document = {"jobs": len(workload), "nodes": nodes, "seed": seed, "offered_load": offered, "file": str(output)}
+    if as_json:
+        show_json(document)
+    else:
+        load_text = "" if offered is None else f", offered load {offered:.3f} on {nodes} nodes"
+        typer.echo(f"wrote {len(workload):,} jobs to {output}{load_text}")

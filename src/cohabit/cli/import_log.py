@@ -1,0 +1,44 @@
+"""`cohabit import`: a batch system's own log, turned into a trace the simulator reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """Examples:
+
+  sacct -a -X --parsable2 -o JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NCPUS,State > log.txt
+  cohabit import sacct log.txt -o jobs.swf
+
+  cohabit import gridengine accounting -o jobs.swf.xz"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="import", epilog=EXAMPLES)(import_log)
+
+
+def import_log(
+    kind: Annotated[str, typer.Argument(metavar="sacct|gridengine|lumos|cobalt|atlas", help="Whose log it is.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, also .gz or .xz.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Read a log of Slurm, Grid Engine, Cobalt, LUMOS or ATLAS and write it as a trace."""
+    from cohabit.cli.console import note, show_json
+    from cohabit.policy.registry import unknown
+    from cohabit.trace.catalogue import READERS, write_trace
+
+    logs = [name for name in READERS if name not in ("swf", "jobs")]
+    if kind not in logs:
+        raise unknown("log format", kind, logs)
+    workload = READERS[kind](file)
+    write_trace(workload, output)
+    if as_json:
+        show_json({"jobs": len(workload), "defects": dict(workload.defects), "file": str(output)})
+        return
+    for what, count in workload.defects.items():
+        note(f"{count:,} {what}")
+    typer.echo(f"wrote {len(workload):,} jobs to {output}")

@@ -1,0 +1,32 @@
+"""`cohabit policies`: every name one can use, one line each, with where it comes from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="policies", epilog="Example:\n\n  cohabit policies --json")(policies)
+
+
+def policies(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
+    """List orders, kinds of backfilling, placements and bundles."""
+    from cohabit.cli.console import show_json, table
+    from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PLACEMENTS
+
+    kinds = {
+        "order": {name: (entry.summary, entry.source) for name, entry in ORDERS.items()},
+        "backfill": {name: (entry.summary, entry.source) for name, entry in BACKFILLS.items()},
+        "placement": {name: (entry.summary, entry.source) for name, entry in PLACEMENTS.items()},
+        "policy": {name: (entry.summary, entry.source) for name, (_, entry) in BUNDLES.items()},
+    }
+    if as_json:
+        show_json(
+            {kind: {name: {"summary": s, "source": f} for name, (s, f) in known.items()} for kind, known in kinds.items()}
+        )
+        return
+    for kind, known in kinds.items():
+        table(f"--{kind}", ["name", "what it does", "from"], [[name, *about] for name, about in known.items()])

@@ -1,0 +1,53 @@
+"""The options that say what to simulate, shared by the verbs that simulate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cohabit.app.scenario import Scenario
+
+
+def scenario_for(
+    source: Path,
+    *,
+    nodes: int | None = None,
+    cores: int | None = None,
+    order: str | None = None,
+    backfill: str | None = None,
+    backfill_order: str | None = None,
+    placement: str | None = None,
+    policy: str | None = None,
+    seed: int | None = None,
+    kill: bool = True,
+) -> Scenario:
+    """A scenario file or a bare trace, with the command line's word over the file's."""
+    import msgspec
+
+    from cohabit.app.scenario import read_scenario, scenario_from
+    from cohabit.model.errors import InputError
+
+    if source.suffix == ".toml":
+        scenario = read_scenario(source)
+    else:
+        scenario = scenario_from({"jobs": {"trace": str(source)}}, str(source))
+    cluster: dict[str, Any] = {key: value for key, value in (("nodes", nodes), ("cores", cores)) if value is not None}
+    for key, value in cluster.items():
+        if value < 1:
+            raise InputError(f"--{key} {value} is not a positive number", "", "give a whole number from 1 up")
+    if cluster and scenario.cluster.group:
+        raise InputError("--nodes and --cores do not go with [[cluster.group]]", str(source), "edit the scenario")
+    chosen = {
+        "name": policy, "order": order, "backfill": backfill, "backfill_order": backfill_order, "placement": placement,
+    }  # fmt: skip
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "use a number from 0 up")
+    replace = msgspec.structs.replace
+    return replace(
+        scenario,
+        cluster=replace(scenario.cluster, **cluster),
+        policy=replace(scenario.policy, **{key: value for key, value in chosen.items() if value is not None}),
+        seed=scenario.seed if seed is None else seed,
+        world=scenario.world if kill else replace(scenario.world, kill=False),
+    )

@@ -1,0 +1,72 @@
+"""`cohabit sweep`: a grid of settings over all cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """Examples:
+
+  cohabit sweep scenario.toml --vary policy.order=fcfs,sjf,wfp --vary jobs.load=0.7,0.85,1.0 --out grid
+
+  cohabit sweep scenario.toml --vary seed=1,2,3 --dask tcp://127.0.0.1:8786"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="sweep", epilog=EXAMPLES)(sweep)
+
+
+def sweep(
+    source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
+    vary: Annotated[list[str], typer.Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")],
+    nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; all cores otherwise.")] = None,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on an existing Dask cluster.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write sweep.csv and summary.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Simulate every combination of settings and put the metrics side by side."""
+    from cohabit.app import outputs, sweeping
+    from cohabit.cli.console import note, progress, show_json, table
+    from cohabit.cli.scenario_options import scenario_for
+    from cohabit.report.tables import write_summary, write_table
+    from cohabit.report.wording import GLOSSARY, shown
+
+    if out is not None:
+        outputs.check_folder(out)
+    cells = sweeping.grid(scenario_for(source, nodes=nodes), vary)
+    finished: list[dict[str, Any]] = []
+    stopped = False
+    try:
+        with progress("sweeping") as advance:
+            sweeping.sweep(cells, workers, dask, finished=finished, progress=advance)
+    except KeyboardInterrupt:
+        stopped = True
+        note(f"stopped: {len(finished)} of {len(cells)} cells are finished and kept")
+    order = [tuple(cell["settings"].values()) for cell in cells]
+    keys = list(cells[0]["settings"])
+    finished.sort(key=lambda row: order.index(tuple(row[key] for key in keys)))
+    failed = [row for row in finished if "error" in row]
+    document = {"cells": finished, "complete": not stopped, "failed": len(failed)}
+    if out is not None:
+        write_table(finished, out / "sweep.csv")
+        write_summary(document, out / "summary.json")
+    if as_json:
+        show_json(document)
+    else:
+        names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s")
+        rows = [
+            [str(row[key]) for key in keys] + ([shown(name, row[name]) for name in names] if "error" not in row else [row["error"]])
+            for row in finished
+        ]
+        table("", [*keys, *(GLOSSARY[name].label for name in names)], rows)
+        if out is not None:
+            typer.echo(f"wrote sweep.csv and summary.json to {out}")
+    if stopped:
+        raise typer.Exit(130)
+    if failed:
+        note(f"{len(failed)} of {len(cells)} cells could not run")
+        raise typer.Exit(1)

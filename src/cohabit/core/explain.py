@@ -1,0 +1,78 @@
+"""Why a job waits, in words and numbers, from the state alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core.columns import EXPECTED
+from cohabit.core.kernels import CONSERVATIVE, STRICT
+from cohabit.core.protocols import PolicySet
+from cohabit.core.state import State
+from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.view import View
+
+
+def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:
+    """One sentence for a job that is here but has not started; empty if it is not waiting."""
+    row = state.rows.get(job_id)
+    if row is None:
+        return ""
+    view = View(state, now_us)
+    if row in state.held:
+        return "held: it must be released first"
+    if pending := state.waiting_for.get(row):
+        return f"depends on {len(pending)} job(s) that have not finished: {', '.join(sorted(pending)[:3])}"
+    if (until := state.refused_until.get(row, 0)) > now_us:
+        return f"its start was refused; it is tried again in {_span(until - now_us)}"
+    if not view.is_queued(row):
+        return ""
+    queue = view.ranked(view.queued(), policies.order)
+    place = queue.index(row)
+    need, usable = view.need(row), view.usable(row)
+    idle = int(view.idle_by_kind()[usable].sum())
+    busy = len(view.running())
+    if need > idle:
+        freed, when = _when_enough(view, row, idle)
+        text = f"needs {need} nodes, {idle} are idle ({busy} jobs run)"
+        if place:
+            text += f"; {place} job(s) are ahead of it"
+        return text + (f"; by requested times {freed} nodes are free in {_span(when - now_us)}" if when < FOREVER else "")
+    head = queue[0]
+    if place == 0:
+        return f"{idle} nodes are idle and it needs {need}, but not for its whole requested time (a maintenance window)"
+    if policies.backfill.depth == STRICT:
+        return f"it fits ({need} of {idle} idle nodes), but {place} job(s) are ahead of it and nothing may overtake"
+    return _kept_back(view, policies, row, head, need, idle, place)
+
+
+def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, idle: int, place: int) -> str:
+    now_us, limit_us = view.now_us, view.limit_us(row)
+    timeline = view.timeline()
+    shadow_us, counts = timeline.earliest(view.need(head), view.usable(head), planned(view.limit_us(head)))
+    whose = "the promises made to the jobs ahead" if policies.backfill.depth == CONSERVATIVE else "the first job in the queue"
+    if counts is None:
+        return f"it fits ({need} of {idle} idle nodes), but {place} job(s) are ahead of it"
+    at_shadow = timeline.free_throughout(shadow_us, 1)
+    extra = int(at_shadow.sum() - counts.sum())
+    return (
+        f"it fits now ({need} of {idle} idle nodes) but would delay {whose}: that one needs {view.need(head)} nodes and "
+        f"starts in {_span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
+        f"{_span(limit_us)} on {need}"
+    )
+
+
+def _when_enough(view: View, row: int, idle: int) -> tuple[int, int]:
+    free, need, usable = idle, view.need(row), view.usable(row)
+    for other in view.running():
+        free += int(view.kind_counts(int(other))[usable].sum())
+        if free >= need:
+            return free, int(view.jobs[EXPECTED, other])
+    return free, FOREVER
+
+
+def _span(us: int) -> str:
+    seconds = us / 1e6
+    for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{np.round(seconds, 3):g} s"

@@ -1,0 +1,70 @@
+"""Import rules that import-linter cannot say; the layers of the house are in pyproject.toml."""
+
+from __future__ import annotations
+
+from source_tree import begins_with, imported_names, modules, python_files
+
+
+def test_only_compiled_imports_numba() -> None:
+    found = [
+        f"{module.at(node)} imports {name}; use `from cohabit.compiled import compiled`"
+        for module in modules()
+        for node, name in imported_names(module.tree)
+        if begins_with(name, "numba", "llvmlite") and module.path != "src/cohabit/compiled.py"
+    ]
+    assert not found
+
+
+def test_nothing_imports_pickle() -> None:
+    banned = ("pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve")
+    found = [
+        f"{module.at(node)} imports {name}: loading such a file runs whatever it contains; use msgspec or Parquet"
+        for module in python_files("src", "tests", "benchmarks", "scripts")
+        for node, name in imported_names(module.tree)
+        if begins_with(name, *banned)
+    ]
+    assert not found
+
+
+def test_tables_are_polars() -> None:
+    found = [
+        f"{module.at(node)} imports {name}; tables are polars (docs/adr/0008)"
+        for module in modules()
+        for node, name in imported_names(module.tree)
+        if begins_with(name, "pandas", "pyarrow")
+    ]
+    assert not found
+
+
+def test_agents_know_only_the_model() -> None:
+    found = [
+        f"{module.at(node)} imports {name}"
+        for module in modules()
+        for node, name in imported_names(module.tree)
+        if module.room == "agent"
+        and begins_with(name, "cohabit")
+        and not begins_with(name, "cohabit.model", "cohabit.agent")
+    ]
+    assert not found
+
+
+def test_fakes_stay_out_of_the_product() -> None:
+    found = [
+        f"{module.at(node)} imports {name}"
+        for module in modules()
+        for node, name in imported_names(module.tree)
+        if begins_with(name, "cohabit.testing") and module.room != "testing"
+    ]
+    assert not found
+
+
+def test_exercises_stand_alone() -> None:
+    found = [
+        f"{module.at(node)} imports {name}"
+        for module in modules()
+        for node, name in imported_names(module.tree)
+        if module.room == "exercise"
+        and begins_with(name, "cohabit")
+        and not begins_with(name, "cohabit.compiled", "cohabit.exercise")
+    ]
+    assert not found

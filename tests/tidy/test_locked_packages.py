@@ -1,0 +1,41 @@
+"""The lock pins everything pyproject.toml asks for, by hash, and nothing else decides what is installed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from source_tree import ROOT
+
+LOCK = (ROOT / "requirements" / "locked.txt").read_text(encoding="utf-8")
+PINS: dict[str, tuple[str, list[str]]] = {
+    canonicalize_name(name): (version, re.findall(r"--hash=sha256:[0-9a-f]{64}", block))
+    for name, version, block in re.findall(r"^([A-Za-z0-9._-]+)==(\S+) \\\n((?:    .*\n)+)", LOCK, re.MULTILINE)
+}
+
+
+def test_all_that_is_asked_for_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        asked += extra
+    for requirement in map(Requirement, asked):
+        version, _ = PINS.get(canonicalize_name(requirement.name), ("missing", []))
+        assert version in requirement.specifier, f"{requirement}: locked {version}; run scripts/lock"
+
+
+def test_every_pin_has_its_hashes() -> None:
+    assert len(PINS) == LOCK.count("==") >= 30
+    assert not [name for name, (_, hashes) in PINS.items() if not hashes]
+
+
+def test_compiled_packages_have_files_for_every_platform() -> None:
+    """Three Pythons on two kinds of processor at least; `scripts/lock --verify` downloads and proves it."""
+    assert not [name for name in ("llvmlite", "msgspec", "numba", "numpy") if len(PINS[name][1]) < 6]
+
+
+def test_the_lock_has_no_options() -> None:
+    lines = [line for line in LOCK.splitlines() if line.strip() and not line.startswith("    ")]
+    assert not [line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9._-]+==\S+ \\", line)]

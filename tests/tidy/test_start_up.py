@@ -1,0 +1,48 @@
+"""`cohabit --help` answers at once: nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from source_tree import PACKAGE
+
+HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas")
+HELP = f"""
+import sys
+from cohabit.cli.main import run
+sys.argv = ["cohabit", "--help"]
+try:
+    run()
+finally:
+    print("HEAVY:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+
+pytestmark = pytest.mark.skipif(
+    not (PACKAGE / "cli" / "main.py").exists(), reason="there is no command line yet: src/cohabit/cli/main.py"
+)
+
+
+def ask_for_help(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    done = ask_for_help(HELP)
+    assert done.returncode == 0, done.stderr
+    assert "simulate" in done.stdout
+    assert done.stderr.splitlines()[-1].split() == ["HEAVY:"]
+
+
+@pytest.mark.timing
+def test_help_is_quick() -> None:
+    """Under 0.3 s with warm caches, the best of five: one slow moment of the machine is not ours."""
+    code = 'import sys; from cohabit.cli.main import run; sys.argv = ["cohabit", "--help"]; run()'
+    took = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        ask_for_help(code)
+        took.append(time.perf_counter() - begun)
+    assert min(took) < 0.3, took

@@ -1,0 +1,62 @@
+"""What must not stand in any file: loose ends, names that say nothing, this machine's paths, package indexes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import PurePosixPath
+
+import pytest
+from source_tree import ROOT, committed_text_files, modules
+
+EMPTY_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
+LOOSE_ENDS = re.compile(r"\b(" + "|".join(["TODO", "FIXME", "XXX", "NotImplementedError"]) + r")\b")
+MACHINE_PATHS = re.compile(r"(?:^|[^a-zA-Z0-9_.])/(?:work|farm|root)(?:/|\b)", re.MULTILINE)
+INDEXES = re.compile(
+    r"index[-_]url|extra[-_]index|trusted[-_]host|find[-_]links|/simple/|py" r"pi\.org|python" r"hosted|"
+    r"registry\s*=\s*\"?https?:",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def places(pattern: re.Pattern[str], name: str, text: str) -> list[str]:
+    return [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group().strip()}"
+        for match in pattern.finditer(text)
+    ]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert not [module.path for module in modules() if not ast.get_docstring(module.tree)]
+
+
+def test_no_loose_ends() -> None:
+    assert not [place for module in modules() for place in places(LOOSE_ENDS, module.path, module.text)]
+
+
+def test_names_say_something() -> None:
+    """A stranger must be able to guess what is in a file."""
+    found = []
+    for name, _ in committed_text_files():
+        path = PurePosixPath(name)
+        words = {word for part in path.with_suffix("").parts for word in part.split("_")}
+        if path.suffix == ".py" and words & EMPTY_NAMES:
+            found.append(name)
+    assert not found
+
+
+def test_no_paths_of_one_machine() -> None:
+    assert not [place for name, text in committed_text_files() for place in places(MACHINE_PATHS, name, text)]
+
+
+def test_no_package_index_is_named() -> None:
+    """pip's own settings decide where packages come from; the lock's hashes decide which."""
+    mine = "tests/tidy/test_text.py"
+    assert not [p for name, text in committed_text_files() if name != mine for p in places(INDEXES, name, text)]
+
+
+@pytest.mark.parametrize("name", [".ci/run", "scripts/setup", "scripts/system-packages", "scripts/lock"])
+def test_scripts_can_be_run(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)
+    assert (ROOT / name).read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")
