@@ -31,10 +31,8 @@ demo: setup ## replay a bundled workload under several policies and write report
 	@$(BIN)/cohabit demo
 
 lint: setup
-	@echo "ruff, mypy, import rules"
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@failed=0; for tool in "ruff check --output-format concise ." mypy "lint-imports --no-logo"; do \
+	  echo "$${tool%% *}:"; $(BIN)/$$tool || failed=1; done; exit $$failed
 
 check: lint ## lint, types, import rules, tidy and fast tests: under a minute
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing" tests

@@ -59,7 +59,7 @@ numba.config.CACHE_DIR = str(cache_folder())
 
 
 def compiled(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the function stays an ordinary function to its callers."""
+    """Compile on first use and keep the machine code on disk; to its callers it stays an ordinary function."""
     return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
 
 

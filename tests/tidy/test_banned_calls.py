@@ -90,7 +90,7 @@ def test_nobody_uses_hidden_randomness() -> None:
 
 @pytest.mark.parametrize("fast", ["fastmath", "error_model", "parallel"])
 def test_no_kernel_trades_exactness_for_speed(fast: str) -> None:
-    """Journals replay byte for byte on every machine: no fast-math, no other error model, no reductions in any order."""
+    """Journals replay byte for byte on every machine: no fast-math, no loops cut up between threads."""
     found = [
         f"{module.at(node)} passes {fast}"
         for module in modules()

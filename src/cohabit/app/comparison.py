@@ -1,4 +1,4 @@
-"""Several policies over the same jobs, several times: `compare`. Finished runs are kept whatever happens to the rest."""
+"""Several policies over the same jobs, several times: `compare`. Finished runs are kept whatever happens then."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     finished: list[RunTable],
 ) -> None:
-    """Run every policy `repeats` times into `finished`; a repeat has its own seed, and its own jobs if they are made."""
+    """Run every policy `repeats` times into `finished`; a repeat has its own seed, and its own generated jobs."""
     if not names:
         raise InputError("no policies to compare", "--policies", "give names separated by commas")
     if repeats < 1:

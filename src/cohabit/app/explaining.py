@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,8 @@ def explain_job(folder: Path, job_id: str, progress: Progress | None = None) -> 
         if any(isinstance(command, StartJob) and command.job_id == name for command in commands):
             raise _Found
 
-    try:
+    with contextlib.suppress(_Found):
         run(prepared, observe=watch, progress=progress)
-    except _Found:
-        pass
     if start_us == NEVER:
         story["summary"] = f"job {job_id} never ran: {table.reasons[table.reason[row]]}"
         return story

@@ -74,20 +74,14 @@ def _machine() -> list[Finding]:
 
 
 def _hardware() -> list[Finding]:
-    def there(path: str) -> bool:
-        return Path(path).exists()
-
-    slurm = shutil.which("scontrol")
+    """What later steps (sharing nodes, steering Slurm) use; the simulator needs none of it."""
+    counters = ("/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3_0")
+    offers = {
+        "cache partitioning (resctrl)": Path("/sys/fs/resctrl/schemata").exists(),
+        "hardware counters": any(Path(place).exists() for place in counters),
+        "Slurm": shutil.which("scontrol") is not None,
+    }
     return [
-        Finding(
-            "cache partitioning (resctrl)", "ok" if there("/sys/fs/resctrl/schemata") else "optional",
-            "mounted" if there("/sys/fs/resctrl/schemata") else "not offered by this host",
-            "" if there("/sys/fs/resctrl/schemata") else "the simulator does not need it",
-        ),
-        Finding(
-            "hardware counters", "ok" if there("/sys/bus/event_source/devices/cpu") or there("/sys/bus/event_source/devices/armv8_pmuv3_0") else "optional",
-            "present" if there("/sys/bus/event_source/devices/cpu") else "not offered by this host",
-            "" if there("/sys/bus/event_source/devices/cpu") else "the simulator does not need them",
-        ),
-        Finding("Slurm", "ok" if slurm else "optional", slurm or "not found", "" if slurm else "the simulator does not need it"),
-    ]  # fmt: skip
+        Finding(what, "ok", "present") if there else Finding(what, "optional", "not here", "the simulator needs none")
+        for what, there in offers.items()
+    ]

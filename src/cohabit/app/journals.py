@@ -91,7 +91,9 @@ def replay_journal(place: Path) -> Replayed:
         given = [int(command.job_id) for command in starts]
         steps, orders = steps + 1, orders + len(given)
         if given != expected:
-            return Replayed(steps, orders, f"at {now_us / 1e6:g} s: ordered {given[:5]}, the journal has {expected[:5]}")
+            return Replayed(
+                steps, orders, f"at {now_us / 1e6:g} s: ordered {given[:5]}, the journal has {expected[:5]}"
+            )
         for command in starts:
             row = int(prepared.rows[int(command.job_id)])
             if table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
@@ -115,5 +117,7 @@ def _event(kind: int, row: int, jobs: list, attempts: np.ndarray, status: list[s
     if kind == lines.FINISHED:
         return fact.JobFinished(str(row), int(attempts[row]), status[row])
     if kind in (lines.NODE_UP, lines.NODE_DOWN, lines.NODE_DRAINED):
-        return {lines.NODE_UP: fact.NodeUp, lines.NODE_DOWN: fact.NodeDown, lines.NODE_DRAINED: fact.NodeDrained}[kind](row)
+        return {lines.NODE_UP: fact.NodeUp, lines.NODE_DOWN: fact.NodeDown, lines.NODE_DRAINED: fact.NodeDrained}[kind](
+            row
+        )
     return fact.Woken()

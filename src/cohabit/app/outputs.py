@@ -21,7 +21,9 @@ def check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"the output folder cannot be made: {error.strerror}", str(folder), "choose another") from error
+        raise InputError(
+            f"the output folder cannot be made: {error.strerror}", str(folder), "choose another"
+        ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError("the output folder cannot be written", str(folder), "choose another")
     probe = folder / f".cohabit-{os.getpid()}"

@@ -141,7 +141,9 @@ def scenario_from(data: dict[str, Any], where: str) -> Scenario:
         scenario = msgspec.convert(data, Scenario, strict=True)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at ")
-        raise InputError(message.lower(), f"{where}: {place.strip('`$.') or 'top level'}", "correct the value") from error
+        raise InputError(
+            message.lower(), f"{where}: {place.strip('`$.') or 'top level'}", "correct the value"
+        ) from error
     sources = [key for key in ("file", "trace", "generator") if getattr(scenario.jobs, key)]
     if len(sources) != 1:
         said = " and ".join(sources) if sources else "none of them"

@@ -65,9 +65,13 @@ def prepare(scenario: Scenario, workload: Workload | None = None) -> Prepared:
     rejection[(rejection == ACCEPTED) & (needed > cluster.nodes)] = TOO_LARGE
     accepted = rejection == ACCEPTED
     if not accepted.any():
-        fix = f"give a machine of more than {cluster.nodes} nodes" if (rejection == TOO_LARGE).any() else "check the file"
+        fix = (
+            f"give a machine of more than {cluster.nodes} nodes" if (rejection == TOO_LARGE).any() else "check the file"
+        )
         largest = f" (the smallest asks for {int(needed[needed > 0].min())})" if (needed > 0).any() else ""
-        raise InputError(f"none of the {len(workload)} jobs can run on {cluster.nodes} nodes{largest}", workload.source, fix)
+        raise InputError(
+            f"none of the {len(workload)} jobs can run on {cluster.nodes} nodes{largest}", workload.source, fix
+        )
     if (workload.run_us[accepted] == -1).any():
         raise InputError(
             "some jobs state no run time (run_s)", workload.source, "add run_s: program catalogues are not known yet"
@@ -156,8 +160,7 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
     written: list[tuple[int, int, int]] = []
 
     def watch(now_us: int, events: list[Event], commands: list[Command]) -> None:
-        for event in events:
-            written.append((now_us, *_fact_line(event)))
+        written.extend((now_us, *_fact_line(event)) for event in events)
         for command in commands:
             if isinstance(command, StartJob | CancelJob):
                 kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
@@ -235,9 +238,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
     return traced
 
 
-def _ranges(
-    owner: NDArray[np.int64], first: NDArray[np.int32], count: NDArray[np.int32], total: int
-) -> NodeRanges:
+def _ranges(owner: NDArray[np.int64], first: NDArray[np.int32], count: NDArray[np.int32], total: int) -> NodeRanges:
     by_job = np.argsort(owner, kind="stable")
     offsets = np.zeros(total + 1, np.int64)
     np.cumsum(np.bincount(owner, minlength=total), out=offsets[1:])

@@ -49,7 +49,9 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
             return generate_poisson(rng, jobs.jobs, nodes, **options)
         from cohabit.trace.mix import generate_mix
 
-        return generate_mix(rng, jobs.jobs, options.pop("programs", {}), options.pop("processes", []), nodes=nodes, **options)
+        return generate_mix(
+            rng, jobs.jobs, options.pop("programs", {}), options.pop("processes", []), nodes=nodes, **options
+        )
     except TypeError as error:
         key = str(error).rpartition("argument ")[2].strip("'") or str(error)
         raise InputError(f"the generator {jobs.generator} has no option {key!r}", "jobs") from error

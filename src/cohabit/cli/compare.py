@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from cohabit.model.records import RunTable
     from cohabit.report.intervals import Comparison
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """\b
+Examples:
   cohabit compare scenario.toml --policies ce,ce-easy,sjf+easy --repeat 5 --out comparison
-
   cohabit compare jobs.swf --policies fcfs+easy,wfp+easy,fcfs+conservative"""
 
 
@@ -25,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
-    policies: Annotated[str, typer.Option(help="Names separated by commas: bundles, or order+backfill.")] = "ce,ce-easy",
+    policies: Annotated[
+        str, typer.Option(help="Names separated by commas: bundles, or order+backfill.")
+    ] = "ce,ce-easy",
     repeat: Annotated[int, typer.Option(help="Repeats with seeds SEED, SEED + 1, ...")] = 1,
     nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores per node.")] = None,
@@ -84,7 +85,7 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
         line = [policy]
         for name in names:
             cell = cells.get((policy, name))
-            line.append("-" if cell is None else shown(name, cell["mean"]))
+            line.append("-" if cell is None else shown(GLOSSARY[name].kind, cell["mean"]))
         rows.append(line)
     title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes" + (f", mean of {repeat}" if repeat > 1 else "")
     table(title, ["policy", *(GLOSSARY[name].label for name in names)], rows)

@@ -49,16 +49,20 @@ def progress(label: str) -> Iterator[Advance | None]:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table for people, on stdout."""
+    """A table for people, on stdout; columns of numbers to the right, text to the left."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        shown.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        numbers = index > 0 and all(
+            row[index][:1].isdigit() or len(row[index]) <= 1 for row in rows if index < len(row)
+        )
+        shown.add_column(Text(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*(Text(cell) for cell in row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)

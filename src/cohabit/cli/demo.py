@@ -12,7 +12,7 @@ POLICIES = ("fcfs+none", "fcfs+easy", "sjf+easy", "wfp+easy", "fcfs+conservative
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="demo", epilog="Example:\n\n  cohabit demo --out out/demo")(demo)
+    app.command(name="demo", epilog="\b\nExample:\n  cohabit demo --out out/demo")(demo)
 
 
 def demo(
@@ -55,4 +55,6 @@ def _say_what_happened(judged) -> None:  # type: ignore[no-untyped-def]
     waits = {row["policy"]: row["mean"] for row in judged.rows() if row["metric"] == "mean_wait_s"}
     (first, slowest), (best, least) = next(iter(waits.items())), min(waits.items(), key=lambda item: item[1])
     if least and slowest:
-        typer.echo(f"On these jobs {best} cuts the mean wait of {first} from {slowest / 3600:.1f} h to {least / 3600:.1f} h.")
+        typer.echo(
+            f"On these jobs {best} cuts the mean wait of {first} from {slowest / 3600:.1f} h to {least / 3600:.1f} h."
+        )

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """\b
+Examples:
   cohabit generate lublin --jobs 10000 --nodes 1024 --load 0.85 -o jobs.swf
-
   cohabit generate poisson --jobs 1000000 --nodes 1024 --load 1.0 --seed 7 -o jobs.swf.xz
-
   cohabit generate mix --jobs 20 --programs MG=1,EP=2 --processes 16,28 --median-run-s 300 -o jobs.csv"""
 
 
@@ -23,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def generate(
     kind: Annotated[str, typer.Argument(metavar="lublin|poisson|mix", help="Which generator.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv, also .gz or .xz.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv, also .gz or .xz.")
+    ],
     jobs: Annotated[int, typer.Option(help="How many jobs.")] = 1000,
     nodes: Annotated[int, typer.Option(help="Size of the machine they are meant for.")] = 128,
     load: Annotated[float | None, typer.Option(help="Offered load; arrivals are stretched to meet it.")] = None,
@@ -55,9 +55,8 @@ def generate(
             raise InputError(f"{text!r} is not a list of whole numbers", option, "write 16,28") from None
 
     try:
-        weights = None if programs is None else {
-            name.strip(): float(weight or 1) for name, _, weight in (part.partition("=") for part in programs.split(","))
-        }  # fmt: skip
+        parts = [part.partition("=") for part in programs.split(",")] if programs else []
+        weights = {name.strip(): float(weight or 1) for name, _, weight in parts} or None
     except ValueError:
         raise InputError(f"{programs!r} is not NAME=WEIGHT,...", "--programs", "write MG=1,EP=2") from None
     config = JobsConfig(

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """\b
+Examples:
   sacct -a -X --parsable2 -o JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NCPUS,State > log.txt
   cohabit import sacct log.txt -o jobs.swf
-
   cohabit import gridengine accounting -o jobs.swf.xz"""
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import typer
 
 from cohabit import __version__
-from cohabit.cli import compare, demo, doctor, generate, import_log, policies, replay, simulate, sweep, view, warm_up, why
+from cohabit.cli import (
+    compare,
+    demo,
+    doctor,
+    generate,
+    import_log,
+    policies,
+    replay,
+    simulate,
+    sweep,
+    view,
+    warm_up,
+    why,
+)
 from cohabit.model.errors import InputError
 
 app = typer.Typer(
@@ -16,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: half the start-up time
 )
 
 
@@ -38,6 +53,7 @@ for verb in (simulate, compare, sweep, generate, import_log, policies, why, view
 
 def run() -> None:
     """Entry point."""
+    gc.set_threshold(200_000, 20, 20)  # start-up makes many objects that live on; collecting them costs a tenth of it
     try:
         app(standalone_mode=False)
     except InputError as error:

@@ -9,7 +9,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="policies", epilog="Example:\n\n  cohabit policies --json")(policies)
+    app.command(name="policies", epilog="\b\nExample:\n  cohabit policies --json")(policies)
 
 
 def policies(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
@@ -25,7 +25,10 @@ def policies(as_json: Annotated[bool, typer.Option("--json", help="One JSON docu
     }
     if as_json:
         show_json(
-            {kind: {name: {"summary": s, "source": f} for name, (s, f) in known.items()} for kind, known in kinds.items()}
+            {
+                kind: {name: {"summary": s, "source": f} for name, (s, f) in known.items()}
+                for kind, known in kinds.items()
+            }
         )
         return
     for kind, known in kinds.items():

@@ -10,7 +10,10 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="replay", epilog="Example:\n\n  cohabit simulate jobs.swf --out DIR --journal\n\n  cohabit replay DIR --verify")(replay)
+    app.command(
+        name="replay",
+        epilog="\b\nExample:\n  cohabit simulate jobs.swf --out DIR --journal\n  cohabit replay DIR --verify",
+    )(replay)
 
 
 def replay(
@@ -25,7 +28,9 @@ def replay(
     result = replay_journal(journal)
     same = not result.difference
     if as_json:
-        show_json({"steps": result.steps, "orders": result.orders, "identical": same, "difference": result.difference or None})
+        show_json(
+            {"steps": result.steps, "orders": result.orders, "identical": same, "difference": result.difference or None}
+        )
     else:
         word = "identical" if same else f"DIFFERENT {result.difference}"
         typer.echo(f"{result.steps:,} steps, {result.orders:,} orders: {word}")

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """\b
+Examples:
   cohabit simulate jobs.swf.xz --backfill easy
-
   cohabit simulate jobs.swf --nodes 512 --order wfp --backfill conservative --out run1
-
   cohabit simulate scenario.toml --order ./my_order.py --json"""
 
 
@@ -22,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    source: Annotated[Path, typer.Argument(metavar="TRACE|SCENARIO.toml", help="SWF (plain, .gz, .xz), jobs.csv or TOML.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="TRACE|SCENARIO.toml", help="SWF (plain, .gz, .xz), jobs.csv or TOML.")
+    ],
     nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the trace's header.")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores per node; processors are packed into nodes.")] = None,
     order: Annotated[str | None, typer.Option(help="Queue order by name, or a .py file with scores().")] = None,
@@ -31,7 +31,9 @@ def simulate(
     placement: Annotated[str | None, typer.Option(help="Where jobs go: exclusive.")] = None,
     policy: Annotated[str | None, typer.Option(help="A bundle by name; see `cohabit policies`.")] = None,
     seed: Annotated[int | None, typer.Option(help="For everything random.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write summary.json, jobs.csv, jobs.parquet, report.html.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write summary.json, jobs.csv, jobs.parquet, report.html.")
+    ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write summary.json and jobs.csv only.")] = False,
     journal: Annotated[bool, typer.Option("--journal", help="Also write the journal, for `cohabit replay`.")] = False,
     no_kill: Annotated[bool, typer.Option("--no-kill", help="Let jobs run past their requested time.")] = False,
@@ -84,8 +86,13 @@ def _show(policy: str, summary: dict, out: Path | None, report: bool) -> None:  
         "mean_wait_s", "max_wait_s", "mean_turnaround_s", "mean_bounded_slowdown", "utilisation", "makespan_s",
         "node_hours",
     )  # fmt: skip
-    rows = [[GLOSSARY[name].label, shown(name, summary["metrics"][name]), GLOSSARY[name].meaning] for name in names]
-    table(f"{policy}: {summary['jobs']:,} jobs, {summary['rejected']:,} rejected", ["metric", "value", "what it is"], rows)
+    rows = [
+        [GLOSSARY[name].label, shown(GLOSSARY[name].kind, summary["metrics"][name]), GLOSSARY[name].meaning]
+        for name in names
+    ]
+    table(
+        f"{policy}: {summary['jobs']:,} jobs, {summary['rejected']:,} rejected", ["metric", "value", "what it is"], rows
+    )
     typer.echo(
         f"{summary['jobs']:,} jobs in {summary['wall_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs/s), "
         f"{summary['rss_mb']:.0f} MB, journal {summary['journal_hash'][:12]}"

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """\b
+Examples:
   cohabit sweep scenario.toml --vary policy.order=fcfs,sjf,wfp --vary jobs.load=0.7,0.85,1.0 --out grid
-
   cohabit sweep scenario.toml --vary seed=1,2,3 --dask tcp://127.0.0.1:8786"""
 
 
@@ -21,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 def sweep(
     source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
-    vary: Annotated[list[str], typer.Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")],
+    vary: Annotated[
+        list[str], typer.Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")
+    ],
     nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores otherwise.")] = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on an existing Dask cluster.")] = None,
@@ -59,7 +60,8 @@ def sweep(
     else:
         names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s")
         rows = [
-            [str(row[key]) for key in keys] + ([shown(name, row[name]) for name in names] if "error" not in row else [row["error"]])
+            [str(row[key]) for key in keys]
+            + ([shown(GLOSSARY[name].kind, row[name]) for name in names] if "error" not in row else [row["error"]])
             for row in finished
         ]
         table("", [*keys, *(GLOSSARY[name].label for name in names)], rows)

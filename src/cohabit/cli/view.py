@@ -10,7 +10,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="view", epilog="Example:\n\n  cohabit view DIR")(view)
+    app.command(name="view", epilog="\b\nExample:\n  cohabit view DIR")(view)
 
 
 def view(

@@ -1,4 +1,4 @@
-"""`cohabit warm-up`: compile every kernel once, so that the first real run starts at once. Hidden; make setup calls it."""
+"""`cohabit warm-up`: compile every kernel once, so that the first real run starts at once. make setup calls it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ WENT_WELL = "done"
 
 
 class Applier:
-    """Applies events to one state on behalf of one set of policies; `arrivals` are rows enqueued since the last pass."""
+    """Applies events to one state for one set of policies; `arrivals` are rows enqueued since the last pass."""
 
     def __init__(self, state: State, policies: PolicySet) -> None:
         self.state, self.policies = state, policies
@@ -94,7 +94,10 @@ class Applier:
                 msgspec.structs.replace(job, job_id=f"{job.job_id}_{number}", array_count=0)
                 for number in range(job.array_first, job.array_first + job.array_count)
             ]
-            return any([self._submitted(now_us, element) for element in elements])
+            due = False
+            for element in elements:
+                due = self._submitted(now_us, element) or due
+            return due
         state = self.state
         usable, need = state.kinds.eligible(job)
         most = int(state.kinds.size[usable].sum())
@@ -171,7 +174,11 @@ class Applier:
 
     def _finished(self, now_us: int, job_id: str, attempt: int, status: str) -> bool:
         row = self.state.rows.get(job_id, -1)
-        if row < 0 or self.state.jobs[STATE, row] not in (STARTING, RUNNING) or self.state.jobs[ATTEMPT, row] != attempt:
+        if (
+            row < 0
+            or self.state.jobs[STATE, row] not in (STARTING, RUNNING)
+            or self.state.jobs[ATTEMPT, row] != attempt
+        ):
             return False  # an old attempt, or told twice
         self._stop(now_us, row)
         if status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue":

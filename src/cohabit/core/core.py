@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.core import kernels, ladder
 from cohabit.core.apply import Applier
-from cohabit.core.columns import BACKFILL_SCORE, FREE, SCORE, STARTED, WAKE
+from cohabit.core.columns import FREE, STARTED, WAKE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide
 from cohabit.core.ladder import ROWS
@@ -77,30 +78,29 @@ class SchedulerCore:
             commands.append(WakeAt(wake_us))
         return commands
 
-    def _compiled_pass(self, now_us: int, arrivals: np.ndarray) -> list[Command]:
+    def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> list[Command]:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
-        if state.changing and state.queue.meta[ROWS] > 1:
-            rows = np.empty(int(state.queue.meta[ROWS]), np.int64)
-            ladder.rows_in_order(*state.queue, rows)
-            self._rescore(policies.order, rows, now_us, SCORE)
-            if policies.backfill_order is not None:
-                self._rescore(policies.backfill_order, rows, now_us, BACKFILL_SCORE)
+        scores = np.zeros((2, max(int(state.queue.meta[ROWS]), 1)))
+        if state.changing:
+            arrivals = np.empty(int(state.queue.meta[ROWS]), np.int64)
+            ladder.rows_in_order(*state.queue, arrivals)
+            for index, order in enumerate((policies.order, policies.backfill_order)):
+                if order is not None and len(arrivals) > 1:
+                    self._score(order, arrivals, now_us, scores[index])
         started = np.empty(int(state.queue.meta[ROWS]), np.int64)
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, state.two_orders, arrivals, state.jobs, state.keys, *state.queue,
-            *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
+            now_us, state.depth, state.changing, state.two_orders, arrivals, scores, state.jobs, state.keys,
+            *state.queue, *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip
         assert state.gauges[FREE] >= 0
         state.touch()
         return [start_command(state, int(row)) for row in started[: state.gauges[STARTED]]]
 
-    def _rescore(self, order: Order, rows: np.ndarray, now_us: int, column: int) -> None:
+    def _score(self, order: Order, rows: NDArray[np.int64], now_us: int, fresh: NDArray[np.float64]) -> None:
         state = self.state
         if order.entry is None:
-            state.keys[column, rows] = order.scores(self.view(now_us).columns(), rows, now_us)
-            return
-        parameters, fresh = np.array([*order.parameters, 0.0]), np.empty(len(rows))
-        kernels.rescore(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh, state.keys[column])
-
-
+            fresh[:] = order.scores(self.view(now_us).columns(), rows, now_us)
+        else:
+            parameters = np.array([*order.parameters, 0.0])
+            kernels.score(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh)

@@ -11,7 +11,7 @@ import numpy as np
 from cohabit.core.columns import EARLY_END, HOLE_END
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.protocols import PolicySet
-from cohabit.core.timeline import FOREVER, Timeline, planned
+from cohabit.core.timeline import FOREVER, planned
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Reserve, Start
 
@@ -19,7 +19,7 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 
 def decide(view: View, policies: PolicySet) -> Plan:
-    """Walk the queue in order; start what fits, promise a start to the first `depth` that do not, pass over the rest."""
+    """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, pass over others."""
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
     queue = view.ranked(view.queued(), policies.order)
     if depth == CONSERVATIVE:

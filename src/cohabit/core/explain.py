@@ -36,7 +36,9 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         text = f"needs {need} nodes, {idle} are idle ({busy} jobs run)"
         if place:
             text += f"; {place} job(s) are ahead of it"
-        return text + (f"; by requested times {freed} nodes are free in {_span(when - now_us)}" if when < FOREVER else "")
+        return text + (
+            f"; by requested times {freed} nodes are free in {_span(when - now_us)}" if when < FOREVER else ""
+        )
     head = queue[0]
     if place == 0:
         return f"{idle} nodes are idle and it needs {need}, but not for its whole requested time (a maintenance window)"
@@ -49,14 +51,18 @@ def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, 
     now_us, limit_us = view.now_us, view.limit_us(row)
     timeline = view.timeline()
     shadow_us, counts = timeline.earliest(view.need(head), view.usable(head), planned(view.limit_us(head)))
-    whose = "the promises made to the jobs ahead" if policies.backfill.depth == CONSERVATIVE else "the first job in the queue"
+    whose = (
+        "the promises made to the jobs ahead"
+        if policies.backfill.depth == CONSERVATIVE
+        else "the first job in the queue"
+    )
     if counts is None:
         return f"it fits ({need} of {idle} idle nodes), but {place} job(s) are ahead of it"
     at_shadow = timeline.free_throughout(shadow_us, 1)
     extra = int(at_shadow.sum() - counts.sum())
     return (
-        f"it fits now ({need} of {idle} idle nodes) but would delay {whose}: that one needs {view.need(head)} nodes and "
-        f"starts in {_span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
+        f"it fits now ({need} of {idle} idle nodes) but would delay {whose}: the first needs {view.need(head)} nodes "
+        f"and starts in {_span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
         f"{_span(limit_us)} on {need}"
     )
 

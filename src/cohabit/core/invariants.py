@@ -17,7 +17,7 @@ def check(state: State) -> None:
         where = state.jobs[STATE, row]
         assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
         assert (row in queued) == (where == QUEUED), f"row {row}: state {where}, queued {row in queued}"
-        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where} but running {row in running}"
+        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where}, running {row in running}"
         nodes = [node for first, count in state.ranges_of(row) for node in range(first, first + count)]
         if where not in (STARTING, RUNNING):
             assert not nodes, f"row {row} waits but has nodes {nodes}"

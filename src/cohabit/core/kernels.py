@@ -276,42 +276,33 @@ def _pass_over_arrivals(
 
 @compiled
 def _pass_in_score_order(
-    now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    now, depth, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
-    """Scores that change with time: they were just written to keys; sort only those that could start."""
-    waiting = np.empty(q_meta[ROWS], np.int64)
-    count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-    seq, second = jobs[SEQ], (BACKFILL_SCORE if two_orders else SCORE)
-    first_started = gauges[STARTED]
-    head = np.int64(-1)
-    while count > 0:
-        best = 0
-        for index in range(1, count):
-            row, leader = waiting[index], waiting[best]
-            mine, theirs = keys[SCORE, row], keys[SCORE, leader]
-            if mine < theirs or (mine == theirs and seq[row] < seq[leader]):
-                best = index
+    """Scores that change with time, just computed for `waiting` (in order of submission): sort only who could start."""
+    first_started, head, left = gauges[STARTED], np.int64(-1), len(waiting)
+    while left > 0:
+        best, least = -1, np.inf
+        for index in range(len(waiting)):
+            if waiting[index] >= 0 and (scores[0, index] < least or best < 0):
+                best, least = index, scores[0, index]
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
             break
         begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-        count -= 1
-        waiting[best] = waiting[count]
-    if count > 1 and depth != STRICT and gauges[FREE] > 0:
+        waiting[best] = -1
+        left -= 1
+    if left > 1 and depth != STRICT and gauges[FREE] > 0:
         gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
         if depth == EASY:
             gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
-        able = 0
-        for index in range(count):
+        second, able = (1 if two_orders else 0), 0
+        for index in range(len(waiting)):
             row = waiting[index]
-            if row != head and _may_backfill(row, now, jobs, gauges):
-                waiting[able] = row
+            if row >= 0 and row != head and _may_backfill(row, now, jobs, gauges):
+                waiting[able], scores[second, able] = row, scores[second, index]
                 able += 1
-        chosen = waiting[:able]
-        chosen = chosen[np.argsort(seq[chosen], kind="mergesort")]
-        chosen = chosen[np.argsort(keys[second][chosen], kind="mergesort")]
-        for row in chosen:
+        for row in waiting[:able][np.argsort(scores[second, :able], kind="mergesort")]:
             if _may_backfill(row, now, jobs, gauges):
                 _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
     for index in range(first_started, gauges[STARTED]):
@@ -320,15 +311,17 @@ def _pass_in_score_order(
 
 @compiled
 def _pass_with_reservations(
-    now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
+    now, depth, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
     r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
     """Depth two and more: a profile of free nodes over time that holds the reservations."""
-    waiting = np.empty(q_meta[ROWS], np.int64)
-    ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     if changing:
-        waiting = waiting[np.argsort(jobs[SEQ][waiting], kind="mergesort")]
-        waiting = waiting[np.argsort(keys[SCORE][waiting], kind="mergesort")]
+        for index in range(len(waiting)):
+            keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
+        waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
+    else:
+        waiting = np.empty(q_meta[ROWS], np.int64)
+        ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     if depth == CONSERVATIVE:
         ready = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges)
     else:
@@ -342,28 +335,29 @@ def _pass_with_reservations(
 
 @compiled
 def schedule_pass(
-    now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    now, depth, changing, two_orders, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
     r_items, r_info, r_meta, idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
-    changing: scores depend on time (keys[SCORE] of queued rows was refreshed by the caller, the queue ladder is
-    kept in order of submission); arrivals: rows enqueued since the last pass.
+    arrivals: rows enqueued since the last pass. changing: scores depend on time; the queue ladder is then kept in
+    order of submission, `arrivals` holds ALL queued rows in that order and `scores` their fresh scores, [order,
+    backfill order].
     """
     gauges[STARTED] = 0
     extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
         _pass_with_reservations(
-            now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
-            r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+            now, depth, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
         return
     if q_meta[ROWS] == 0 or gauges[FREE] == 0:
         gauges[HEAD] = -1
     elif changing:
         _pass_in_score_order(
-            now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            now, depth, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
             r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
     elif not released and gauges[HEAD] >= 0 and q_items[q_info[ORDER, 0], 0] == gauges[HEAD]:
@@ -379,14 +373,12 @@ def schedule_pass(
 
 
 @compiled
-def rescore(entry, parameters, jobs, usage, rows, now, fresh, key):
-    """Call a compiled order for these rows and write the scores under `key`."""
+def score(entry, parameters, jobs, usage, rows, now, fresh):
+    """Call an order for these rows; the scores go into `fresh`."""
     entry(
         jobs.ctypes, jobs.shape[1], usage.ctypes, len(usage) - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
     )  # fmt: skip
-    for index in range(len(rows)):
-        key[rows[index]] = fresh[index]
 
 
 @compiled

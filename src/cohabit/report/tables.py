@@ -198,3 +198,10 @@ def _number(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError(f"summary.json cannot hold a {type(value).__name__}")
+
+
+def write_table(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+    """Plain rows with the same keys as CSV; a key that a row lacks is left empty."""
+    frame = pl.DataFrame([dict(row) for row in rows], infer_schema_length=None)
+    with replacing(path) as file:
+        frame.write_csv(file)

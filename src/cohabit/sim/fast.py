@@ -132,22 +132,22 @@ def drive(
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
-        if (
-            changing
-            and q_meta[ROWS] > 1
-            and (depth == kernels.CONSERVATIVE or not kernels.none_can_start(jobs, q_info, q_meta, gauges))
-        ):
-            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-            rows = waiting[: q_meta[ROWS]]
-            kernels.rescore(entry, parameters, jobs, usage, rows, now, fresh, keys[SCORE])
-            if two_orders:
-                kernels.rescore(second_entry, second_parameters, jobs, usage, rows, now, fresh, keys[BACKFILL_SCORE])
         arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
-        for index in range(len(arrivals)):
-            arrivals[index] = clock[ARRIVED] + index
+        if changing:
+            if depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
+                continue
+            arrivals = waiting[: q_meta[ROWS]]
+            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+            if q_meta[ROWS] > 1:
+                kernels.score(entry, parameters, jobs, usage, arrivals, now, fresh[0])
+                if two_orders:
+                    kernels.score(second_entry, second_parameters, jobs, usage, arrivals, now, fresh[1])
+        else:
+            for index in range(len(arrivals)):
+                arrivals[index] = clock[ARRIVED] + index
         kernels.schedule_pass(
-            now, depth, changing, two_orders, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-            r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+            now, depth, changing, two_orders, arrivals, fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
+            b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
         )  # fmt: skip
         for index in range(gauges[STARTED]):
             row = started[index]
@@ -225,9 +225,9 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    fresh, failures = np.empty(total if policies.changing else 1), []
-    entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh, failures)
-    second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh, failures)
+    fresh, failures = np.zeros((2, total if policies.changing else 1)), []
+    entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)
+    second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh[1], failures)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:

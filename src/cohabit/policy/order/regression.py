@@ -1,8 +1,8 @@
 """F1 to F4: orders found by regression on simulated schedules (Carastan-Santos and de Camargo, SC 2017, table 3).
 
-f(request) * g(processors) + weight * log10(submit), smallest first, all in seconds on the trace's own clock (the
-logarithm of anything below one second counts as zero). Tuned for bounded slowdown; a submit clock that starts at the Unix epoch makes the last
-term nearly constant, so shift such traces to start near zero.
+f(request) * g(processors) + weight * log10(submit), smallest first, all in seconds on the trace's own clock; the
+logarithm of anything below one second counts as zero. Tuned for bounded slowdown; a submit clock that starts at the
+Unix epoch makes the last term nearly constant, so shift such traces to start near zero.
 """
 
 from __future__ import annotations

@@ -1,0 +1,115 @@
+"""Small clusters, jobs, policies and traces in one call each, for tests. Seconds in, microseconds inside.
+
+A test should read as `core.step(10 * SECOND, [submitted("a", nodes=2)]) == [StartJob("a", 1, ((0, 2),), ...)]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cohabit.app import policies as policy_names
+from cohabit.app.scenario import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.simulation import Prepared, prepare
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import PolicySet
+from cohabit.model.cluster import Cluster, uniform_cluster
+from cohabit.model.event import JobSubmitted
+from cohabit.model.job import Job
+from cohabit.model.units import microseconds
+from cohabit.model.workload import ACCEPTED, Workload
+
+
+class TraceRow(NamedTuple):
+    """One job of a trace, in microseconds."""
+
+    submit_us: int
+    run_us: int
+    limit_us: int
+    size: int
+    user: int = -1
+
+
+class Choice(NamedTuple):
+    """What decides: the names a person would give on the command line."""
+
+    order: str = "fcfs"
+    backfill: str = "easy"
+    backfill_order: str | None = None
+
+    def config(self) -> PolicyConfig:
+        """The same as a [policy] section."""
+        return PolicyConfig(order=self.order, backfill=self.backfill, backfill_order=self.backfill_order)
+
+
+@cache
+def policies(order: str = "fcfs", backfill: str = "easy", backfill_order: str | None = None) -> PolicySet:
+    """Policies by name; built once, since compiling an order takes a moment."""
+    return policy_names.build(Choice(order, str(backfill), backfill_order).config())
+
+
+def scheduler(
+    machine: int | Cluster = 4,
+    order: str = "fcfs",
+    backfill: str | int = "easy",
+    backfill_order: str | None = None,
+    readable: bool = False,
+) -> SchedulerCore:
+    """A core on a machine of so many equal nodes, or on the cluster given."""
+    cluster = uniform_cluster(machine) if isinstance(machine, int) else machine
+    return SchedulerCore(cluster, policies(order, str(backfill), backfill_order), readable)
+
+
+def job(job_id: str, nodes: int = 1, limit_s: float = 100.0, **asked: Any) -> Job:
+    """A job that asks for whole nodes, or for `processes` if those are given."""
+    if "processes" in asked:
+        nodes = 0
+    return Job(job_id, microseconds(limit_s), nodes=nodes, **asked)
+
+
+def submitted(job_id: str, nodes: int = 1, limit_s: float = 100.0, **asked: Any) -> JobSubmitted:
+    """The fact that such a job came in."""
+    return JobSubmitted(job(job_id, nodes, limit_s, **asked))
+
+
+def workload_of(rows: Sequence[TraceRow]) -> Workload:
+    """A trace in memory, in the order given (its "file order"), with jobs numbered from 1."""
+    columns = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 5).T
+    users = int(columns[4].max(initial=-1)) + 1
+    return Workload(
+        job_id=np.arange(1, len(rows) + 1), submit_us=columns[0].copy(), run_us=columns[1].copy(),
+        limit_us=columns[2].copy(), processes=columns[3].copy(), user=columns[4].astype(np.int32),
+        program=np.full(len(rows), -1, np.int32), rejection=np.full(len(rows), ACCEPTED, np.int8),
+        user_names=[f"user{number}" for number in range(users)], source="rows in memory",
+    )  # fmt: skip
+
+
+def prepared_trace(
+    rows: Sequence[TraceRow],
+    nodes: int,
+    choice: Choice | None = None,
+    *,
+    kill: bool = True,
+    seed: int = 1,
+    faults: FaultsConfig | None = None,
+    cluster: ClusterConfig | None = None,
+) -> Prepared:
+    """A trace in memory, ready for `app.simulation.run`."""
+    scenario = Scenario(
+        seed=seed, cluster=cluster or ClusterConfig(nodes=nodes), jobs=JobsConfig(trace="rows in memory"),
+        policy=(choice or Choice()).config(), world=WorldConfig(kill=kill), faults=faults or FaultsConfig(),
+    )  # fmt: skip
+    return prepare(scenario, workload_of(rows))
+
+
+def swf_text(rows: Sequence[TraceRow], nodes: int) -> str:
+    """The trace as a Standard Workload Format file in whole seconds; a request of 0 cannot be written in it."""
+    lines = [f"; MaxNodes: {nodes}", f"; MaxProcs: {nodes}"]
+    for number, row in enumerate(rows, 1):
+        submit, run, limit = (value // 1_000_000 for value in (row.submit_us, row.run_us, row.limit_us))
+        user = row.user if row.user > 0 else -1
+        lines.append(f"{number} {submit} -1 {run} {row.size} -1 -1 {row.size} {limit} -1 1 {user} -1 -1 -1 -1 -1 -1")
+    return "\n".join(lines) + "\n"

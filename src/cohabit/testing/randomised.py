@@ -1,0 +1,52 @@
+"""Random traces, policies and deeds from a seeded stream, for long campaigns; strategies.py is for hypothesis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.model.units import SECOND
+from cohabit.policy.registry import ORDERS
+from cohabit.testing.builders import Choice, TraceRow
+from cohabit.testing.rehearsal import KINDS, Deed
+
+BACKFILLS = ("none", "easy", "1", "2", "3", "8", "conservative", "first-fit")
+
+
+def takes_backfill_order(backfill: str) -> bool:
+    """Whether a second order means anything beside it."""
+    return backfill not in ("none", "0", "conservative")
+
+
+def random_choice(rng: np.random.Generator) -> Choice:
+    """An order, a backfill and sometimes a backfill order."""
+    order, backfill = str(rng.choice(list(ORDERS))), str(rng.choice(BACKFILLS))
+    second = str(rng.choice(list(ORDERS))) if takes_backfill_order(backfill) and rng.random() < 0.4 else None
+    return Choice(order, backfill, second)
+
+
+def random_trace(rng: np.random.Generator, jobs: int, nodes: int) -> list[TraceRow]:
+    """Ties, run 0, request below run, request 0, whole-machine and too large jobs, submits out of order."""
+    scale = int(rng.choice([3, 12, 60, 3600]))
+    span = int(rng.integers(0, max(2, jobs * scale // 2)))
+    submit, run = rng.integers(0, span + 1, jobs), rng.integers(0, scale + 1, jobs)
+    accurate, loose = run, run + rng.integers(0, scale + 1, jobs)
+    limit = np.choose(rng.integers(0, 5, jobs), [accurate, loose, rng.integers(0, scale + 1, jobs), loose, 2 * loose])
+    small = 1 + rng.integers(0, max(1, nodes // int(rng.integers(1, 9))), jobs)
+    size = np.where(rng.random(jobs) < 0.1, nodes + (rng.random(jobs) < 0.1), np.minimum(small, nodes))
+    if rng.random() < 0.6:
+        limit = np.maximum(limit, 1)
+    if rng.random() < 0.7:
+        submit = np.sort(submit)
+    unit = SECOND if rng.random() < 0.8 else int(rng.integers(1, SECOND))
+    user = rng.integers(-1, int(rng.integers(1, 6)), jobs)
+    columns = (submit * unit, run * unit, limit * unit, size, user)
+    return [TraceRow(*map(int, row)) for row in zip(*columns, strict=True)]
+
+
+def random_deeds(rng: np.random.Generator, count: int) -> list[Deed]:
+    """Anything that can happen, submissions, waits and ends more often than the rest."""
+    weights = np.array([6.0, 6.0, 6.0, 3.0] + [1.0] * (len(KINDS) - 4))
+    weights *= rng.random(len(KINDS)) + (np.arange(len(KINDS)) < 4)  # every run has its own mood
+    kinds = rng.choice(KINDS, count, p=weights / weights.sum())
+    salts, joined = rng.integers(0, 2**40, count), rng.random(count) < rng.choice([0.0, 0.2, 0.5])
+    return [Deed(str(kind), int(salt), bool(tied)) for kind, salt, tied in zip(kinds, salts, joined, strict=True)]

@@ -1,0 +1,368 @@
+"""A make-believe world for one scheduler: plays a list of deeds to it, answers its orders, and watches what it does.
+
+A deed is a kind and a number; the number is read against the present situation (which job, which node, how long), so
+that any list of deeds makes sense and a failing list can be shrunk. The rehearsal keeps its own plain account of jobs,
+runs and nodes and never reads the scheduler's state to decide what happens next; it only compares the two.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from cohabit.core import invariants
+from cohabit.core.columns import RUNNING, STARTING, STATE
+from cohabit.core.core import SchedulerCore
+from cohabit.model import event as fact
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
+from cohabit.model.event import Event
+from cohabit.model.job import Job
+from cohabit.model.units import FOREVER, SECOND
+from cohabit.testing.builders import Choice, policies
+
+KINDS = (
+    "submit", "wait", "finish", "confirm", "array", "follow", "cancel", "hold", "release", "change", "refuse", "down",
+    "drain", "up", "stale", "again", "wake",
+)  # fmt: skip
+
+
+class Deed(NamedTuple):
+    """Something that happens; `joined` deeds reach the scheduler in one step with the next."""
+
+    kind: str
+    salt: int
+    joined: bool = False
+
+
+@dataclass
+class ActiveRun:
+    """A start that was ordered and has not ended."""
+
+    attempt: int
+    nodes: frozenset[int]
+    confirmed: bool = False
+    cancelling: bool = False
+
+
+class Salt:
+    """A number read digit by digit."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def below(self, count: int) -> int:
+        """The next digit, in base `count`."""
+        self.value, digit = divmod(self.value, count)
+        return digit
+
+
+class Rehearsal:
+    """One cluster under one choice of policies; with `twin` a second, readable core must give the same orders."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        choice: Choice,
+        *,
+        readable: bool = False,
+        twin: bool = False,
+        probe: bool = False,
+    ) -> None:
+        chosen = policies(*choice)
+        self.cluster = cluster
+        self.core = SchedulerCore(cluster, chosen, readable)
+        self.twin = SchedulerCore(cluster, chosen, readable=True) if twin else None
+        self.probe = probe  # after every step, an idle wake-up must start nothing more
+        self.now_us, self.wake_us = 0, FOREVER
+        self.jobs: dict[str, Job] = {}
+        self.bounds: dict[str, tuple[str, int]] = {}  # job -> its array and how many of that may run
+        self.ended: dict[str, str] = {}
+        self.runs: dict[str, ActiveRun] = {}
+        self.past: list[tuple[str, int]] = []  # (job, attempt) of every start
+        self.held: set[str] = set()
+        self.not_before: dict[str, int] = {}
+        self.expected: dict[str, str] = {}  # how a job must have ended by the end of this step
+        self.node_state = ["up"] * cluster.nodes
+        self.log: list[tuple[int, list[Event], list[Command]]] = []
+        self._batch: list[Event] = []
+        self._named = 0
+
+    # ---- playing ----------------------------------------------------------------------------------------------------
+
+    def play(self, deeds: Sequence[Deed]) -> None:
+        """All of them, in order."""
+        for deed in deeds:
+            self._batch += self._events_of(deed)
+            if not deed.joined:
+                self._flush()
+        self._flush()
+
+    def finish_everything(self) -> None:
+        """Let the world become kind: all nodes up, nothing held, every run ends well. Then nobody may be left over."""
+        kind: list[Event] = [fact.NodeUp(node) for node in range(self.cluster.nodes)]
+        kind += [fact.JobReleased(name) for name in sorted(self.held)]
+        for event in kind:
+            self.step([event])
+        for _ in range(20 * len(self.jobs) + 100):
+            if self.runs:
+                name = next(iter(self.runs))
+                self._advance(SECOND)
+                if name in self.runs:
+                    self.step([fact.JobFinished(name, self.runs[name].attempt)])
+            elif self.wake_us < FOREVER:
+                self._advance(self.wake_us - self.now_us)
+            else:
+                break
+        left = sorted(set(self.jobs) - set(self.ended))
+        assert not left, f"nothing runs, nothing is due, but these still wait: {left}"
+
+    def step(self, events: list[Event]) -> list[Command]:
+        """Tell the core, check everything, and take its orders."""
+        self.expected = {}
+        for event in events:
+            self._foresee(event)
+        commands = self.core.step(self.now_us, events)
+        self.log.append((self.now_us, events, commands))
+        invariants.check(self.core.state)
+        if self.twin is not None:
+            answer = self.twin.step(self.now_us, events)
+            invariants.check(self.twin.state)
+            assert commands == answer, f"compiled orders {commands}, readable orders {answer}"
+        for command in commands:
+            self._obey(command)
+        self._compare()
+        if self.probe:
+            again = copy.deepcopy(self.core).step(self.now_us, [fact.Woken()])
+            late = [command for command in again if isinstance(command, StartJob)]
+            assert not late, f"a pass was missed: a wake-up in the same instant starts {late}"
+        return commands
+
+    def _flush(self) -> None:
+        if self._batch:
+            events, self._batch = self._batch, []
+            self.step(events)
+
+    def _advance(self, us: int) -> None:
+        """Time goes by; the core is woken at the instants it asked for."""
+        self._flush()
+        until = self.now_us + us
+        while self.wake_us <= until:
+            self.now_us, self.wake_us = max(self.wake_us, self.now_us), FOREVER
+            for core in filter(None, (self.core, self.twin)):
+                core.state.wake_us = FOREVER  # as sim/world.py does
+            self.step([fact.Woken()])
+        self.now_us = until
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    def _events_of(self, deed: Deed) -> list[Event]:
+        salt = Salt(deed.salt)
+        alive = [name for name in self.jobs if name not in self.ended]
+        match deed.kind:
+            case "submit" | "follow" | "array":
+                return [fact.JobSubmitted(self._new_job(deed.kind, salt))]
+            case "wait":
+                self._advance((1, SECOND, 2 * SECOND, 7 * SECOND, 30 * SECOND)[salt.below(5)])
+            case "wake" if self.wake_us < FOREVER:
+                self._advance(self.wake_us - self.now_us)
+            case "finish" if self.runs:
+                name = list(self.runs)[salt.below(len(self.runs))]
+                run = self.runs[name]
+                status = "cancelled" if run.cancelling else ("done", "done", "done", "failed", "killed")[salt.below(5)]
+                return [fact.JobFinished(name, run.attempt, status)]
+            case "confirm" | "refuse" if waiting := [name for name, run in self.runs.items() if not run.confirmed]:
+                name = waiting[salt.below(len(waiting))]
+                attempt = self.runs[name].attempt
+                if deed.kind == "confirm":
+                    return [fact.JobStarted(name, attempt)]
+                return [fact.StartRefused(name, attempt, "no", (0, 1, SECOND, 5 * SECOND)[salt.below(4)])]
+            case "stale" if self.past:
+                name, attempt = self.past[salt.below(len(self.past))]
+                if name in self.runs and self.runs[name].attempt == attempt:
+                    attempt -= 1
+                stale = (
+                    fact.JobFinished(name, attempt, "done"), fact.JobFinished(name, attempt, "lost"),
+                    fact.StartRefused(name, attempt), fact.JobStarted(name, attempt),
+                )  # fmt: skip
+                return [stale[salt.below(4)]]
+            case "down" | "drain" | "up":
+                node = salt.below(self.cluster.nodes)
+                told: dict[str, Event] = {
+                    "down": fact.NodeDown(node), "drain": fact.NodeDrained(node), "up": fact.NodeUp(node),
+                }  # fmt: skip
+                return [told[deed.kind]]
+            case "again" if alive and not self._batch:
+                return [fact.JobSubmitted(self.jobs[alive[salt.below(len(alive))]])]
+            case "cancel" | "hold" | "release" | "change" if self.jobs:
+                pool = alive if alive and salt.below(8) else list(self.jobs)
+                name = pool[salt.below(len(pool))]
+                if deed.kind == "change":
+                    limit_us = (None, 0, SECOND, 9 * SECOND)[salt.below(4)]
+                    return [fact.JobChanged(name, limit_us, (None, 50)[salt.below(2)])]
+                said: dict[str, Event] = {
+                    "cancel": fact.JobCancelled(name), "hold": fact.JobHeld(name), "release": fact.JobReleased(name),
+                }  # fmt: skip
+                return [said[deed.kind]]
+        return []
+
+    def _new_job(self, kind: str, salt: Salt) -> Job:
+        most = self.cluster.nodes
+        nodes, processes = 1 + salt.below(most), 1
+        if not salt.below(6):
+            nodes = most + salt.below(2)  # the whole machine, or too much
+        elif not salt.below(3):
+            nodes, processes = 0, 1 + salt.below(2 * most)
+        limit_us = (1, 3, 10, 25, 0, 60)[salt.below(6)] * SECOND
+        self._named += 1
+        asked = Job(
+            f"j{self._named}", limit_us, processes, nodes, user=salt.below(4) - 1, qos=10 * salt.below(3),
+            held=not salt.below(8), requeue=bool(salt.below(4)),
+        )  # fmt: skip
+        if names := [*self.cluster.partitions]:
+            asked = msgspec.structs.replace(asked, partition=["", *names][salt.below(len(names) + 1)])
+        if any(group.memory_bytes for group in self.cluster.groups):
+            asked = msgspec.structs.replace(asked, memory_bytes=(0, 1, 3)[salt.below(3)])
+        if kind == "array":
+            count = 1 + salt.below(4)
+            return msgspec.structs.replace(
+                asked, job_id=f"a{self._named}", array_first=salt.below(2), array_count=count,
+                array_at_most=salt.below(3),
+            )  # fmt: skip
+        if kind == "follow" and self.jobs:
+            names = list(self.jobs)
+            after = {names[-1 - salt.below(min(len(names), 8))] for _ in range(1 + salt.below(2))}
+            asked = msgspec.structs.replace(asked, after=tuple(sorted(after)), after_any=bool(salt.below(2)))
+        return asked
+
+    # ---- the account -------------------------------------------------------------------------------------------------
+
+    def _foresee(self, event: Event) -> None:
+        """What the fact means, by the plain account."""
+        match event:
+            case fact.JobSubmitted(asked):
+                numbers = range(asked.array_first, asked.array_first + asked.array_count)
+                for name in [f"{asked.job_id}_{number}" for number in numbers] or [asked.job_id]:
+                    if name in self.jobs:
+                        continue  # told again: it is here already and must be left alone
+                    self.jobs[name] = msgspec.structs.replace(asked, job_id=name, array_count=0)
+                    if asked.array_count and asked.array_at_most:
+                        self.bounds[name] = asked.job_id, asked.array_at_most
+                    if asked.held:
+                        self.held.add(name)
+            case fact.JobFinished(name, attempt, status) if self._is_active(name, attempt):
+                self._end_run(name, status)
+            case fact.StartRefused(name, attempt, _, back_off_us) if self._is_active(name, attempt):
+                if not self.runs[name].confirmed:
+                    del self.runs[name]
+                    self.not_before[name] = self.now_us + max(back_off_us, 1)
+            case fact.JobStarted(name, attempt) if self._is_active(name, attempt):
+                self.runs[name].confirmed = True
+            case fact.JobHeld(name) if name not in self.runs:
+                self.held.add(name)
+            case fact.JobReleased(name):
+                self.held.discard(name)
+            case fact.NodeUp(node):
+                self.node_state[node] = "up"
+            case fact.NodeDrained(node):
+                self.node_state[node] = "drained"
+            case fact.NodeDown(node):
+                self.node_state[node] = "down"
+                for name in [name for name, run in self.runs.items() if node in run.nodes]:
+                    self._end_run(name, "lost")
+
+    def _is_active(self, name: str, attempt: int) -> bool:
+        return name in self.runs and self.runs[name].attempt == attempt
+
+    def _end_run(self, name: str, status: str) -> None:
+        del self.runs[name]
+        if status != "lost":
+            self.expected[name] = status
+        elif self.cluster.on_node_loss == "fail" or not self.jobs[name].requeue:
+            self.expected[name] = "failed"
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case StartJob():
+                self._check_start(command)
+                nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
+                self.runs[command.job_id] = ActiveRun(command.attempt, nodes)
+                self.past.append((command.job_id, command.attempt))
+            case CancelJob(name, attempt) if self._is_active(name, attempt):
+                self.runs[name].cancelling = True
+            case WakeAt(at_us):
+                assert at_us > self.now_us, f"asked to be woken in the past: {at_us} at {self.now_us}"
+                self.wake_us = at_us
+
+    def _check_start(self, command: StartJob) -> None:
+        name, nodes = command.job_id, [n for first, count in command.nodes for n in range(first, first + count)]
+        asked, finished = self.jobs[name], self.core.state.finished
+        assert name not in self.runs, f"{name} is started while it runs"
+        assert name not in self.ended, f"{name} is started though it ended as {self.ended.get(name)}"
+        assert command.attempt == 1 + sum(other == name for other, _ in self.past), f"{command}: not the next attempt"
+        assert name not in self.held, f"{name} is started though it is held"
+        assert self.not_before.get(name, 0) <= self.now_us, f"{name} is started during its back-off"
+        for other in asked.after:
+            assert other in finished, f"{name} is started before {other}"
+            assert asked.after_any or finished[other] == "done", f"{name} is started though {other} went wrong"
+        assert len(set(nodes)) == len(nodes)
+        for node in nodes:
+            assert self.node_state[node] == "up", f"{name} is started on node {node}, {self.node_state[node]}"
+            owners = [other for other, run in self.runs.items() if node in run.nodes]
+            assert not owners, f"{name} is started on node {node} of {owners}"
+            assert self._may_use(asked, node), f"{name} is started on node {node}, which it may not use"
+        assert len(nodes) == (asked.nodes or self._nodes_for(asked)), f"{command}: wrong number of nodes"
+        end_us = max(self.now_us + command.limit_us, self.now_us + 1)
+        for window in self.cluster.windows:
+            closed = set(range(window.first, window.first + window.count))
+            assert not (closed & set(nodes) and window.begin_us < end_us and self.now_us < window.end_us), (
+                f"{name} is started at {self.now_us} for {command.limit_us} in the maintenance window {window}"
+            )
+        if name in self.bounds:
+            array, at_most = self.bounds[name]
+            members = [other for other in self.runs if self.bounds.get(other, ("", 0))[0] == array]
+            assert len(members) < at_most, f"{name} is started beside {members}, at most {at_most} of them may run"
+
+    def _open_groups(self, asked: Job) -> list[NodeGroup]:
+        groups = self.cluster.groups
+        if asked.partition:
+            return [group for group in groups if asked.partition in group.partitions]
+        return [group for group in groups if not group.partitions] or list(groups)
+
+    def _nodes_for(self, asked: Job) -> int:
+        return -(-asked.processes // min(group.cores for group in self._open_groups(asked)))
+
+    def _may_use(self, asked: Job, node: int) -> bool:
+        group = next(g for g, first in self._firsts() if first <= node < first + g.count)
+        per_node = -(-asked.processes // (asked.nodes or self._nodes_for(asked)))
+        enough = not group.memory_bytes or asked.memory_bytes * per_node <= group.memory_bytes
+        return enough and group in self._open_groups(asked)
+
+    def _firsts(self) -> list[tuple[NodeGroup, int]]:
+        firsts, first = [], 0
+        for group in self.cluster.groups:
+            firsts.append((group, first))
+            first += group.count
+        return firsts
+
+    def _compare(self) -> None:
+        """Every job is here or has ended, once; runs and nodes are as the account says."""
+        state = self.core.state
+        for name in self.jobs:
+            here, ended = name in state.rows, name in state.finished
+            assert here != ended, f"{name} is {'here and ended' if here else 'lost'}"
+            if name in self.ended:
+                assert state.finished.get(name) == self.ended[name], f"{name} ended twice"
+            elif ended:
+                self.ended[name] = state.finished[name]
+        for name, status in self.expected.items():
+            assert self.ended.get(name) == status, f"{name} should have ended as {status}, not {self.ended.get(name)}"
+        active = {name: row for name, row in state.rows.items() if state.jobs[STATE, row] in (STARTING, RUNNING)}
+        assert active.keys() == self.runs.keys(), f"core runs {sorted(active)}, the world {sorted(self.runs)}"
+        for name, row in active.items():
+            nodes = {node for first, count in state.ranges_of(row) for node in range(first, first + count)}
+            assert nodes == self.runs[name].nodes

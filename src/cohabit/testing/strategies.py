@@ -1,0 +1,53 @@
+"""Hypothesis strategies: random traces, choices of policies, machines and sequences of events."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from cohabit.model.units import SECOND
+from cohabit.policy.registry import ORDERS
+from cohabit.testing.builders import Choice, TraceRow
+from cohabit.testing.randomised import BACKFILLS, takes_backfill_order
+from cohabit.testing.rehearsal import KINDS, Deed
+
+__all__ = ["choices", "deeds", "traces"]
+
+
+@st.composite
+def traces(draw: st.DrawFn, most_jobs: int = 14, most_nodes: int = 10) -> tuple[list[TraceRow], int]:
+    """Jobs in file order (not sorted by submission) and a machine; at least one job fits."""
+    nodes = draw(st.integers(1, most_nodes))
+    unit = draw(st.sampled_from([SECOND, SECOND, SECOND, 250_000, 1]))
+    latest = draw(st.sampled_from([0, 5, 20, 60]))
+    times = st.integers(0, draw(st.sampled_from([3, 12, 40])))
+    sizes = st.one_of(st.integers(1, nodes), st.just(nodes), st.just(1), st.integers(1, nodes + 1))
+
+    @st.composite
+    def job(draw: st.DrawFn) -> TraceRow:
+        run = draw(times)
+        limit = draw(st.one_of(st.just(run), times, times.map(lambda more: run + more)))
+        submit, user = draw(st.integers(0, latest)), draw(st.integers(-1, 2))
+        return TraceRow(submit * unit, run * unit, limit * unit, draw(sizes), user)
+
+    rows = draw(st.lists(job(), min_size=1, max_size=most_jobs))
+    if all(row.size > nodes for row in rows):
+        rows[0] = rows[0]._replace(size=nodes)
+    return rows, nodes
+
+
+@st.composite
+def choices(
+    draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS), backfills: tuple[str, ...] = BACKFILLS
+) -> Choice:
+    """Any order, backfill and backfill order that go together."""
+    order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(backfills))
+    second = draw(st.one_of(st.none(), st.sampled_from(orders))) if takes_backfill_order(backfill) else None
+    return Choice(order, backfill, second)
+
+
+def deeds(most: int = 40, kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[list[Deed]]:
+    """A sequence of events for a Rehearsal; plain submissions and waits are the simplest."""
+    usual = tuple(kind for kind in ("submit", "wait", "finish", "confirm") if kind in kinds)
+    kind = st.sampled_from([*usual, *usual, *kinds])
+    deed = st.builds(Deed, kind, st.integers(0, 2**24), st.sampled_from([False, False, True]))
+    return st.lists(deed, min_size=1, max_size=most)

@@ -1,0 +1,1 @@
+"""Tests, as a package: `python -m tests.campaign` and `from tests.reference...` work from the checkout."""
