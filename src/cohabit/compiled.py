@@ -139,7 +139,7 @@ def compile_scores(origin: str, name: str, parameters: int) -> ScoreEntry:
     return ScoreEntry(load_source(str(path)).entry.address)
 
 
-@numba.cfunc(FORMULA, cache=True)  # type: ignore[untyped-decorator]
+@numba.cfunc(FORMULA, cache=True)
 def _no_scores(jobs, capacity, usage, users, rows, count, now, parameters, out):  # type: ignore[no-untyped-def]
     pass
 

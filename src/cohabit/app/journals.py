@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.app.scenario import scenario_from
 from cohabit.app.simulation import Prepared, prepare, traced_jobs
@@ -15,6 +16,7 @@ from cohabit.model import event as fact
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
+from cohabit.model.job import Job
 from cohabit.model.records import STATUS_NAMES, RunTable
 from cohabit.report.files import replacing
 from cohabit.report.tables import read_jobs_parquet
@@ -111,13 +113,13 @@ def _nodes_of(table: RunTable, row: int) -> tuple[tuple[int, int], ...]:
     return tuple((int(first), int(count)) for first, count in zip(ranges.first[own], ranges.count[own], strict=True))
 
 
-def _event(kind: int, row: int, jobs: list, attempts: np.ndarray, status: list[str]) -> Event:  # type: ignore[type-arg]
+def _event(kind: int, row: int, jobs: list[Job], attempts: NDArray[np.int64], status: list[str]) -> Event:
     if kind == lines.SUBMITTED:
         return fact.JobSubmitted(jobs[row])
     if kind == lines.FINISHED:
         return fact.JobFinished(str(row), int(attempts[row]), status[row])
-    if kind in (lines.NODE_UP, lines.NODE_DOWN, lines.NODE_DRAINED):
-        return {lines.NODE_UP: fact.NodeUp, lines.NODE_DOWN: fact.NodeDown, lines.NODE_DRAINED: fact.NodeDrained}[kind](
-            row
-        )
-    return fact.Woken()
+    if kind == lines.NODE_UP:
+        return fact.NodeUp(row)
+    if kind == lines.NODE_DOWN:
+        return fact.NodeDown(row)
+    return fact.NodeDrained(row) if kind == lines.NODE_DRAINED else fact.Woken()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cohabit.app.scenario import PolicyConfig, half_life_us
+from cohabit.core.kernels import CONSERVATIVE
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.policy.backfill import reservation
@@ -30,7 +31,7 @@ def build(config: PolicyConfig) -> PolicySet:
         raise unknown("placement", chosen["placement"], PLACEMENTS)
     backfill = reservation.from_name(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
-    if second is not None and backfill.depth in (0, reservation.CONSERVATIVE):
+    if second is not None and backfill.depth in (0, CONSERVATIVE):
         raise InputError(
             f"backfill_order = {second!r} has no effect with backfill = {chosen['backfill']!r}", "policy",
             "leave it out, or use easy, first-fit or a depth",

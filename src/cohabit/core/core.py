@@ -37,7 +37,6 @@ class SchedulerCore:
     def step(self, now_us: int, events: Sequence[Event]) -> list[Command]:
         """Apply the facts, decide once if any of them calls for it, and return the orders."""
         applier = self._applier
-        applier.state = self.state
         due = False
         for event in events:
             due = applier.apply(now_us, event) or due
@@ -45,6 +44,15 @@ class SchedulerCore:
         if due:
             commands += self._decide_and_commit(now_us)
         return commands
+
+    @property
+    def arrivals(self) -> list[int]:
+        """Rows that came into the queue since the last decision."""
+        return self._applier.arrivals
+
+    @arrivals.setter
+    def arrivals(self, rows: list[int]) -> None:
+        self._applier.arrivals = rows
 
     def view(self, now_us: int) -> View:
         """The state, read-only."""

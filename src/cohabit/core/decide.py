@@ -7,11 +7,12 @@ calls its compiled twin (kernels.schedule_pass) instead; property tests prove th
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.core.columns import EARLY_END, HOLE_END
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.protocols import PolicySet
-from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.timeline import FOREVER, Timeline, planned
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Reserve, Start
 
@@ -43,7 +44,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
     return plan
 
 
-def _start(row, view, policies, timeline, idle, plan) -> bool:  # type: ignore[no-untyped-def]
+def _start(row: int, view: View, policies: PolicySet, timeline: Timeline, idle: NDArray[np.bool_], plan: Plan) -> bool:
     """Start the job now if it takes nothing that was promised to another."""
     placement = policies.placer.place(row, policies.backfill.allowed(view.limit_us(row), timeline), idle, view)
     if placement is None:
@@ -58,7 +59,9 @@ def _start(row, view, policies, timeline, idle, plan) -> bool:  # type: ignore[n
     return True
 
 
-def _decide_with_kept_promises(view, policies, queue, timeline, idle, plan):  # type: ignore[no-untyped-def]
+def _decide_with_kept_promises(
+    view: View, policies: PolicySet, queue: list[int], timeline: Timeline, idle: NDArray[np.bool_], plan: Plan
+) -> Plan:
     """Conservative: after an early end every promise may move up, one by one, with all the others in place."""
     promises, gauges = dict(view.memory.get(PROMISES, {})), view.gauges
     if gauges[HOLE_END] == FOREVER:

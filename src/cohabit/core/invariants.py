@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.core.columns import BLOCKED, FREE, NODES, QUEUED, RUNNING, STARTING, STATE
-from cohabit.core.ladder import ROWS, rows_in_order
+from cohabit.core.ladder import all_rows
 from cohabit.core.state import DOWN, UP, State
 
 
 def check(state: State) -> None:
     """No node has two jobs, every job is in exactly one place, counts agree with what they count."""
     owner = np.full(len(state.node_state), -1)
-    queued, running = _rows(state.queue), _rows(state.running)
+    queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
     for row in state.rows.values():
         where = state.jobs[STATE, row]
         assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
@@ -33,9 +33,3 @@ def check(state: State) -> None:
     assert not ((state.node_state == DOWN) & (owner >= 0)).any(), "a job runs on a lost node"
     assert int(idle.sum()) == state.gauges[FREE], f"{int(idle.sum())} idle, counted {state.gauges[FREE]}"
     assert len(queued) + len(running) <= len(state.rows)
-
-
-def _rows(rungs) -> set[int]:  # type: ignore[no-untyped-def]
-    out = np.empty(int(rungs.meta[ROWS]), np.int64)
-    rows_in_order(*rungs, out)
-    return {int(row) for row in out}

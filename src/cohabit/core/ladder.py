@@ -176,3 +176,10 @@ def rows_in_order(items, info, meta, out):
             out[count] = items[rung, position]
             count += 1
     return count
+
+
+def all_rows(rungs: Ladder) -> NDArray[np.int64]:
+    """All rows in sorted order, as an array of their own."""
+    out = np.empty(int(rungs.meta[ROWS]), np.int64)
+    rows_in_order(rungs.items, rungs.info, rungs.meta, out)
+    return out

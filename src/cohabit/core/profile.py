@@ -1,9 +1,9 @@
 """Free nodes over time, compiled: running jobs by requested end, and reservations, for depth two and more.
 
 slots[IDLE, i] nodes are free from slots[TIME, i] until slots[TIME, i + 1]; the last point lasts for ever. A point
-stays as long as an interval begins or ends there. Finite depth: built anew in every pass. Conservative: kept between passes; when a job ends early each
-queued job in order may move to an earlier slot with all other reservations in place, so no job is ever
-promised a later start than before (planning anew from nothing would break that promise).
+stays as long as an interval begins or ends there. Finite depth: built anew in every pass. Conservative: kept between
+passes; when a job ends early each queued job in order may move to an earlier slot with all other reservations in
+place, so no job is ever promised a later start than before (planning anew from nothing would break that promise).
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ class Order:
 class Placer(Protocol):
     """Which nodes a job gets."""
 
-    exclusive: bool  # whether every job has its nodes to itself
+    @property
+    def exclusive(self) -> bool:
+        """Whether every job has its nodes to itself."""
+        ...
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
         """Nodes out of `idle` for the job now, at most allowed[kind] of each kind; None if it cannot start now."""
@@ -50,7 +53,10 @@ class Placer(Protocol):
 class Backfill(Protocol):
     """Whether a job may start now given what has been promised to others."""
 
-    depth: int
+    @property
+    def depth(self) -> int:
+        """How many blocked jobs are promised a start; core/kernels.py names the depths with a meaning of their own."""
+        ...
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """How many nodes of each kind the job may use from now until its limit without breaking a reservation."""

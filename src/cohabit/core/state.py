@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cohabit.core import kernels, ladder, profile
 from cohabit.core.columns import (
+    FIRST_WORD,
     FREE,
     GAUGES,
     HOLE_END,
@@ -128,7 +129,7 @@ class State:
         self.idle[node >> 6] ^= bit
         self.gauges[FREE] += 1 if idle else -1
         if idle:
-            self.gauges[kernels.FIRST_WORD] = min(int(self.gauges[kernels.FIRST_WORD]), node >> 6)
+            self.gauges[FIRST_WORD] = min(int(self.gauges[FIRST_WORD]), node >> 6)
 
     def idle_nodes(self) -> NDArray[np.bool_]:
         """One flag per node."""

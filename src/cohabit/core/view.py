@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import EXPECTED, LIMIT, NODES, QUEUED, STATE, Columns, columns_of
 from cohabit.core.kinds import Kinds
-from cohabit.core.ladder import ROWS, rows_in_order
+from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import Order
 from cohabit.core.state import State
 from cohabit.core.timeline import Timeline
@@ -47,11 +47,11 @@ class View:
 
     def queued(self) -> NDArray[np.int64]:
         """Rows of all queued jobs."""
-        return _rows(self._state.queue)
+        return all_rows(self._state.queue)
 
     def running(self) -> NDArray[np.int64]:
         """Rows of all running jobs, by expected end."""
-        return _rows(self._state.running)
+        return all_rows(self._state.running)
 
     def ranked(self, rows: NDArray[np.int64], order: Order) -> list[int]:
         """These rows, first to go first; jobs a back end refused lately are left out."""
@@ -111,9 +111,3 @@ def _locked(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _rows(rungs: Any) -> NDArray[np.int64]:
-    out = np.empty(int(rungs.meta[ROWS]), np.int64)
-    rows_in_order(*rungs, out)
-    return out

@@ -225,7 +225,8 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    fresh, failures = np.zeros((2, total if policies.changing else 1)), []
+    fresh = np.zeros((2, total if policies.changing else 1))
+    failures: list[Exception] = []
     entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)
     second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh[1], failures)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-def _request_s(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
+def _request_s(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     return jobs.limit_us[rows] / 1e6
 
 
-def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
-    return np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
+def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    logarithm: NDArray[np.float64] = np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
+    return logarithm
 
 
 def f1(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:

@@ -17,4 +17,5 @@ from cohabit.core.columns import Columns
 def scores(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """The longest wait per unit of request and width goes first."""
     width = np.log2(np.maximum(jobs.cores[rows], 2))
-    return (jobs.submit_us[rows] - now_us) / (width * np.maximum(jobs.limit_us[rows], 1_000_000))
+    urgency: NDArray[Any] = (jobs.submit_us[rows] - now_us) / (width * np.maximum(jobs.limit_us[rows], 1_000_000))
+    return urgency

@@ -1,0 +1,75 @@
+"""A core to bytes and back: what a checkpoint holds is all a later decision depends on.
+
+The bytes are plain data (msgpack): numbers, text and raw arrays. Loading checks the version and never runs code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.core import SchedulerCore
+from cohabit.core.ladder import Ladder
+from cohabit.core.protocols import PolicySet
+from cohabit.core.state import State
+from cohabit.model.cluster import Cluster
+from cohabit.model.errors import InputError
+from cohabit.model.job import Job
+
+VERSION = 1
+_ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
+_LADDERS = ("queue", "second", "running")
+_PLAIN = (
+    "rows", "spare_rows", "finished", "attempts", "arrays", "next_seq", "generation", "wake_us", "profiled", "memory",
+)  # fmt: skip
+
+
+def save(core: SchedulerCore) -> bytes:
+    """Everything the next step depends on."""
+    state = core.state
+    data: dict[str, Any] = {"version": VERSION, "readable": core.readable, "arrivals": core.arrivals}
+    data |= {name: _packed(getattr(state, name)) for name in _ARRAYS}
+    data |= {name: [_packed(part) for part in getattr(state, name)] for name in _LADDERS}
+    data |= {name: getattr(state, name) for name in _PLAIN}
+    data["specs"] = [None if job is None else msgspec.to_builtins(job) for job in state.specs]
+    data["waiting_for"] = [[row, sorted(names)] for row, names in state.waiting_for.items()]
+    data["held"] = sorted(state.held)
+    data["refused_until"] = list(state.refused_until.items())
+    return msgspec.msgpack.encode(data, order="deterministic")
+
+
+def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
+    """The core again; it goes on with the same commands."""
+    try:
+        saved = msgspec.msgpack.decode(data, strict=False)
+    except msgspec.DecodeError as error:
+        raise InputError(f"is not a checkpoint: {error}", "checkpoint") from error
+    if not isinstance(saved, dict) or saved.get("version") != VERSION:
+        raise InputError("is a checkpoint of another version", "checkpoint", "start from the journal instead")
+    core = SchedulerCore(cluster, policies, readable=saved["readable"])
+    state: State = core.state
+    for name in _ARRAYS:
+        setattr(state, name, _unpacked(saved[name]))
+    for name in _LADDERS:
+        setattr(state, name, Ladder(*(_unpacked(part) for part in saved[name])))
+    for name in _PLAIN:
+        setattr(state, name, saved[name])
+    state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
+    state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
+    state.waiting_for = {row: set(names) for row, names in saved["waiting_for"]}
+    state.held = set(saved["held"])
+    state.refused_until = dict(map(tuple, saved["refused_until"]))
+    core.arrivals = list(saved["arrivals"])
+    return core
+
+
+def _packed(array: NDArray[Any]) -> list[Any]:
+    return [array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()]
+
+
+def _unpacked(packed: list[Any]) -> NDArray[Any]:
+    kind, shape, raw = packed
+    return np.frombuffer(raw, np.dtype(kind)).reshape(shape).copy()
