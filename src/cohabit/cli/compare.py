@@ -78,13 +78,12 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
     from cohabit.cli.console import table
     from cohabit.report.wording import GLOSSARY, shown
 
-    names = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
-    rows = []
-    for policy in dict.fromkeys(run.policy for run in runs):
-        line = [policy]
-        for name in names:
-            cell = judged.cells.get((policy, name))
-            line.append("-" if cell is None else shown(GLOSSARY[name].kind, cell.value.mean))
-        rows.append(line)
+    wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
+    policies = list(dict.fromkeys(run.policy for run in runs))
+    names = [name for name in wanted if any(judged.cells[policy, name].value.mean is not None for policy in policies)]
+    rows = [
+        [policy, *(shown(GLOSSARY[name].kind, judged.cells[policy, name].value.mean) for name in names)]
+        for policy in policies
+    ]
     title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes" + (f", mean of {repeat}" if repeat > 1 else "")
     table(title, ["policy", *(GLOSSARY[name].label for name in names)], rows)

@@ -24,9 +24,9 @@ def random_choice(rng: np.random.Generator) -> Choice:
     return Choice(order, backfill, second)
 
 
-def random_trace(rng: np.random.Generator, jobs: int, nodes: int) -> list[TraceRow]:
+def random_trace(rng: np.random.Generator, jobs: int, nodes: int, longest_s: int = 3600) -> list[TraceRow]:
     """Ties, run 0, request below run, request 0, whole-machine and too large jobs, submits out of order."""
-    scale = int(rng.choice([3, 12, 60, 3600]))
+    scale = min(int(rng.choice([3, 12, 60, 3600])), longest_s)
     span = int(rng.integers(0, max(2, jobs * scale // 2)))
     submit, run = rng.integers(0, span + 1, jobs), rng.integers(0, scale + 1, jobs)
     accurate, loose = run, run + rng.integers(0, scale + 1, jobs)

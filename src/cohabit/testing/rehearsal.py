@@ -97,7 +97,8 @@ class Rehearsal:
     def play(self, deeds: Sequence[Deed]) -> None:
         """All of them, in order."""
         for deed in deeds:
-            self._batch += self._events_of(deed)
+            events = self._events_of(deed)  # may let time go by, which empties the batch
+            self._batch += events
             if not deed.joined:
                 self._flush()
         self._flush()
