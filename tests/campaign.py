@@ -13,8 +13,6 @@ import time
 import traceback
 
 import numpy as np
-from tests.reference import textbook
-from tests.reference.fast_easy import compiler, fast_easy_starts
 
 from cohabit.model.units import SECOND
 from cohabit.testing.builders import Choice, TraceRow, prepared_trace
@@ -22,6 +20,8 @@ from cohabit.testing.clusters import CLUSTERS
 from cohabit.testing.engines import ENGINES, schedule
 from cohabit.testing.randomised import random_choice, random_deeds, random_trace
 from cohabit.testing.rehearsal import Rehearsal
+from tests.reference import textbook
+from tests.reference.fast_easy import compiler, fast_easy_starts
 
 LARGE_EVERY = 100  # cases
 

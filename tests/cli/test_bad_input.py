@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_calls import EXAMPLE, JOB_A, Answer, cohabit, program
 
+
 def bug(reason: str) -> pytest.MarkDecorator:
     """A fault of the product that is known and reported; the test tells when it is gone."""
     return pytest.mark.xfail(reason=reason, strict=True)
@@ -243,7 +244,9 @@ def simulated(trace: Path, text: str) -> Answer:
         pytest.param('[policy]\norder = "multifactor"\nfair_share_half_life_h = -1.0' + JOBS, id="negative half-life"),
         pytest.param("[faults]\nnode_mtbf_h = nan" + JOBS, id="mtbf that is not a number"),
         pytest.param("[faults]\nnode_mtbf_h = inf" + JOBS, id="infinite mtbf"),
-        pytest.param('[cluster]\nmaintenance = [{ begin_s = nan, end_s = 5, nodes = "0" }]' + JOBS, id="window from nan"),
+        pytest.param(
+            '[cluster]\nmaintenance = [{ begin_s = nan, end_s = 5, nodes = "0" }]' + JOBS, id="window from nan"
+        ),
         pytest.param('[policy]\norder = "wfp"\norder_options = { exponent = nan }' + JOBS, id="exponent nan"),
         pytest.param(JOBS + "load = 0.5\n", id="generator option beside a trace"),
         pytest.param("[policy]\nbackfill_order_options = { exponent = 2.0 }" + JOBS, id="options of no order"),
@@ -333,7 +336,8 @@ def test_wrong_sweeps(scenario: Path, vary: str, words: str) -> None:
 
 @bug("app/sweeping.py grid does not build the policies")
 @pytest.mark.parametrize(
-    ("vary", "words"), [("order=fcsf", "did you mean 'fcfs'"), ("policy=ce-esy", "did you mean 'ce-easy'"), ("nodes=0", "nodes")]
+    ("vary", "words"),
+    [("order=fcsf", "did you mean 'fcfs'"), ("policy=ce-esy", "did you mean 'ce-easy'"), ("nodes=0", "nodes")],
 )
 def test_sweeps_over_names_that_do_not_exist(scenario: Path, vary: str, words: str) -> None:
     assert words in cohabit("sweep", scenario, "--vary", vary, "--workers", "1").sentence()

@@ -49,7 +49,8 @@ def test_version() -> None:
 def test_help_of_the_verbs_imports_nothing_heavy(arguments: list[str]) -> None:
     code = (
         f"import sys; sys.argv = ['cohabit', *{arguments!r}]\nfrom cohabit.cli.main import run\n"
-        f"try:\n    run()\nfinally:\n    print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        f"try:\n    run()\nfinally:\n    loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "    print('HEAVY', loaded, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +67,9 @@ def test_the_installed_command_answers_at_once() -> None:
     assert min(took) < 0.3, took
 
 
-@pytest.mark.parametrize(("shell", "sign"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")])
+@pytest.mark.parametrize(
+    ("shell", "sign"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")]
+)
 def test_completion_scripts(shell: str, sign: str) -> None:
     answer = program(_COHABIT_COMPLETE=f"source_{shell}")
     assert answer.code == 0, answer.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.conformance.cases import CASES, Case
 from tests.conformance.mutants import BUGS, simulate_with_bug
 from tests.reference.fast_easy import compiler, fast_easy_starts

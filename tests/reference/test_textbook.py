@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.reference.fast_easy import compiler, fast_easy_starts
 from tests.reference.textbook import ORDERS, Job, Note, Result, is_runnable, parse_swf, simulate
 

@@ -22,7 +22,9 @@ def load_workload(scenario: Scenario) -> Workload:
 
     jobs = scenario.jobs
     if jobs.generator:
-        return generate(jobs, scenario.cluster.nodes, scenario.seed)
+        cluster = scenario.cluster
+        groups = [(group.nodes, group.cores) for group in cluster.group] or [(cluster.nodes, cluster.cores)]
+        return generate(jobs, sum(nodes * cores for nodes, cores in groups), scenario.seed)
     return read_trace(Path(jobs.file or jobs.trace))
 
 
@@ -61,7 +63,8 @@ def machine_size(scenario: Scenario, workload: Workload) -> int:
     """Nodes: as the scenario says, else as the trace's header says."""
     if scenario.cluster.group:
         return sum(group.nodes for group in scenario.cluster.group)
-    nodes = scenario.cluster.nodes or workload.max_nodes or workload.max_procs
+    packed_procs = -(-workload.max_procs // scenario.cluster.cores)
+    nodes = scenario.cluster.nodes or workload.max_nodes or packed_procs
     if nodes < 1:
         raise InputError(
             "the trace does not say how large its machine is", workload.source or "trace", "give --nodes N"

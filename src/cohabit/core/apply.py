@@ -191,6 +191,7 @@ class Applier:
         """Take a run off its nodes and book what it used."""
         state = self.state
         ranges = state.ranges_of(row)
+        state.nodes_by_kind.pop(row, None)
         kernels.finish(
             row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
             state.depth if state.profiled else kernels.EASY,
@@ -304,6 +305,7 @@ class Applier:
             return False
         on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
         state.node_state[node] = becomes
+        state.nodes_by_kind.clear()
         state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
         state.void_promises()
         if becomes == DOWN:

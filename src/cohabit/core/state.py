@@ -63,6 +63,8 @@ class State:
         self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
+        self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
+        self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}
         self.next_seq = 0
         self.profiled = True  # whether `slots` is kept: only the compiled pass reads it
         self.generation = 0  # grows with every change
@@ -87,6 +89,7 @@ class State:
         assert job is not None
         del self.rows[job.job_id]
         self.specs[row] = None
+        self.usable_kinds.pop(row, None)
         self.jobs[:, row] = 0
         self.spare_rows.append(row)
 

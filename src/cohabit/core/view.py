@@ -64,16 +64,22 @@ class View:
 
     def usable(self, row: int) -> NDArray[np.bool_]:
         """Which kinds the job may run on."""
-        return self.kinds.eligible(self._state.spec(row))[0]
+        cache = self._state.usable_kinds
+        if row not in cache:
+            cache[row] = self.kinds.eligible(self._state.spec(row))[0]
+        return cache[row]
 
     def kind_counts(self, row: int) -> NDArray[np.int64]:
         """How many nodes of each kind a running job has, as far as they come back when it ends."""
-        counts = np.zeros(self.kinds.count, np.int64)
-        for first, count in self._state.ranges_of(row):
-            nodes = slice(first, first + count)
-            up = self.node_state[nodes] == 0
-            counts += np.bincount(self.kinds.of_node[nodes][up], minlength=self.kinds.count)
-        return counts
+        cache = self._state.nodes_by_kind
+        if row not in cache:
+            counts = np.zeros(self.kinds.count, np.int64)
+            for first, count in self._state.ranges_of(row):
+                nodes = slice(first, first + count)
+                up = self.node_state[nodes] == 0
+                counts += np.bincount(self.kinds.of_node[nodes][up], minlength=self.kinds.count)
+            cache[row] = counts
+        return cache[row]
 
     def idle_nodes(self) -> NDArray[np.bool_]:
         """One flag per node."""
@@ -85,10 +91,9 @@ class View:
 
     def timeline(self) -> Timeline:
         """What the running jobs leave free, by requested times."""
-        timeline = Timeline(self.now_us, self.idle_by_kind(), self.kinds)
-        for row in self.running():
-            timeline.add(int(self.jobs[EXPECTED, row]), 2**62, self.kind_counts(int(row)))
-        return timeline
+        rows = self.running()
+        released = np.array([self.kind_counts(int(row)) for row in rows], np.int64).reshape(-1, self.kinds.count)
+        return Timeline(self.now_us, self.idle_by_kind(), self.kinds, self.jobs[EXPECTED, rows], released)
 
     def is_queued(self, row: int) -> bool:
         """Whether the job waits and may be started."""

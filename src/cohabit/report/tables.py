@@ -197,7 +197,7 @@ def _number(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    raise NotImplementedError(f"summary.json cannot hold a {type(value).__name__}")
+    raise TypeError(f"summary.json cannot hold a {type(value).__name__}")
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
