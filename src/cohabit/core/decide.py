@@ -46,6 +46,8 @@ def decide(view: View, policies: PolicySet) -> Plan:
 
 def _start(row: int, view: View, policies: PolicySet, timeline: Timeline, idle: NDArray[np.bool_], plan: Plan) -> bool:
     """Start the job now if it takes nothing that was promised to another."""
+    if view.need(row) > timeline.idle.sum():
+        return False
     placement = policies.placer.place(row, policies.backfill.allowed(view.limit_us(row), timeline), idle, view)
     if placement is None:
         return False

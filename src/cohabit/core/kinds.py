@@ -61,8 +61,10 @@ class Kinds:
 
     def choose(self, available: NDArray[np.int64], need: int) -> NDArray[np.int64] | None:
         """Take `need` nodes, least capable kinds first; None if there are not enough."""
-        chosen = np.zeros(self.count, np.int64)
+        offered, chosen = available.tolist(), [0] * self.count
         for kind in self.preference:
-            chosen[kind] = min(need, max(int(available[kind]), 0))
-            need -= int(chosen[kind])
-        return chosen if need == 0 else None
+            chosen[kind] = min(need, max(offered[kind], 0))
+            need -= chosen[kind]
+            if need == 0:
+                return np.array(chosen, np.int64)
+        return None

@@ -5,6 +5,8 @@ The compiled twin for interchangeable nodes is core/profile.py; property tests h
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,23 +27,26 @@ class Timeline:
         self.now_us = now_us
         self.idle = idle.copy()  # idle at this very instant, physically
         self.kinds = kinds
-        self.times = np.array([now_us])
-        self.free = idle[np.newaxis].copy()
+        self.times = [now_us]
+        self.free = np.zeros((64, len(idle)), np.int64)  # room to grow; only the first len(times) rows count
+        self.free[0] = idle
         if ends_us is not None and released is not None and len(ends_us):
             ends_us = np.maximum(ends_us, now_us)
             last_of_each = np.append(ends_us[1:] != ends_us[:-1], True)
-            after = (idle + np.cumsum(released, axis=0))[last_of_each]
-            instants = ends_us[last_of_each]
+            instants, after = ends_us[last_of_each].tolist(), (idle + np.cumsum(released, axis=0))[last_of_each]
             skip = int(instants[0] != now_us)
-            self.times = np.concatenate([self.times[:skip], instants])
-            self.free = np.concatenate([self.free[:skip], after])
+            self.times = [now_us][:skip] + instants
+            self.free = np.concatenate([self.free[:skip], after, np.zeros((64, len(idle)), np.int64)])
 
     def _point(self, instant_us: int) -> int:
-        index = int(np.searchsorted(self.times, instant_us, "right")) - 1
+        index = bisect.bisect_right(self.times, instant_us) - 1
         if self.times[index] != instant_us:
-            index += 1
-            self.times = np.insert(self.times, index, instant_us)
-            self.free = np.insert(self.free, index, self.free[index - 1], axis=0)
+            index, count = index + 1, len(self.times)
+            if count == len(self.free):
+                self.free = np.concatenate([self.free, np.zeros_like(self.free)])
+            self.times.insert(index, instant_us)
+            self.free[index + 1 : count + 1] = self.free[index:count]
+            self.free[index] = self.free[index - 1]
         return index
 
     def add(self, begin_us: int, end_us: int, counts: Counts) -> None:
@@ -53,24 +58,30 @@ class Timeline:
 
     def free_throughout(self, begin_us: int, length_us: int) -> Counts:
         """Nodes of each kind that stay free from `begin_us` for `length_us`; a window in between closes its kind."""
-        if length_us == 0 and begin_us == self.now_us:
-            return self.idle.copy()
         end_us = max(begin_us + length_us, begin_us + 1)
-        first = int(np.searchsorted(self.times, begin_us, "right")) - 1
-        least: Counts = self.free[first : int(np.searchsorted(self.times, end_us, "left"))].min(axis=0)
-        for kind, windows in enumerate(self.kinds.windows_of):
-            if any(window.begin_us < end_us and begin_us < window.end_us for window in windows):
-                least[kind] = 0
+        least: Counts
+        if length_us == 0 and begin_us == self.now_us:
+            least = self.idle.copy()
+        else:
+            first = bisect.bisect_right(self.times, begin_us) - 1
+            least = self.free[first : bisect.bisect_left(self.times, end_us)].min(axis=0)
+        if self.kinds.windows:
+            for kind, windows in enumerate(self.kinds.windows_of):
+                if any(window.begin_us < end_us and begin_us < window.end_us for window in windows):
+                    least[kind] = 0
         return least
 
     def earliest(self, need: int, usable: NDArray[np.bool_], length_us: int) -> tuple[int, Counts | None]:
         """The first instant from now with enough usable nodes for the whole length, and which kinds to take."""
-        enough = self.times[self.free[:, usable].sum(axis=1) >= need]
-        ends = [window.end_us for window in self.kinds.windows if window.end_us > self.now_us]
-        for instant in enough if not ends else np.union1d(enough, ends):
-            counts = self.kinds.choose(np.where(usable, self.free_throughout(int(instant), length_us), 0), need)
+        enough = np.flatnonzero(self.free[: len(self.times), usable].sum(axis=1) >= need)
+        instants = [self.times[index] for index in enough]
+        if self.kinds.windows:
+            ends = {window.end_us for window in self.kinds.windows if window.end_us > self.now_us}
+            instants = sorted({*instants, *ends})
+        for instant in instants:
+            counts = self.kinds.choose(self.free_throughout(instant, length_us) * usable, need)
             if counts is not None:
-                return int(instant), counts
+                return instant, counts
         return FOREVER, None
 
 
