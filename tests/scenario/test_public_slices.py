@@ -1,4 +1,4 @@
-"""Short slices of the public traces: golden metrics, and start times job by job as the independent reference has them."""
+"""Short slices of the public traces: golden metrics, and start times job by job as in the independent reference."""
 
 from __future__ import annotations
 

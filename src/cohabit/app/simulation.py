@@ -54,9 +54,9 @@ class Prepared:
     notes: tuple[str, ...] = field(default=())
 
 
-def prepare(scenario: Scenario, workload: Workload | None = None) -> Prepared:
+def prepare(scenario: Scenario, workload: Workload | None = None, policies: PolicySet | None = None) -> Prepared:
     """Load the jobs, build the machine and the policies, and refuse what cannot run."""
-    policies = policy_names.build(scenario.policy)
+    policies = policy_names.build(scenario.policy) if policies is None else policies
     workload = load_workload(scenario) if workload is None else workload
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
     smallest = min(group.cores for group in cluster.groups)

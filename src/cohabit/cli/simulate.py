@@ -44,6 +44,7 @@ def simulate(
     import time
 
     from cohabit.app import outputs, simulation
+    from cohabit.app.policies import build
     from cohabit.cli.console import note, progress, show_json
     from cohabit.cli.scenario_options import scenario_for
     from cohabit.model.errors import InputError
@@ -58,8 +59,11 @@ def simulate(
         source, nodes=nodes, cores=cores, order=order, backfill=backfill, backfill_order=backfill_order,
         placement=placement, policy=policy, seed=seed, kill=not no_kill,
     )  # fmt: skip
+    policies = build(scenario.policy)
+    if policies.changing and policies.order.entry is None:
+        note(f"order {policies.names['order']} cannot be compiled; it runs as plain Python, several times slower")
     opened_at = time.perf_counter()
-    prepared = simulation.prepare(scenario)
+    prepared = simulation.prepare(scenario, policies=policies)
     for text in prepared.notes:
         note(text)
     wants_nodes = out is not None and (journal or not no_report)
