@@ -83,6 +83,7 @@ def test_every_column_an_order_may_read_is_named() -> None:
     assert [name for name in Columns._fields if f"`{name}`" not in POLICIES] == []
 
 
+@pytest.mark.slow
 def test_the_order_on_the_page_works(tmp_path: Path) -> None:
     from cohabit.app import simulation
 

@@ -58,46 +58,51 @@ ORDERS = ("fcfs", "sjf", "saf", "f1", "f2", "f3")
 POLICIES = ",".join(f"{order}+{kind}" for order in ORDERS for kind in ("easy", "none"))
 
 
-def interrupted_comparison(long_scenario: Path, out: Path) -> Answer:
+@pytest.fixture(scope="module")
+def comparison(long_scenario: Path) -> tuple[Answer, Path]:
+    """240 runs, stopped after some."""
+    out = long_scenario.with_name("comparison")
     call = ("compare", long_scenario, "--policies", POLICIES, "--repeat", "20", "--no-report", "--out", out, "--json")
-    return stopped(seconds(6), signal.SIGINT, *call)
+    return stopped(seconds(8), signal.SIGINT, *call), out
 
 
-def test_compare_keeps_the_finished_runs(long_scenario: Path, tmp_path: Path) -> None:
-    answer = interrupted_comparison(long_scenario, tmp_path / "out")
+@pytest.fixture(scope="module", params=["1", "2"])
+def sweep(long_scenario: Path, request: pytest.FixtureRequest) -> tuple[Answer, Path]:
+    """240 cells, stopped after some."""
+    out = long_scenario.with_name(f"sweep{request.param}")
+    grid = ("--vary", "order=fcfs,sjf,saf,f1,f2,f3", "--vary", "seed=" + ",".join(map(str, range(40))))
+    call = ("sweep", long_scenario, *grid, "--workers", request.param, "--out", out, "--json")
+    return stopped(seconds(10), signal.SIGINT, *call), out
+
+
+def test_compare_keeps_the_finished_runs(comparison: tuple[Answer, Path]) -> None:
+    answer, out = comparison
     document = answer.document
     assert document["complete"] is False
     assert 0 < len(document["runs"]) < 240
     assert f"{len(document['runs'])} of 240 runs are finished and kept" in answer.err
     assert "Traceback" not in answer.err
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["complete"] is False
+    assert json.loads((out / "summary.json").read_text())["complete"] is False
 
 
-def interrupted_sweep(long_scenario: Path, out: Path, workers: str) -> Answer:
-    grid = ("--vary", "order=fcfs,sjf,saf,f1,f2,f3", "--vary", "seed=" + ",".join(map(str, range(40))))
-    call = ("sweep", long_scenario, *grid, "--workers", workers, "--out", out, "--json")
-    return stopped(seconds(8), signal.SIGINT, *call)
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_sweep_keeps_the_finished_cells(long_scenario: Path, tmp_path: Path, workers: str) -> None:
-    answer = interrupted_sweep(long_scenario, tmp_path / "out", workers)
+def test_sweep_keeps_the_finished_cells(sweep: tuple[Answer, Path]) -> None:
+    answer, out = sweep
     document = answer.document
     assert document["complete"] is False
     assert 0 < len(document["cells"]) < 240
     assert f"{len(document['cells'])} of 240 cells are finished and kept" in answer.err
     assert "Traceback" not in answer.err
-    assert (tmp_path / "out" / "sweep.csv").read_text().count("\n") == len(document["cells"]) + 1
+    assert (out / "sweep.csv").read_text().count("\n") == len(document["cells"]) + 1
 
 
 @STATUS_LOST
-def test_an_interrupted_comparison_has_status_130(long_scenario: Path, tmp_path: Path) -> None:
-    assert interrupted_comparison(long_scenario, tmp_path / "out").code == 130
+def test_an_interrupted_comparison_has_status_130(comparison: tuple[Answer, Path]) -> None:
+    assert comparison[0].code == 130
 
 
 @STATUS_LOST
-def test_an_interrupted_sweep_has_status_130(long_scenario: Path, tmp_path: Path) -> None:
-    assert interrupted_sweep(long_scenario, tmp_path / "out", "1").code == 130
+def test_an_interrupted_sweep_has_status_130(sweep: tuple[Answer, Path]) -> None:
+    assert sweep[0].code == 130
 
 
 @STATUS_LOST
@@ -111,16 +116,24 @@ def test_an_interrupted_simulation_says_so(long_scenario: Path, tmp_path: Path) 
 
 def test_kill_9_while_writing_leaves_no_half_written_file(long_scenario: Path, tmp_path: Path) -> None:
     """Killed at the first sign of output: every file under its own name is whole, drafts begin with a dot."""
+    import polars as pl
+
     out = tmp_path / "out"
     drafts: Callable[[], bool] = lambda: out.is_dir() and any(path.suffix == ".part" for path in out.iterdir())  # noqa: E731
     answer = stopped(drafts, signal.SIGKILL, "simulate", long_scenario, "--out", out, "--journal")
     assert answer.code == -signal.SIGKILL
     for path in out.iterdir():
-        if path.name.startswith("."):
-            continue
-        assert path.name == "jobs.csv"
-        assert path.read_text().count("\n") == 60_001
-    assert not (out / "summary.json").exists()
+        match path.name:
+            case "jobs.csv":
+                assert path.read_text().count("\n") == 60_001
+            case "jobs.parquet" | "journal.parquet":
+                assert len(pl.read_parquet(path)) >= 60_000
+            case "report.html":
+                assert path.read_text().rstrip().endswith("</html>")
+            case "summary.json":
+                json.loads(path.read_text())
+            case draft:
+                assert draft.startswith(".")
     again = cohabit("simulate", long_scenario, "--out", out, "--no-report", "--json")
     assert again.code == 0
     assert (out / "jobs.csv").read_text().count("\n") == 60_001

@@ -42,6 +42,7 @@ def test_golden_summary(name: str) -> None:
     assert kept(table, KEPT_OF_SCENARIOS) == pytest.approx(STORED[name], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_the_same_journal(name: str) -> None:
     assert run_scenario(path_of(name)).journal_hash == run_scenario(path_of(name)).journal_hash

@@ -164,18 +164,31 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
 
 
 @compiled
+def _next_overrunning(now, jobs, r_items, r_info, r_meta):
+    """A job that is past its request but not yet expected one second from now; -1 if there is none."""
+    for place in range(r_meta[RUNGS]):
+        rung = r_info[ORDER, place]
+        for position in range(r_info[SIZE, rung]):
+            row = r_items[rung, position]
+            if jobs[EXPECTED, row] > now + SECOND:
+                return -1
+            asked_end = jobs[START, row] + jobs[LIMIT, row]
+            if asked_end <= now and jobs[START, row] < now and jobs[EXPECTED, row] != now + SECOND:
+                return row
+    return -1
+
+
+@compiled
 def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
-    """A job past its request (no-kill mode) is expected to end one second from now."""
-    while r_meta[ROWS] > 0:
-        row = r_items[r_info[ORDER, 0], 0]
-        if jobs[EXPECTED, row] > now:
-            return
+    """A job past its request (no-kill mode) is expected to end one second from now, whenever now is."""
+    row = _next_overrunning(now, jobs, r_items, r_info, r_meta)
+    while row >= 0:
         ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        gauges[HOLE_END] = FOREVER
         jobs[EXPECTED, row] = now + SECOND
         keys[ENDS, row] = jobs[EXPECTED, row]
         ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        gauges[RELEASED] = 1  # the shadow moved: look at the whole queue again
+        gauges[HOLE_END], gauges[RELEASED] = FOREVER, 1  # promises are void, and the whole queue is looked at again
+        row = _next_overrunning(now, jobs, r_items, r_info, r_meta)
 
 
 # ---- the pass -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""On random traces the fast driver, the step-by-step world, the readable loop and the textbook give one schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from cohabit.model.units import SECOND
+from cohabit.sim.fast import replay
+from cohabit.testing.builders import Choice, TraceRow, policies, prepared_trace
+from cohabit.testing.engines import schedule
+from cohabit.testing.randomised import BACKFILLS
+from cohabit.testing.strategies import choices, traces
+from tests.campaign import compare_engines
+
+Trace = tuple[list[TraceRow], int]
+quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+both_kinds_of_kill = pytest.mark.parametrize("kill", [True, False], ids=["kill", "no kill"])
+
+
+@settings(quiet, max_examples=120)
+@given(traces(), choices(), st.booleans())
+def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: bool) -> None:
+    compare_engines(*trace, choice, kill)
+
+
+@pytest.mark.slow
+@both_kinds_of_kill
+@pytest.mark.parametrize("backfill", BACKFILLS)
+@settings(quiet, max_examples=40)
+@given(data=st.data())
+def test_engines_agree_under_every_backfill(backfill: str, kill: bool, data: st.DataObject) -> None:
+    trace = data.draw(traces(most_jobs=25, most_nodes=70))
+    compare_engines(*trace, data.draw(choices(backfills=(backfill,))), kill)
+
+
+def test_without_kill_an_overrun_ends_one_second_from_every_pass() -> None:
+    """A ran out of time at 0.5 s: it is expected at 1.5 s then, and in the pass at 0.7 s at 1.7 s, so that D fits."""
+    rows = [TraceRow(0, 5 * SECOND, SECOND // 2, 3), TraceRow(100_000, SECOND, SECOND, 4)]
+    rows += [TraceRow(500_000, SECOND, 3 * SECOND, 1), TraceRow(700_000, SECOND, SECOND, 1)]
+    compare_engines(rows, 4, Choice("fcfs", "easy"), kill=False)
+
+
+@settings(quiet, max_examples=100)
+@given(traces(), choices(backfills=("conservative",)))
+@example(
+    trace=([TraceRow(0, 1, 3, 1), TraceRow(0, 2, 2, 1), TraceRow(0, 1, 2, 3), TraceRow(1, 1, 1, 2)], 3),
+    choice=Choice("sjf", "conservative"),
+)
+def test_conservative_never_starts_later_than_first_promised(trace: Trace, choice: Choice) -> None:
+    rows, nodes = trace
+    rows = sorted((row for row in rows if row.size <= nodes), key=lambda row: row.submit_us)
+    submit, run, limit, size, user = np.array([tuple(row) for row in rows], np.int64).T
+    result = replay(submit, np.minimum(run, limit), limit, size, size, user, nodes, policies(*choice))
+    assert (result.promised_us >= submit).all()
+    # A request of 0 holds a second in the plan but not in the machine; its promise may wait for that of another.
+    exact = bool((limit > 0).all())
+    assert (result.start_us <= result.promised_us).all() or not exact
+
+
+@settings(quiet, max_examples=25)
+@given(traces(), choices())
+def test_a_whole_trace_is_the_same_twice(trace: Trace, choice: Choice) -> None:
+    rows, nodes = trace
+    first, second = (schedule(prepared_trace(rows, nodes, choice), "fast") for _ in range(2))
+    assert first == second
+
+
+def test_users_who_come_later_change_nothing_now() -> None:
+    """Fair share must not depend on how many users the rest of the trace has: nobody can know them yet."""
+    rows = [TraceRow(0, 100, 100, 600, 0), TraceRow(0, 100, 100, 400, 1)]
+    rows += [TraceRow(50, 10, 10, 1000, 0), TraceRow(50, 10, 10, 300, 1), TraceRow(1000, 10, 10, 1, 11)]
+    rows = [TraceRow(a * SECOND, b * SECOND, c * SECOND, size, user) for a, b, c, size, user in rows]
+    compare_engines(rows, 1024, Choice("multifactor", "none"), kill=True)

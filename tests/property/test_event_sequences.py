@@ -1,0 +1,66 @@
+"""Any sequence of events: invariants after each step, nobody lost, no rule broken, nothing left waiting at the end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cohabit.model.cluster import Cluster
+from cohabit.testing.builders import Choice
+from cohabit.testing.clusters import CLUSTERS, PLAIN
+from cohabit.testing.rehearsal import KINDS, Deed, Rehearsal
+from cohabit.testing.strategies import choices, deeds
+
+quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+NO_CONSERVATIVE = ("none", "easy", "2", "8", "first-fit")
+clusters = st.sampled_from(list(CLUSTERS.values()))
+
+
+def rehearse(cluster: Cluster, choice: Choice, played: list[Deed], **options: bool) -> Rehearsal:
+    rehearsal = Rehearsal(cluster, choice, **options)
+    rehearsal.play(played)
+    rehearsal.finish_everything()
+    return rehearsal
+
+
+@settings(quiet, max_examples=60)
+@given(clusters, choices(), deeds(25), st.booleans())
+def test_nothing_is_lost_and_no_rule_is_broken(
+    cluster: Cluster, choice: Choice, played: list[Deed], readable: bool
+) -> None:
+    rehearse(cluster, choice, played, readable=readable, probe=True)
+
+
+@settings(quiet, max_examples=60)
+@given(clusters, choices(backfills=NO_CONSERVATIVE), deeds(25))
+def test_the_readable_core_gives_the_same_orders(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
+    rehearse(cluster, choice, played, twin=True)
+
+
+@settings(quiet, max_examples=30)
+@given(choices(backfills=("conservative",)), deeds(25, tuple(k for k in KINDS if k not in ("drain", "refuse"))))
+def test_the_readable_core_keeps_the_same_promises(choice: Choice, played: list[Deed]) -> None:
+    """Without drained nodes and refusals, for which the compiled form hands over and its promises are made anew."""
+    rehearse(PLAIN, choice, played, twin=True)
+
+
+@settings(quiet, max_examples=20)
+@given(clusters, choices(), deeds(20))
+def test_the_same_events_give_the_same_commands(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
+    assert rehearse(cluster, choice, played).log == rehearse(cluster, choice, played).log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLUSTERS)
+@settings(quiet, max_examples=60)
+@given(choice=choices(), played=deeds(90), readable=st.booleans())
+def test_long_sequences(name: str, choice: Choice, played: list[Deed], readable: bool) -> None:
+    rehearse(CLUSTERS[name], choice, played, readable=readable, twin=choice.backfill != "conservative", probe=True)
+
+
+@pytest.mark.slow
+@settings(quiet, max_examples=60)
+@given(choice=choices(), played=deeds(60, ("submit", "array", "follow", "finish", "cancel", "hold", "release", "wait")))
+def test_arrays_and_dependencies(choice: Choice, played: list[Deed]) -> None:
+    rehearse(PLAIN, choice, played, probe=True)

@@ -1,0 +1,92 @@
+"""The ladder is a sorted list: whatever is put in and taken out, in order and with right summaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cohabit.core import ladder
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNG, RUNGS, SIZE, SUM_NODES
+
+
+class Twin:
+    """A ladder beside a plain set of rows."""
+
+    def __init__(self, capacity: int, seed: int, ties: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.jobs = rng.integers(0, 50, (2, capacity))
+        self.key, self.seq = rng.integers(0, ties, capacity).astype(float), rng.permutation(capacity)
+        self.rungs, self.rows = ladder.make(capacity), set[int]()
+
+    def toggle(self, row: int) -> None:
+        change = ladder.remove if row in self.rows else ladder.insert
+        change(*self.rungs, self.jobs, self.key, self.seq, row)
+        self.rows ^= {row}
+
+    def check(self) -> None:
+        items, info, meta = self.rungs
+        out = np.empty(len(self.rows), np.int64)
+        assert ladder.rows_in_order(items, info, meta, out) == len(self.rows) == meta[ROWS]
+        assert out.tolist() == sorted(self.rows, key=lambda row: (self.key[row], self.seq[row]))
+        assert sorted(info[ORDER].tolist()) == list(range(info.shape[1])), "a rung was lost"
+        for place in range(meta[RUNGS]):
+            rung = info[ORDER, place]
+            nodes, limits = self.jobs[:, items[rung, : info[SIZE, rung]]]
+            assert 0 < len(nodes) <= RUNG
+            assert info[MIN_NODES, rung] == nodes.min()
+            assert info[MIN_LIMIT, rung] == limits.min()
+            assert info[SUM_NODES, rung] == nodes.sum()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
+@given(st.integers(0, 2**32), st.sampled_from([1, 3, 10**6]), st.lists(st.integers(0, 19), max_size=60))
+def test_small_ladders(seed: int, ties: int, rows: list[int]) -> None:
+    twin = Twin(20, seed, ties)
+    for row in rows:
+        twin.toggle(row)
+        twin.check()
+
+
+@pytest.mark.parametrize("ties", [1, 40, 10**9])
+@pytest.mark.parametrize("seed", range(4))
+def test_ladders_of_many_rungs(seed: int, ties: int) -> None:
+    """Fill, empty from one end, from the other, at random, and fill again: rungs split, merge and close."""
+    capacity = 3000
+    twin, rng = Twin(capacity, seed, ties), np.random.default_rng(seed)
+    ranked = sorted(range(capacity), key=lambda row: (twin.key[row], twin.seq[row]))
+    for batch in (
+        rng.permutation(capacity), ranked[:900], ranked[::-1][:900], rng.permutation(ranked[900:-900])[:1100],
+        rng.permutation(capacity)[:500], ranked,
+    ):  # fmt: skip
+        for number, row in enumerate(batch):
+            twin.toggle(int(row))
+            if number % 97 == 0:
+                twin.check()
+        twin.check()
+
+
+def test_appending_in_order_leaves_full_rungs() -> None:
+    twin = Twin(1280, 0, 1)
+    twin.seq = np.arange(1280)
+    for row in range(1280):
+        twin.toggle(row)
+    twin.check()
+    assert twin.rungs.meta[RUNGS] == 1280 // RUNG
+
+
+def test_thinning_out_never_runs_out_of_rungs() -> None:
+    """The worst for a ladder: fill it, then leave rungs as empty as the merging rule allows, and fill again."""
+    twin = Twin(8192, 3, 10**9)
+    for row in range(8192):
+        twin.toggle(row)
+    rng = np.random.default_rng(4)
+    for share in (0.9, 0.5, 0.95, 0.2):
+        for row in sorted(twin.rows):
+            if rng.random() < share:
+                twin.toggle(row)
+        twin.check()
+        for row in rng.permutation(8192)[:6000]:
+            twin.toggle(int(row))
+        twin.check()

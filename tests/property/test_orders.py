@@ -1,0 +1,75 @@
+"""An order compiled and the same order as a numpy function rank any jobs alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cohabit.core import kernels
+from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, columns_of
+from cohabit.model.units import DAY
+from cohabit.policy.registry import ORDERS, make_order
+
+# regression.py calls small functions of its own, which numba leaves to Python: those orders are static anyway
+COMPILED = [name for name in ORDERS if name not in ("f1", "f2", "f3", "f4")]
+
+
+def random_jobs(seed: int, count: int, users: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A job table, usage per user, and some of its rows."""
+    rng = np.random.default_rng(seed)
+    jobs = np.zeros((JOB_COLUMNS, count), np.int64)
+    jobs[NODES] = jobs[CORES] = rng.integers(1, rng.choice([3, 2000]), count)
+    jobs[LIMIT] = rng.integers(0, rng.choice([4, 10**7, 10**11]), count)
+    jobs[SUBMIT] = rng.integers(0, rng.choice([2, 10**9, 30 * DAY]), count)
+    jobs[ELIGIBLE] = jobs[SUBMIT] + rng.integers(0, 100, count)
+    jobs[SEQ], jobs[USER], jobs[QOS] = np.arange(count), rng.integers(-1, users, count), rng.integers(0, 100, count)
+    usage = np.append(rng.exponential(1e6, users) * (rng.random(users) < 0.7), 0.0)
+    return jobs, usage, np.flatnonzero(rng.random(count) < 0.8)
+
+
+def by_machine_code(order, jobs: np.ndarray, usage: np.ndarray, rows: np.ndarray, now_us: int) -> np.ndarray:
+    out = np.empty(len(rows))
+    parameters = np.array([*order.parameters, 0.0])
+    kernels.score(order.entry, parameters, jobs, usage, rows, now_us, out)
+    return out
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 9))
+def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int, users: int) -> None:
+    order = make_order(name, {}, compile_it=True)
+    assert order.entry is not None
+    jobs, usage, rows = random_jobs(seed, count, users)
+    now_us = int(jobs[ELIGIBLE].max()) + seed % 1000
+    readable = np.asarray(order.scores(columns_of(jobs, usage[:-1]), rows, now_us), float)
+    machine = by_machine_code(order, jobs, usage, rows, now_us)
+    np.testing.assert_allclose(machine, readable, rtol=1e-12, atol=0)
+    assert np.lexsort((jobs[SEQ, rows], machine)).tolist() == np.lexsort((jobs[SEQ, rows], readable)).tolist()
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: int) -> None:
+    """One score per row, never NaN, the same whichever rows are asked about together."""
+    order = make_order(name, {}, compile_it=False)
+    jobs, usage, rows = random_jobs(seed, count, 4)
+    columns, now_us = columns_of(jobs, usage[:-1]), int(jobs[ELIGIBLE].max())
+    together = np.asarray(order.scores(columns, rows, now_us), float)
+    assert together.shape == rows.shape
+    assert np.isfinite(together).all()
+    alone = [float(order.scores(columns, rows[i : i + 1], now_us)[0]) for i in range(len(rows))]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in ORDERS if not ORDERS[name].changing])
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 10**12))
+def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: int, later_us: int) -> None:
+    order = make_order(name, {}, compile_it=False)
+    jobs, usage, rows = random_jobs(seed, 20, 3)
+    columns = columns_of(jobs, usage[:-1])
+    assert np.array_equal(order.scores(columns, rows, 0), order.scores(columns, rows, later_us))

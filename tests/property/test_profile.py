@@ -1,0 +1,98 @@
+"""The compiled profile of free nodes over time against a brute-force table, one entry per instant."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cohabit.core import profile
+from cohabit.core.columns import GAUGES, PROFILE_POINTS
+from cohabit.core.profile import FOREVER, IDLE, TIME
+from cohabit.core.timeline import Timeline
+from cohabit.testing.builders import scheduler
+
+NODES, HORIZON = 8, 60
+
+intervals = st.tuples(st.integers(0, HORIZON - 1), st.integers(1, 15), st.integers(1, NODES))
+
+
+class Twin:
+    """slots and gauges beside one free count per second."""
+
+    def __init__(self) -> None:
+        self.slots, self.gauges = np.zeros((3, 500), np.int64), np.zeros(GAUGES, np.int64)
+        profile.reset(self.slots, self.gauges, NODES)
+        self.free = np.full(4 * HORIZON, NODES)
+        self.taken: list[tuple[int, int, int]] = []
+
+    def occupy(self, begin: int, length: int, nodes: int) -> bool:
+        if (self.free[begin : begin + length] < nodes).any():
+            return False
+        profile.occupy(self.slots, self.gauges, begin, begin + length, nodes)
+        self.free[begin : begin + length] -= nodes
+        self.taken.append((begin, begin + length, nodes))
+        return True
+
+    def vacate(self, number: int) -> None:
+        begin, end, nodes = self.taken.pop(number % len(self.taken))
+        profile.vacate(self.slots, self.gauges, begin, end, nodes)
+        self.free[begin:end] += nodes
+
+    def check(self) -> None:
+        count = self.gauges[PROFILE_POINTS]
+        times, idle = self.slots[TIME, :count], self.slots[IDLE, :count]
+        assert (np.diff(times) > 0).all()
+        at = np.searchsorted(times, np.arange(len(self.free)), "right") - 1
+        assert idle[at].tolist() == self.free.tolist()
+        assert count <= 1 + 2 * len(self.taken), "points of nobody are left behind"
+
+    def earliest(self, now: int, nodes: int, length: int) -> int:
+        return next(t for t in range(now, len(self.free)) if (self.free[t : t + length] >= nodes).all())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(intervals, st.integers(0, 3)), max_size=25), intervals)
+def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], asked: tuple[int, int, int]) -> None:
+    twin = Twin()
+    for interval, kind in steps:
+        if kind == 0 and twin.taken:
+            twin.vacate(interval[0])
+        else:
+            twin.occupy(*interval)
+        twin.check()
+    now, length, nodes = asked
+    found = profile._earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER)
+    assert found == twin.earliest(now, nodes, length)
+    profile._forget_past(twin.slots, twin.gauges, now)
+    assert profile._earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER) == found
+    while twin.taken:
+        twin.vacate(0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(intervals, max_size=20), intervals, st.integers(0, 20))
+def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: tuple[int, int, int], now: int) -> None:
+    """Looking for a better place with one's own reservation standing is the same as taking it out first."""
+    twin = Twin()
+    for interval in taken:
+        twin.occupy(*interval)
+    begin, length, nodes = own
+    if begin < now or not twin.occupy(begin, length, nodes):
+        return
+    found = profile._earliest(twin.slots, twin.gauges, now, nodes, length, begin, begin)
+    twin.vacate(len(twin.taken) - 1)
+    assert found == min(twin.earliest(now, nodes, length), begin)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(intervals, max_size=12), intervals)
+def test_the_readable_timeline_says_the_same(taken: list[tuple[int, int, int]], asked: tuple[int, int, int]) -> None:
+    twin, kinds = Twin(), scheduler(NODES).state.kinds
+    timeline = Timeline(0, np.array([NODES]), kinds)
+    for begin, length, nodes in taken:
+        if twin.occupy(begin, length, nodes):
+            timeline.add(begin, begin + length, np.array([-nodes]))
+    begin, length, nodes = asked
+    assert timeline.free_throughout(begin, length).tolist() == [twin.free[begin : begin + length].min()]
+    assert timeline.earliest(nodes, np.array([True]), length)[0] == twin.earliest(0, nodes, length)
