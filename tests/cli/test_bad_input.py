@@ -89,6 +89,7 @@ def test_a_machine_too_small_for_every_job(trace: Path) -> None:
     assert "smallest asks for 2" in sentence
 
 
+@pytest.mark.slow
 def test_the_real_program_says_the_same(trace: Path) -> None:
     answer = program("simulate", "absent.swf", "--json", folder=trace.parent)
     assert "absent.swf" in answer.sentence()

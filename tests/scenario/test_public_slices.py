@@ -12,6 +12,8 @@ from cohabit.model.records import NEVER, RunTable
 from tests.reference import fast_easy, textbook
 
 SECOND = 1_000_000
+QUICK = ("kth", "theta", "trinity")  # the others read long files
+ALL_SLICES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SLICES]
 STORED = json.loads(GOLDEN.read_text())["slices"]
 
 
@@ -21,7 +23,7 @@ def present(name: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("name", ALL_SLICES)
 def test_golden_metrics(name: str, policy: str) -> None:
     """See golden.py for the command that writes the numbers again."""
     present(name)
@@ -40,7 +42,7 @@ def starts(table: RunTable) -> list[int | None]:
     return [None if start == NEVER else start for start in table.start_us.tolist()]
 
 
-@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("name", ALL_SLICES)
 def test_easy_starts_every_job_when_the_reference_does(name: str) -> None:
     present(name)
     nodes = SLICES[name].nodes

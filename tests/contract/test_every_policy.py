@@ -1,0 +1,205 @@
+"""What every registered order must keep, under every backfill. A new policy is covered by its registration alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cohabit.core import invariants
+from cohabit.core.core import SchedulerCore
+from cohabit.core.decide import decide
+from cohabit.core.explain import why_waiting
+from cohabit.model.cluster import Cluster
+from cohabit.model.command import Command, StartJob
+from cohabit.model.event import Event
+from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, OrderEntry
+from cohabit.testing.builders import Choice, policies
+from cohabit.testing.clusters import CLUSTERS, EVERYTHING, PLAIN
+from cohabit.testing.randomised import random_deeds
+from cohabit.testing.rehearsal import Deed, Rehearsal
+
+DEPTHS = [name for name in BACKFILLS if name != "<depth>"] + ["3"]
+Story = list[tuple[int, list[Event], list[Command]]]
+
+
+def all_choices() -> Iterator[Any]:
+    for order in ORDERS:
+        for backfill in DEPTHS:
+            yield pytest.param(Choice(order, backfill), id=f"{order}-{backfill}")
+        yield pytest.param(Choice("fcfs", "easy", order), id=f"fcfs-easy-by-{order}")
+
+
+every_policy = pytest.mark.parametrize("choice", list(all_choices()))
+every_machine = pytest.mark.parametrize(
+    "cluster", [pytest.param(PLAIN, id="plain"), pytest.param(EVERYTHING, id="everything", marks=pytest.mark.slow)]
+)
+
+
+def lived(choice: Choice, cluster: Cluster, seed: int = 3, deeds: int = 60) -> Rehearsal:
+    """A scheduler in the middle of a busy life; every step was checked by invariants and by the rehearsal."""
+    rng, rehearsal = np.random.default_rng(seed), Rehearsal(cluster, choice)
+    rehearsal.play([Deed("submit", int(salt)) for salt in rng.integers(0, 2**40, 12)])
+    rehearsal.play(random_deeds(rng, deeds))
+    return rehearsal
+
+
+def retold(core: SchedulerCore, story: Story) -> list[list[Command]]:
+    """The commands of a core that is told the same facts."""
+    given = []
+    for now_us, events, _ in story:
+        if any(type(event).__name__ == "Woken" for event in events):
+            core.state.wake_us = 2**62  # as sim/world.py does
+        given.append(core.step(now_us, events))
+        invariants.check(core.state)
+    return given
+
+
+def picture(core: SchedulerCore) -> dict[str, Any]:
+    """All of the state that a decision could depend on."""
+    return {
+        name: copy.deepcopy(value)
+        for name, value in vars(core.state).items()
+        if name not in ("cluster", "kinds", "usable_kinds", "nodes_by_kind")  # constant, or answers kept to save time
+    }
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and np.array_equal(left, right)
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+@every_machine
+@every_policy
+def test_the_same_facts_give_the_same_commands_and_never_too_many_nodes(choice: Choice, cluster: Cluster) -> None:
+    rehearsal = lived(choice, cluster)
+    assert retold(SchedulerCore(cluster, policies(*choice)), rehearsal.log) == [entry[2] for entry in rehearsal.log]
+    rehearsal.finish_everything()
+
+
+@every_machine
+def test_the_stories_are_worth_telling(cluster: Cluster) -> None:
+    """Jobs run and wait in them: otherwise the contracts below would hold for anything."""
+    rehearsal = lived(Choice(), cluster)
+    commands = [command for entry in rehearsal.log for command in entry[2]]
+    assert sum(isinstance(command, StartJob) for command in commands) >= 8
+    assert len(rehearsal.core.view(rehearsal.now_us).queued()) >= 2
+    assert rehearsal.runs
+
+
+@every_machine
+@every_policy
+def test_reading_leaves_the_state_alone(choice: Choice, cluster: Cluster) -> None:
+    rehearsal = lived(choice, cluster)
+    core, now_us = rehearsal.core, rehearsal.now_us
+    before = picture(core)
+    view = core.view(now_us)
+    for order in filter(None, (core.policies.order, core.policies.backfill_order)):
+        view.ranked(view.queued(), order)
+        order.scores(view.columns(), view.queued(), now_us)
+    decide(view, core.policies)
+    view.timeline()
+    for name in core.state.rows:
+        why_waiting(core.state, core.policies, name, now_us)
+    after = picture(core)
+    assert [name for name in before if not same(before[name], after[name])] == []
+
+
+@every_policy
+def test_policies_cannot_write(choice: Choice) -> None:
+    view = lived(choice, PLAIN, deeds=15).core.view(0)
+    arrays = [view.jobs, view.gauges, view.node_state, *view.columns()]
+    assert [array.flags.writeable for array in arrays] == [False] * len(arrays)
+    with pytest.raises(ValueError):
+        view.columns().limit_us[:] = 0
+
+
+@every_machine
+@every_policy
+def test_a_checkpoint_goes_on_with_the_same_commands(choice: Choice, cluster: Cluster) -> None:
+    from cohabit.core import checkpoint
+
+    rehearsal = lived(choice, cluster, seed=5, deeds=60)
+    chosen, story = policies(*choice), rehearsal.log
+    for cut in (len(story) // 3, 2 * len(story) // 3):
+        core = SchedulerCore(cluster, chosen)
+        retold(core, story[:cut])
+        data = checkpoint.save(core)
+        assert checkpoint.save(core) == data, "saving changed something"
+        copied = checkpoint.load(data, cluster, chosen)
+        assert checkpoint.save(copied) == data
+        assert retold(copied, story[cut:]) == [entry[2] for entry in story[cut:]]
+        assert checkpoint.save(core) == data, "the copy shares memory with the original"
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_checkpoint_of_any_machine(name: str) -> None:
+    """After every single step, readable or compiled."""
+    from cohabit.core import checkpoint
+
+    cluster, choice = CLUSTERS[name], Choice("sjf", "conservative")
+    chosen = policies(*choice)
+    rehearsal = lived(choice, cluster, seed=11, deeds=60)
+    core = SchedulerCore(cluster, chosen)
+    for entry in rehearsal.log:
+        core = checkpoint.load(checkpoint.save(core), cluster, chosen)
+        assert retold(core, [entry]) == [entry[2]]
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_every_bundle_can_be_built_and_described(name: str) -> None:
+    from cohabit.app.policies import build, title
+    from cohabit.app.scenario import PolicyConfig
+
+    built = build(PolicyConfig(name=name))
+    assert title(built.names)
+    assert BUNDLES[name][1].summary
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_every_order_says_what_it_is_and_where_it_comes_from(name: str) -> None:
+    assert ORDERS[name].summary
+    assert ORDERS[name].source
+
+
+@pytest.fixture
+def widest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An order that exists only by a file and a line in the registry."""
+    path = tmp_path / "widest_order.py"
+    path.write_text('"""Widest first."""\n\n\ndef scores(jobs, rows, now_us):\n    return -jobs.nodes[rows]\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(ORDERS, "widest", OrderEntry("widest_order", "scores", False, "widest first", "this test"))
+    yield "widest"
+    policies.cache_clear()
+
+
+def test_a_new_policy_is_covered_by_its_registration(widest_first: str) -> None:
+    found = [param.values[0] for param in all_choices() if widest_first in param.values[0]]
+    assert [choice.backfill for choice in found] == [*DEPTHS, "easy"]
+    tests: list[Callable[[Choice, Cluster], None]] = [
+        test_the_same_facts_give_the_same_commands_and_never_too_many_nodes, test_reading_leaves_the_state_alone,
+        test_a_checkpoint_goes_on_with_the_same_commands,
+    ]  # fmt: skip
+    for test in tests:
+        test(found[0], PLAIN)
+    test_policies_cannot_write(found[0])
+
+
+def test_the_suite_would_notice_a_policy_with_a_mind_of_its_own(
+    widest_first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An order that answers differently each time breaks the first contract."""
+    (tmp_path / "moody_order.py").write_text(
+        "import itertools\n\nimport numpy as np\n\ncount = itertools.count()\n\n\n"
+        "def scores(jobs, rows, now_us):\n    return np.array([(next(count) * 7919) % 101 for _ in rows]) * 1.0\n"
+    )
+    monkeypatch.setitem(ORDERS, "moody", OrderEntry("moody_order", "scores", True, "moody", "this test"))
+    with pytest.raises(AssertionError):
+        test_the_same_facts_give_the_same_commands_and_never_too_many_nodes(Choice("moody", "first-fit"), PLAIN)
