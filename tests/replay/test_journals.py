@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_a_tampered_journal_is_different(faults: FaultsConfig, tmp_path: Path) -
     journal = read_journal(folder / "journal.parquet")
     starts = np.flatnonzero(journal.kind == lines.START)
     swapped = journal.row.copy()
-    first, second = next((a, b) for a, b in zip(starts, starts[1:], strict=False) if journal.row[a] != journal.row[b])
+    first, second = next((a, b) for a, b in pairwise(starts) if journal.row[a] != journal.row[b])
     swapped[[first, second]] = swapped[[second, first]]
     assert "the journal has" in tamper(folder, row=swapped)
     kept = np.arange(len(journal.kind)) != starts[len(starts) // 2]

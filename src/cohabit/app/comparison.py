@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from cohabit.app.scenario import PolicyConfig, Scenario
 from cohabit.app.workloads import load_workload
 from cohabit.model.errors import InputError
 from cohabit.model.records import RunTable
-from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, unknown
+from cohabit.policy.registry import BACKFILLS, BUNDLES, LISTED_BY, ORDERS, unknown
 from cohabit.report.intervals import Comparison, compare_runs
 from cohabit.sim.streams import stream
 
@@ -23,13 +24,16 @@ def policy_from(text: str, base: PolicyConfig) -> PolicyConfig:
     if text in BUNDLES:
         return msgspec.structs.replace(base, name=text, order=None, backfill=None, backfill_order=None, placement=None)
     config = msgspec.structs.replace(base, backfill_order=None)
+    chosen: dict[str, str] = {}
     for part in (word.strip() for word in text.split("+")):
-        if part in ORDERS or part.endswith(".py"):
-            config = msgspec.structs.replace(config, order=part)
-        elif part in BACKFILLS or part.isdigit():
-            config = msgspec.structs.replace(config, backfill=part)
+        kind = "order" if part in ORDERS or part.endswith(".py") else "backfill"
+        if kind in chosen:
+            raise InputError(f"{text!r} names two of a kind: {chosen[kind]} and {part}", "--policies", "keep one")
+        chosen[kind] = part
+        if kind == "order" or part in BACKFILLS or part.isdigit():
+            config = msgspec.structs.replace(config, **{kind: part})
         else:
-            raise unknown("policy", part, [*BUNDLES, *ORDERS, *BACKFILLS])
+            raise unknown("policy", part, [*BUNDLES, *ORDERS, *BACKFILLS], LISTED_BY)
     return config
 
 
@@ -46,6 +50,10 @@ def compare(
         raise InputError("no policies to compare", "--policies", "give names separated by commas")
     if repeats < 1:
         raise InputError(f"--repeat {repeats} is not a positive number")
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{next(n for n in names if names.count(n) > 1)!r} is named twice", "--policies", "name it once"
+        )
     policies = [policy_from(name, scenario.policy) for name in names]
     for policy in policies:
         build(policy)
@@ -53,10 +61,10 @@ def compare(
     for repeat in range(repeats):
         seeded = msgspec.structs.replace(scenario, seed=scenario.seed + repeat)
         workload = load_workload(seeded)
-        for policy in policies:
+        for name, policy in zip(names, policies, strict=True):
             prepared = simulation.prepare(msgspec.structs.replace(seeded, policy=policy), workload)
             table, _ = simulation.run(prepared, record_nodes=repeat == 0)
-            finished.append(table)
+            finished.append(replace(table, policy=name.replace("+", " + ")))
             if progress is not None:
                 progress(len(finished), total)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.app.journals import load_run
-from cohabit.app.simulation import Progress, run
+from cohabit.app.simulation import Progress, public, run
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.model.command import Command, StartJob
@@ -42,6 +42,7 @@ def explain_job(folder: Path, job_id: str, progress: Progress | None = None) -> 
 
     def watch(now_us: int, events: list[Event], commands: list[Command], core: SchedulerCore) -> None:
         reason = why_waiting(core.state, prepared.policies, name, now_us)
+        reason = public(reason, prepared)
         if reason and (not story["reasons"] or story["reasons"][-1]["reason"] != reason):
             story["reasons"].append({"at_s": now_us / 1e6, "reason": reason})
         if any(isinstance(command, StartJob) and command.job_id == name for command in commands):

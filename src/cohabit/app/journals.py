@@ -77,6 +77,11 @@ def replay_journal(place: Path) -> Replayed:
     core = SchedulerCore(prepared.cluster, prepared.policies)
     attempts = np.zeros(len(jobs), np.int64)
     status = [STATUS_NAMES[code] for code in table.status[prepared.rows]]
+    ids = prepared.workload.job_id[prepared.rows]
+
+    def name(numbers: list[int]) -> str:
+        return "starts of " + (", ".join(str(ids[number]) for number in numbers[:5]) or "nobody")
+
     kinds, steps, orders, at = journal.kind, 0, 0, 0
     while at < len(kinds):
         now_us, begin = int(journal.time_us[at]), at
@@ -93,13 +98,11 @@ def replay_journal(place: Path) -> Replayed:
         given = [int(command.job_id) for command in starts]
         steps, orders = steps + 1, orders + len(given)
         if given != expected:
-            return Replayed(
-                steps, orders, f"at {now_us / 1e6:g} s: ordered {given[:5]}, the journal has {expected[:5]}"
-            )
+            return Replayed(steps, orders, f"at {now_us / 1e6:g} s: {name(given)}, the journal has {name(expected)}")
         for command in starts:
             row = int(prepared.rows[int(command.job_id)])
             if table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
-                return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {command.job_id} got other nodes")
+                return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {ids[int(command.job_id)]} got other nodes")
             attempts[int(command.job_id)] = command.attempt
         core.step(now_us, [fact.JobStarted(command.job_id, command.attempt) for command in starts])
     return Replayed(steps, orders, "")

@@ -17,23 +17,22 @@ from cohabit.sim.journal import Journal
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse early, before a long run, a folder that cannot be written."""
+    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried."""
+    made: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"the output folder cannot be made: {error.strerror}", str(folder), "choose another"
-        ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError("the output folder cannot be written", str(folder), "choose another")
-    probe = folder / f".cohabit-{os.getpid()}"
-    try:
+        for place in reversed([folder, *folder.parents]):
+            if not place.exists():
+                place.mkdir()
+                made.append(place)
+        probe = folder / f".cohabit-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InputError(
-            f"the output folder cannot be written: {error.strerror}", str(folder), "choose another"
-        ) from error
+        why = error.strerror or str(error)
+        raise InputError(f"the output folder cannot be written: {why}", str(folder), "choose another") from error
+    finally:
+        for place in reversed(made):
+            place.rmdir()
 
 
 def resident_mb() -> float:

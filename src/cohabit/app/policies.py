@@ -10,13 +10,13 @@ from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.policy.backfill import reservation
 from cohabit.policy.placement.exclusive import Exclusive
-from cohabit.policy.registry import BUNDLES, PLACEMENTS, make_order, order_entry, unknown
+from cohabit.policy.registry import BUNDLES, LISTED_BY, PLACEMENTS, make_order, order_entry, unknown
 
 
 def resolve(config: PolicyConfig) -> dict[str, Any]:
     """What the bundle and the keys beside it come to."""
     if config.name not in BUNDLES:
-        raise unknown("policy", config.name, BUNDLES)
+        raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
     for key in ("order", "backfill", "backfill_order", "placement"):
         if (value := getattr(config, key)) is not None:
@@ -28,7 +28,7 @@ def build(config: PolicyConfig) -> PolicySet:
     """The policies, with orders that change over time compiled."""
     chosen = resolve(config)
     if chosen["placement"] not in PLACEMENTS:
-        raise unknown("placement", chosen["placement"], PLACEMENTS)
+        raise unknown("placement", chosen["placement"], PLACEMENTS, LISTED_BY)
     backfill = reservation.from_name(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):

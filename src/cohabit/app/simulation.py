@@ -7,8 +7,10 @@ and faults through the event-by-event world. Both ask the same core, and both le
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,7 +30,7 @@ from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, REJECTED, NodeRanges, RunTable
 from cohabit.model.units import HOUR, SECOND
-from cohabit.model.workload import ACCEPTED, REJECTIONS, TOO_LARGE, Workload
+from cohabit.model.workload import ACCEPTED, NEVER_FREE, REJECTIONS, TOO_LARGE, Workload
 from cohabit.sim import journal as lines
 from cohabit.sim.fast import replay
 from cohabit.sim.faults import late_reports, node_failures
@@ -59,19 +61,18 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     policies = policy_names.build(scenario.policy) if policies is None else policies
     workload = load_workload(scenario) if workload is None else workload
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
-    smallest = min(group.cores for group in cluster.groups)
-    needed = -(-workload.processes // smallest)
+    largest = max(group.cores for group in cluster.groups)  # whether a job fits its own kinds the core decides
+    needed = -(-workload.processes // largest)
     rejection = workload.rejection.copy()
     rejection[(rejection == ACCEPTED) & (needed > cluster.nodes)] = TOO_LARGE
+    _reject_followers(workload, rejection)
     accepted = rejection == ACCEPTED
     if not accepted.any():
-        fix = (
-            f"give a machine of more than {cluster.nodes} nodes" if (rejection == TOO_LARGE).any() else "check the file"
-        )
-        largest = f" (the smallest asks for {int(needed[needed > 0].min())})" if (needed > 0).any() else ""
-        raise InputError(
-            f"none of the {len(workload)} jobs can run on {cluster.nodes} nodes{largest}", workload.source, fix
-        )
+        too_large = bool((rejection == TOO_LARGE).any())
+        smallest = f" (the smallest asks for {int(needed[needed > 0].min())})" if too_large else ""
+        machine = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
+        what = f"none of the {len(workload)} jobs can run on {machine}{smallest}"
+        raise InputError(what, workload.source, "give a larger machine" if too_large else "check the file")
     if (workload.run_us[accepted] == -1).any():
         raise InputError(
             "some jobs state no run time (run_s)", workload.source, "add run_s: program catalogues are not known yet"
@@ -81,6 +82,25 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     return Prepared(
         scenario, workload, cluster, policies, rows, needed[rows], rejection, _notes(scenario, workload, rejection)
     )
+
+
+def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:
+    """A job that waits for one that will never run never runs either."""
+    if workload.after is None:
+        return
+    rows = {str(name): row for row, name in enumerate(workload.job_id)}
+    changed = True
+    while changed:
+        changed = False
+        for row, names in enumerate(workload.after):
+            if rejection[row] == ACCEPTED and any(rejection[rows[name]] != ACCEPTED for name in names if name in rows):
+                rejection[row], changed = NEVER_FREE, True
+
+
+def public(text: str, prepared: Prepared) -> str:
+    """A sentence of the core with the job ids of the trace instead of its own numbers."""
+    ids = prepared.workload.job_id[prepared.rows]
+    return re.sub(r"\bjob (\d+)\b", lambda found: f"job {ids[int(found[1])]}", text)
 
 
 def _notes(scenario: Scenario, workload: Workload, rejection: NDArray[np.int8]) -> tuple[str, ...]:
@@ -94,7 +114,7 @@ def _notes(scenario: Scenario, workload: Workload, rejection: NDArray[np.int8]) 
         )
     for code, why in REJECTIONS.items():
         if count := int((rejection == code).sum()):
-            notes.append(f"{count:,} jobs rejected: {why}")
+            notes.append(f"{count:,} job{'s' if count > 1 else ''} rejected: {why}")
     return tuple(notes)
 
 
@@ -193,7 +213,7 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
             firsts += [(int(row), first, count) for first, count in outcome.nodes]
         reason = outcome.reason if outcome.status in codes else "still waiting when the simulation ended"
         if reason:
-            table.say(np.array([row]), reason)
+            table.say(np.array([row]), public(reason, prepared))
     spans = np.array(firsts, np.int64).reshape(-1, 3)
     columns = np.array(written, np.int64).reshape(-1, 3)
     journal = Journal(columns[:, 0].copy(), columns[:, 1].astype(np.int8), columns[:, 2].astype(np.int32))
@@ -292,7 +312,13 @@ def scenario_hash(prepared: Prepared) -> str:
     """A digest of everything that decides the outcome: the settings and the jobs, not where they were read from."""
     settings = settings_of(prepared)
     settings["jobs"] = {}
-    digest = hashlib.blake2b(msgspec.json.encode(settings, order="deterministic"), digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
+    for key in ("order", "backfill_order"):
+        name = str(settings["policy"].get(key) or "")
+        if name.endswith(".py"):
+            settings["policy"][key] = "own"
+            digest.update(Path(name).read_bytes())
+    digest.update(msgspec.json.encode(settings, order="deterministic"))
     workload = prepared.workload
     for column in (workload.submit_us, workload.run_us, workload.limit_us, workload.processes, workload.user):
         digest.update(np.ascontiguousarray(column, "<i8").data)

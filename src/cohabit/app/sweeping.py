@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cohabit.app.policies import build
 from cohabit.app.scenario import Scenario, scenario_from
 from cohabit.model.errors import InputError
 
@@ -35,7 +36,10 @@ def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
         for key, value in settings.items():
             _set(data, key, value)
         data["jobs"] = {key: value for key, value in data["jobs"].items() if value not in (None, "")}
-        scenario_from(data, "--vary")
+        for key in ("cluster.nodes", "cluster.cores"):
+            if settings.get(key, 1) == 0:
+                raise InputError(f"{key} = 0", "--vary", "give a number from 1 up")
+        build(scenario_from(data, "--vary").policy)
         cells.append({"settings": settings, "scenario": data})
     return cells
 

@@ -39,20 +39,20 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
         for key, value in msgspec.structs.asdict(jobs).items()
         if value is not None and key not in ("file", "trace", "generator", "jobs")
     }
-    rng = stream(seed, "workload")
+    rng, count = stream(seed, "workload"), 1000 if jobs.jobs is None else jobs.jobs
     try:
         if jobs.generator == "lublin":
             from cohabit.trace.lublin import generate_lublin
 
-            return generate_lublin(rng, jobs.jobs, nodes, **options)
+            return generate_lublin(rng, count, nodes, **options)
         if jobs.generator == "poisson":
             from cohabit.trace.poisson import generate_poisson
 
-            return generate_poisson(rng, jobs.jobs, nodes, **options)
+            return generate_poisson(rng, count, nodes, **options)
         from cohabit.trace.mix import generate_mix
 
         return generate_mix(
-            rng, jobs.jobs, options.pop("programs", {}), options.pop("processes", []), nodes=nodes, **options
+            rng, count, options.pop("programs", {}), options.pop("processes", []), nodes=nodes, **options
         )
     except TypeError as error:
         key = str(error).rpartition("argument ")[2].strip("'") or str(error)

@@ -19,7 +19,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="compare", epilog=EXAMPLES)(compare)
+    app.command(name="compare", short_help="The same jobs under several policies.", epilog=EXAMPLES)(compare)
 
 
 def compare(
@@ -38,7 +38,7 @@ def compare(
     """Run several policies on the same jobs and say which serves whom better."""
     from cohabit.app import comparison, outputs
     from cohabit.cli.console import note, progress, show_json
-    from cohabit.cli.scenario_options import scenario_for
+    from cohabit.cli.scenario_options import naming, scenario_for
     from cohabit.report.tables import write_summary
 
     if out is not None:
@@ -48,7 +48,7 @@ def compare(
     runs: list[RunTable] = []
     stopped = False
     try:
-        with progress("comparing") as advance:
+        with naming(source), progress("comparing") as advance:
             comparison.compare(scenario, names, repeat, progress=advance, finished=runs)
     except KeyboardInterrupt:
         stopped = True
@@ -75,15 +75,25 @@ def compare(
 
 def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:
     """The table for people: one row per policy."""
-    from cohabit.cli.console import table
-    from cohabit.report.wording import GLOSSARY, shown
+    from cohabit.cli.console import SHORT_LABELS, table
 
     wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
     policies = list(dict.fromkeys(run.policy for run in runs))
     names = [name for name in wanted if any(judged.cells[policy, name].value.mean is not None for policy in policies)]
-    rows = [
-        [policy, *(shown(GLOSSARY[name].kind, judged.cells[policy, name].value.mean) for name in names)]
-        for policy in policies
-    ]
-    title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes" + (f", mean of {repeat}" if repeat > 1 else "")
-    table(title, ["policy", *(GLOSSARY[name].label for name in names)], rows)
+    rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
+    title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes"
+    table(
+        title + (f": mean of {repeat} and 95 % interval" if repeat > 1 else ""),
+        ["policy", *(SHORT_LABELS[name] for name in names)],
+        rows,
+    )
+
+
+def _cell(judged: Comparison, policy: str, name: str) -> str:
+    from cohabit.report.wording import GLOSSARY, shown, shown_range
+
+    value, kind = judged.cells[policy, name].value, GLOSSARY[name].kind
+    text = shown(kind, value.mean)
+    if value.repeats > 1 and value.low is not None and value.high is not None:
+        text += f"\n{shown_range(kind, value.low, value.high)}"
+    return text

@@ -12,6 +12,10 @@ from typing import Any
 import typer
 
 Advance = Callable[[int, int], None]
+SHORT_LABELS = {  # column heads that fit a narrow terminal
+    "mean_wait_s": "wait", "p95_wait_s": "p95 wait", "mean_bounded_slowdown": "slowdown", "utilisation": "busy",
+    "makespan_s": "makespan", "user_max_slowdown": "worst user",
+}  # fmt: skip
 
 
 def show_json(document: Any) -> None:

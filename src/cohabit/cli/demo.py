@@ -12,14 +12,16 @@ POLICIES = ("fcfs+none", "fcfs+easy", "sjf+easy", "wfp+easy", "fcfs+conservative
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="demo", epilog="\b\nExample:\n  cohabit demo --out out/demo")(demo)
+    app.command(
+        name="demo", short_help="A tour in under two minutes.", epilog="\b\nExample:\n  cohabit demo --out out/demo"
+    )(demo)
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where report.html goes.")] = Path("out/demo"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Replay a bundled week of a busy cluster under several policies and draw the comparison."""
+    """Replay a bundled month of a busy cluster under several policies and draw the comparison."""
     from importlib.resources import as_file, files
 
     from cohabit.app import comparison, outputs
@@ -34,7 +36,7 @@ def demo(
     with as_file(files("cohabit.app") / "demo.toml") as path:
         scenario = read_scenario(path)
     if not as_json:
-        note(f"three made-up weeks of a busy cluster under {len(POLICIES)} policies; compiled once, then seconds ...")
+        note(f"a made-up month of a busy cluster under {len(POLICIES)} policies, three times over ...")
     runs: list[RunTable] = []
     with progress("simulating") as advance:
         comparison.compare(scenario, POLICIES, 3, progress=advance, finished=runs)

@@ -9,7 +9,11 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="doctor", epilog="\b\nExample:\n  cohabit doctor --json")(doctor)
+    app.command(
+        name="doctor",
+        short_help="What this host offers, what is missing.",
+        epilog="\b\nExample:\n  cohabit doctor --json",
+    )(doctor)
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:

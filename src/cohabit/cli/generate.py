@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="generate", epilog=EXAMPLES)(generate)
+    app.command(name="generate", short_help="Make synthetic jobs.", epilog=EXAMPLES)(generate)
 
 
 def generate(
@@ -47,6 +48,13 @@ def generate(
     from cohabit.model.errors import InputError
     from cohabit.trace.catalogue import write_trace
     from cohabit.trace.synthetic import offered_load
+
+    floats = {"--load": load, "--mean-gap-s": mean_gap_s, "--median-run-s": median_run_s, "--sigma": sigma}
+    for option, value in floats.items():
+        if value is not None and not math.isfinite(value):
+            raise InputError(f"{option} {value} is not a number to reckon with", "", "give an ordinary number")
+    if seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "use a number from 0 up")
 
     def numbers(text: str | None, option: str) -> list[int] | None:
         try:

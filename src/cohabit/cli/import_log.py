@@ -16,7 +16,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="import", epilog=EXAMPLES)(import_log)
+    app.command(name="import", short_help="Turn a batch system's log into a trace.", epilog=EXAMPLES)(import_log)
 
 
 def import_log(

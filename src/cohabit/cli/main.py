@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -55,20 +56,23 @@ def run() -> None:
     """Entry point."""
     gc.set_threshold(200_000, 20, 20)  # start-up makes many objects that live on; collecting them costs a tenth of it
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
     except InputError as error:
-        typer.echo(f"cohabit: {error}", err=True)
-        sys.exit(2)
-    except typer.Exit as leave:
-        sys.exit(leave.exit_code)
+        _leave(str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("cohabit: stopped", err=True)
-        sys.exit(130)
+        _leave("stopped; nothing was kept", 130)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:  # click's own usage errors know how to show themselves
-        show = getattr(error, "show", None)
-        if show is None:
+    except Exception as error:
+        explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
+        if explain is None:
             raise
-        show()
-        sys.exit(getattr(error, "exit_code", 2))
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "cohabit"
+        _leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    typer.echo(f"cohabit: {sentence}", err=True)
+    sys.exit(code)

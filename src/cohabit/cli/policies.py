@@ -9,7 +9,11 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="policies", epilog="\b\nExample:\n  cohabit policies --json")(policies)
+    app.command(
+        name="policies",
+        short_help="List every policy and where it is from.",
+        epilog="\b\nExample:\n  cohabit policies --json",
+    )(policies)
 
 
 def policies(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:

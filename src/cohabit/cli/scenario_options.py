@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cohabit.app.scenario import Scenario
+
+
+@contextmanager
+def naming(source: Path) -> Iterator[None]:
+    """Errors about a scenario's settings name its file."""
+    from cohabit.model.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        if source.suffix != ".toml" or str(source) in str(error):
+            raise
+        raise InputError(error.what, f"{source}: {error.where}" if error.where else str(source), error.fix) from error
 
 
 def scenario_for(

@@ -16,7 +16,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="simulate", epilog=EXAMPLES)(simulate)
+    app.command(name="simulate", short_help="Replay a log under one policy.", epilog=EXAMPLES)(simulate)
 
 
 def simulate(
@@ -46,7 +46,7 @@ def simulate(
     from cohabit.app import outputs, simulation
     from cohabit.app.policies import build
     from cohabit.cli.console import note, progress, show_json
-    from cohabit.cli.scenario_options import scenario_for
+    from cohabit.cli.scenario_options import naming, scenario_for
     from cohabit.model.errors import InputError
 
     if engine not in ("auto", "fast", "steps"):
@@ -59,11 +59,13 @@ def simulate(
         source, nodes=nodes, cores=cores, order=order, backfill=backfill, backfill_order=backfill_order,
         placement=placement, policy=policy, seed=seed, kill=not no_kill,
     )  # fmt: skip
-    policies = build(scenario.policy)
+    with naming(source):
+        policies = build(scenario.policy)
     if policies.changing and policies.order.entry is None:
         note(f"order {policies.names['order']} cannot be compiled; it runs as plain Python, several times slower")
     opened_at = time.perf_counter()
-    prepared = simulation.prepare(scenario, policies=policies)
+    with naming(source):
+        prepared = simulation.prepare(scenario, policies=policies)
     for text in prepared.notes:
         note(text)
     wants_nodes = out is not None and (journal or not no_report)

@@ -15,7 +15,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="sweep", epilog=EXAMPLES)(sweep)
+    app.command(name="sweep", short_help="Every combination of settings, on all cores.", epilog=EXAMPLES)(sweep)
 
 
 def sweep(
@@ -31,7 +31,7 @@ def sweep(
 ) -> None:
     """Simulate every combination of settings and put the metrics side by side."""
     from cohabit.app import outputs, sweeping
-    from cohabit.cli.console import note, progress, show_json, table
+    from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
     from cohabit.cli.scenario_options import scenario_for
     from cohabit.report.tables import write_summary, write_table
     from cohabit.report.wording import GLOSSARY, shown
@@ -59,16 +59,17 @@ def sweep(
         show_json(document)
     else:
         names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s")
-        rows = [
-            [str(row[key]) for key in keys]
-            + ([shown(GLOSSARY[name].kind, row[name]) for name in names] if "error" not in row else [row["error"]])
-            for row in finished
-        ]
-        table("", [*keys, *(GLOSSARY[name].label for name in names)], rows)
+        rows = []
+        for row in finished:
+            values = ["failed"] if "error" in row else [shown(GLOSSARY[name].kind, row[name]) for name in names]
+            rows.append([str(row[key]) for key in keys] + values)
+        table("", [*keys, *(SHORT_LABELS[name] for name in names)], rows)
         if out is not None:
             typer.echo(f"wrote sweep.csv and summary.json to {out}")
     if stopped:
         raise typer.Exit(130)
     if failed:
+        for why in dict.fromkeys(row["error"] for row in failed):
+            note(why)
         note(f"{len(failed)} of {len(cells)} cells could not run")
         raise typer.Exit(1)

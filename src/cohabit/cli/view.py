@@ -10,7 +10,9 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="view", epilog="\b\nExample:\n  cohabit view DIR")(view)
+    app.command(
+        name="view", short_help="Open a finished run in the browser.", epilog="\b\nExample:\n  cohabit view DIR"
+    )(view)
 
 
 def view(

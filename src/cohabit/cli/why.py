@@ -11,7 +11,9 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="why", epilog="\b\nExample:\n  cohabit why 4711 --run DIR")(why)
+    app.command(
+        name="why", short_help="Explain why a job waited.", epilog="\b\nExample:\n  cohabit why 4711 --run DIR"
+    )(why)
 
 
 def why(
@@ -35,9 +37,10 @@ def why(
         since = entry["at_s"] - story["submit_s"]
         typer.echo(f"  after {duration(since):>9}  {entry['reason']}")
     if len(shown) < len(story["reasons"]):
-        typer.echo(f"  ({len(story['reasons']) - len(shown)} more changes in the numbers; all of them with --json)")
+        more = len(story["reasons"]) - len(shown)
+        typer.echo(f"  ({more} more change{'s' if more > 1 else ''} on the way; all of them with --json)")
     if story["overtaken_by"]:
-        typer.echo(f"  {story['overtaken_by']:,} job(s) submitted later started before it")
+        typer.echo(f"  {story['overtaken_by']:,} submitted later started before it")
 
 
 def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, Any]]:
@@ -51,5 +54,5 @@ def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, 
 
 
 def _gist(reason: str) -> tuple[str, str]:
-    ahead = re.search(r"(\d+) job\(s\) are ahead", reason)
+    ahead = re.search(r"(\d+) jobs? ahead", reason)
     return reason.split()[0], ahead[1] if ahead else ""

@@ -106,7 +106,9 @@ class Applier:
             self.commands.append(CancelJob(job.job_id, 0, "a job of this name is already here"))
             return False
         if need > most:
-            self.commands.append(CancelJob(job.job_id, 0, f"can never run: needs {need} nodes, at most {most} fit it"))
+            self.commands.append(
+                CancelJob(job.job_id, 0, f"can never run: needs {need} node{_s(need)}, {most} could take it")
+            )
             self._end(now_us, job.job_id, "rejected")
             return False
         row = state.new_row(job)
@@ -335,6 +337,10 @@ def _note_early_end(state: State, row: int, now_us: int) -> None:
         state.void_promises()
     elif now_us < asked_end or state.jobs[LIMIT, row] == 0:
         state.gauges[EARLY_END] = 1
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _has_node(state: State, row: int, node: int) -> bool:

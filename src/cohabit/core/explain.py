@@ -21,7 +21,8 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     if row in state.held:
         return "held: it must be released first"
     if pending := state.waiting_for.get(row):
-        return f"depends on {len(pending)} job(s) that have not finished: {', '.join(sorted(pending)[:3])}"
+        names = ", ".join(f"job {name}" for name in sorted(pending)[:3])
+        return f"waits for {len(pending)} that must finish first: {names}"
     if (until := state.refused_until.get(row, 0)) > now_us:
         return f"its start was refused; it is tried again in {_span(until - now_us)}"
     if not view.is_queued(row):
@@ -33,9 +34,9 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     busy = len(view.running())
     if need > idle:
         freed, when = _when_enough(view, row, idle)
-        text = f"needs {need} nodes, {idle} are idle ({busy} jobs run)"
+        text = f"needs {_count(need, 'node')}, {idle} idle ({_count(busy, 'job')} running)"
         if place:
-            text += f"; {place} job(s) are ahead of it"
+            text += f"; {_count(place, 'job')} ahead of it"
         return text + (
             f"; by requested times {freed} nodes are free in {_span(when - now_us)}" if when < FOREVER else ""
         )
@@ -43,7 +44,7 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     if place == 0:
         return f"{idle} nodes are idle and it needs {need}, but not for its whole requested time (a maintenance window)"
     if policies.backfill.depth == STRICT:
-        return f"it fits ({need} of {idle} idle nodes), but {place} job(s) are ahead of it and nothing may overtake"
+        return f"it fits ({need} of {idle} idle nodes), but {_count(place, 'job')} ahead of it and nothing may overtake"
     return _kept_back(view, policies, row, head, need, idle, place)
 
 
@@ -57,7 +58,7 @@ def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, 
         else "the first job in the queue"
     )
     if counts is None:
-        return f"it fits ({need} of {idle} idle nodes), but {place} job(s) are ahead of it"
+        return f"it fits ({need} of {idle} idle nodes), but {_count(place, 'job')} ahead of it"
     at_shadow = timeline.free_throughout(shadow_us, 1)
     extra = int(at_shadow.sum() - counts.sum())
     return (
@@ -74,6 +75,10 @@ def _when_enough(view: View, row: int, idle: int) -> tuple[int, int]:
         if free >= need:
             return free, int(view.jobs[EXPECTED, other])
     return free, FOREVER
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _span(us: int) -> str:

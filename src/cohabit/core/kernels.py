@@ -392,6 +392,9 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
         jobs.ctypes, jobs.shape[1], usage.ctypes, len(usage) - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
     )  # fmt: skip
+    for index in range(len(rows)):
+        if np.isnan(fresh[index]):
+            fresh[index] = np.inf
 
 
 @compiled

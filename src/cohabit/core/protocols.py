@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import Columns
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
@@ -31,10 +32,18 @@ class Order:
     changing: bool = True  # whether a score depends on the time (or on other jobs) and is computed in every pass
     parameters: tuple[float, ...] = ()
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
+    name: str = "order"  # its name or file, for messages
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The scores of these rows."""
-        return self.function(jobs, rows, now_us, *self.parameters)
+        """The scores of these rows; a score that is not a number counts as last."""
+        try:
+            found = np.asarray(self.function(jobs, rows, now_us, *self.parameters))
+        except Exception as error:
+            raise InputError(f"the order failed: {error}", self.name, "correct its scores()") from error
+        if found.shape != rows.shape or found.dtype.kind not in "biuf":
+            what = f"the order gave {found.dtype} of shape {found.shape} for {len(rows)} jobs"
+            raise InputError(what, self.name, "scores() must return one number per row")
+        return np.where(np.isnan(found), np.inf, found) if found.dtype.kind == "f" else found
 
 
 class Placer(Protocol):

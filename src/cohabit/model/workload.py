@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-ACCEPTED, BAD_RUN, BAD_SIZE, TOO_LARGE = 0, 1, 2, 3
+ACCEPTED, BAD_RUN, BAD_SIZE, TOO_LARGE, NEVER_FREE = 0, 1, 2, 3, 4
 REJECTIONS = {
     BAD_RUN: "run time is missing or negative",
     BAD_SIZE: "asks for no processors",
     TOO_LARGE: "larger than the machine",
+    NEVER_FREE: "waits for a job that was rejected",
 }
 
 

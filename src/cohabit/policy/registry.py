@@ -5,10 +5,14 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
 from cohabit.core.protocols import Order
 from cohabit.model.errors import InputError
 
@@ -61,6 +65,8 @@ PLACEMENTS: dict[str, Described] = {
     "exclusive": Described("CE: every job has its nodes to itself, as few as hold its processes", "SC 2019"),
 }
 
+LISTED_BY = "cohabit policies"
+
 BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     "ce": ({"order": "fcfs", "backfill": "none", "placement": "exclusive"}, Described("strict FCFS, CE", "SC 2019")),
     "ce-easy": (
@@ -74,12 +80,12 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
 }
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name nobody has heard of, with the nearest one that exists."""
+def unknown(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> InputError:
+    """The error for a name nobody has heard of, with the nearest one that exists and the command that lists all."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    return InputError(f"there is no {kind} called {name!r}", "", f"{hint} (see `cohabit policies`)")
+    return InputError(f"there is no {kind} called {name!r}", "", f"{hint} (see `{listed_by}`)" if listed_by else hint)
 
 
 def order_entry(name: str) -> OrderEntry:
@@ -87,7 +93,7 @@ def order_entry(name: str) -> OrderEntry:
     if name.endswith(".py"):
         return _order_in_file(Path(name))
     if name not in ORDERS:
-        raise unknown("order", name, ORDERS)
+        raise unknown("order", name, ORDERS, LISTED_BY)
     return ORDERS[name]
 
 
@@ -132,10 +138,18 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
     function = getattr(load_source(entry.module), entry.function)
-    machine_code = None
-    if compile_it:
-        try:
-            machine_code = compile_scores(entry.module, entry.function, len(parameters))
-        except Exception:  # numba raises many kinds; a function beyond it simply stays Python
-            machine_code = None
-    return Order(function, entry.changing, parameters, machine_code)
+    order = Order(function, entry.changing, parameters, name=name)
+    order.scores(*_example())
+    if not compile_it:
+        return order
+    try:
+        return replace(order, entry=compile_scores(entry.module, entry.function, len(parameters)))
+    except Exception:  # numba raises many kinds; a function beyond it simply stays Python
+        return order
+
+
+def _example() -> tuple[Columns, NDArray[np.int64], int]:
+    """Three ordinary jobs: an order that cannot score them is refused before anything runs."""
+    jobs = np.arange(1, 3 * JOB_COLUMNS + 1, dtype=np.int64).reshape(JOB_COLUMNS, 3)
+    jobs[USER] = 0
+    return columns_of(jobs, np.ones(1)), np.arange(3), 10**9

@@ -7,6 +7,7 @@ promise never moves later). Finite depths promise anew in every pass; conservati
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,6 @@ def from_name(name: str | int) -> ReservationDepth:
         return ReservationDepth(NAMED_DEPTHS[text])
     if text.isdigit():
         return ReservationDepth(min(int(text), CONSERVATIVE - 1))
-    raise InputError(
-        f"{name!r} is not a kind of backfilling", "backfill", f"use one of {', '.join(NAMED_DEPTHS)} or a whole number"
-    )
+    near = difflib.get_close_matches(text, NAMED_DEPTHS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMED_DEPTHS)} or a whole number"
+    raise InputError(f"{name!r} is not a kind of backfilling", "backfill", hint)
