@@ -42,7 +42,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert scenario.policy.order == str(folder / "mine.py")
 
 
-@pytest.mark.xfail(reason="app/scenario.py read_scenario resolves order but not backfill_order", strict=True)
 def test_a_backfill_order_is_relative_to_the_file_too(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text('[jobs]\ntrace = "jobs.swf"\n[policy]\nbackfill_order = "mine.py"\n')
@@ -104,7 +103,6 @@ def test_a_partition_too_small_for_a_job(tmp_path: Path) -> None:
     assert fates(tmp_path, GROUPS, "a,x,8,0,5,small\nb,x,12,0,5,small\n") == ["done", "rejected"]
 
 
-@pytest.mark.xfail(reason="app/simulation.py prepare counts nodes by the smallest kind", strict=True)
 def test_a_job_that_only_the_large_nodes_hold(tmp_path: Path) -> None:
     """64 processes are 16 of the small nodes, more than there are of any kind, but 4 of the large ones."""
     assert fates(tmp_path, GROUPS, "a,x,8,0,5,small\nb,x,64,0,5,large\n") == ["done", "done"]

@@ -93,7 +93,6 @@ def test_completion_is_shown_for_the_shell_in_use(tmp_path: Path) -> None:
 def test_completion_knows_the_verbs_and_options() -> None:
     verbs = program(_COHABIT_COMPLETE="complete_bash", COMP_WORDS="cohabit ", COMP_CWORD="1")
     assert set(VERBS) <= set(verbs.out.split())
-    assert "warm-up" not in verbs.out
     options = program(_COHABIT_COMPLETE="complete_bash", COMP_WORDS="cohabit simulate --back", COMP_CWORD="2")
     assert options.out.split() == ["--backfill", "--backfill-order"]
 

@@ -14,7 +14,6 @@ import pytest
 from cli_calls import COMMAND, Answer, cohabit
 
 pytestmark = pytest.mark.slow
-STATUS_LOST = pytest.mark.xfail(reason="cli/main.py run throws the exit status of typer.Exit away", strict=True)
 
 
 @pytest.fixture(scope="module")
@@ -95,17 +94,14 @@ def test_sweep_keeps_the_finished_cells(sweep: tuple[Answer, Path]) -> None:
     assert (out / "sweep.csv").read_text().count("\n") == len(document["cells"]) + 1
 
 
-@STATUS_LOST
 def test_an_interrupted_comparison_has_status_130(comparison: tuple[Answer, Path]) -> None:
     assert comparison[0].code == 130
 
 
-@STATUS_LOST
 def test_an_interrupted_sweep_has_status_130(sweep: tuple[Answer, Path]) -> None:
     assert sweep[0].code == 130
 
 
-@STATUS_LOST
 def test_an_interrupted_simulation_says_so(long_scenario: Path, tmp_path: Path) -> None:
     call = ("simulate", long_scenario, "--engine", "steps", "--out", tmp_path / "out")
     answer = stopped(seconds(4), signal.SIGINT, *call)

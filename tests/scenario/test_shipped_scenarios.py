@@ -114,6 +114,5 @@ def test_dependencies_are_kept_and_a_failure_is_passed_on() -> None:
     assert fate["w2-report"][:2] == (None, "cancelled")
 
 
-@pytest.mark.xfail(reason="reasons name jobs by their place in the trace (app/simulation.py traced_jobs)", strict=True)
 def test_reasons_name_jobs_as_their_owner_does() -> None:
     assert "w2-sim2" in by_id(run_scenario(path_of("dependencies")))["w2-report"][2]

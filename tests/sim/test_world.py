@@ -27,7 +27,10 @@ def traced(name: str, submit_s: float, run_s: float, **asked: object) -> TracedJ
 
 
 def world_of(
-    jobs: Iterable[TracedJob], facts: Iterable[tuple[float, Event]] = (), core: SchedulerCore | None = None, kill: bool = True
+    jobs: Iterable[TracedJob],
+    facts: Iterable[tuple[float, Event]] = (),
+    core: SchedulerCore | None = None,
+    kill: bool = True,
 ) -> World:
     world = World(core or scheduler(4), kill=kill)
     world.observe = lambda now_us, events, commands: invariants.check(world.core.state)
