@@ -9,10 +9,6 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     example = "\b\nExample:\n  cohabit warm-up"
     app.command(name="warm-up", short_help="Compile everything now, not at the first run.", epilog=example)(warm_up)
-        name="warm-up",
-        short_help="Compile everything now, not at the first run.",
-        epilog="\b\nExample:\n  cohabit warm-up",
-    )(warm_up)
 
 
 def warm_up() -> None:
