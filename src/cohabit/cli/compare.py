@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,7 @@ def compare(
         if out is not None:
             typer.echo(f"wrote {'summary.json' if no_report else 'summary.json and report.html'} to {out}")
     if stopped:
-        raise typer.Exit(130)
+        sys.exit(130)
 
 
 def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:

@@ -25,6 +25,7 @@ from cohabit.cli import (
 )
 from cohabit.model.errors import InputError
 
+INTERRUPTED = 130
 app = typer.Typer(
     name="cohabit",
     help="A resource-aware job scheduler: replay your own log, watch in shadow mode, then switch on.",
@@ -70,6 +71,8 @@ def run() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cohabit"
         _leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)
+    if code == INTERRUPTED:  # typer swallows Ctrl-C where the verb does not handle it
+        _leave("stopped; nothing was kept", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ def sweep(
         if out is not None:
             typer.echo(f"wrote sweep.csv and summary.json to {out}")
     if stopped:
-        raise typer.Exit(130)
+        sys.exit(130)
     if failed:
         for why in dict.fromkeys(row["error"] for row in failed):
             note(why)
