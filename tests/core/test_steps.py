@@ -328,3 +328,15 @@ def test_lost_nodes_void_promises_but_nobody_is_forgotten(readable: bool) -> Non
     assert step.starts(2, JobFinished("a", 1)) == ["c"]
     assert step.starts(3, NodeUp(3), submitted("d", 2, 20)) == [], "b is promised the end of c"
     assert step.starts(4, JobFinished("c", 2)) == ["b"]
+
+
+def test_a_promise_given_up_in_a_hold_is_forgotten(readable: bool) -> None:
+    """Promised by the readable form (a node is drained), held, and released when the compiled form decides again."""
+    step = Checked(scheduler(3, backfill="conservative", readable=readable))
+    step(0, submitted("a", nodes=3, limit_s=50))
+    step(1, NodeDrained(2))
+    assert step(2, submitted("b", limit_s=10)) == [WakeAt(50 * SECOND)]
+    step(3, JobHeld("b"))
+    step(4, JobFinished("a", 1))
+    step(5, NodeUp(2))
+    assert step.starts(6, JobReleased("b")) == ["b"]

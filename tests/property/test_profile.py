@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cohabit.core import profile
-from cohabit.core.columns import GAUGES, PROFILE_POINTS
+from cohabit.core.columns import (
+    EXPECTED,
+    GAUGES,
+    HOLE_END,
+    LIMIT,
+    PROFILE_POINTS,
+    QUEUED,
+    RESERVED,
+    RUNNING,
+    STARTING,
+    STATE,
+)
+from cohabit.core.columns import NODES as NODES_ASKED
 from cohabit.core.profile import FOREVER, IDLE, TIME
 from cohabit.core.timeline import Timeline
-from cohabit.testing.builders import scheduler
+from cohabit.model.units import SECOND
+from cohabit.testing.builders import Choice, scheduler
+from cohabit.testing.clusters import PLAIN
+from cohabit.testing.rehearsal import Deed, Rehearsal
+from cohabit.testing.strategies import choices, deeds
 
 NODES, HORIZON = 8, 60
 
@@ -96,3 +112,30 @@ def test_the_readable_timeline_says_the_same(taken: list[tuple[int, int, int]], 
     begin, length, nodes = asked
     assert timeline.free_throughout(begin, length).tolist() == [twin.free[begin : begin + length].min()]
     assert timeline.earliest(nodes, np.array([True]), length)[0] == twin.earliest(0, nodes, length)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(choices(backfills=("conservative",)), deeds(30))
+def test_a_kept_profile_is_what_runs_and_what_is_promised(choice: Choice, played: list[Deed]) -> None:
+    """Conservative keeps its profile between passes and changes it bit by bit; it must never drift."""
+    rehearsal = Rehearsal(PLAIN, choice)
+    for deed in played:
+        rehearsal.play([deed])
+        state, now_us = rehearsal.core.state, rehearsal.now_us
+        if not state.profiled or state.gauges[HOLE_END] == FOREVER or not rehearsal.log:
+            continue  # kept elsewhere, or void until the next pass
+        rows = list(state.rows.values())
+        held = [
+            (0, jobs[EXPECTED], jobs[NODES_ASKED]) for jobs in state.jobs.T[rows] if jobs[STATE] in (STARTING, RUNNING)
+        ]
+        held += [
+            (jobs[RESERVED], jobs[RESERVED] + (jobs[LIMIT] or SECOND), jobs[NODES_ASKED])
+            for jobs in state.jobs.T[rows]
+            if jobs[STATE] == QUEUED and jobs[RESERVED] not in (profile.UNRESERVED, FOREVER)
+        ]
+        up = int((state.node_state == 0).sum())
+        count = state.gauges[PROFILE_POINTS]
+        times, idle = state.slots[TIME, :count], state.slots[IDLE, :count]
+        for instant in {now_us, *(end for _, end, _ in held if end >= now_us), *(b for b, _, _ in held if b >= now_us)}:
+            free = up - sum(nodes for begin, end, nodes in held if begin <= instant < end)
+            assert idle[np.searchsorted(times, instant, "right") - 1] == free, f"at {instant}, now {now_us}"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from cohabit.app.scenario import scenario_from
 from cohabit.app.simulation import Prepared, prepare, traced_jobs
@@ -28,7 +27,9 @@ def write_journal(journal: Journal, path: Path) -> None:
     """Three columns; the jobs they speak of are in jobs.parquet beside it."""
     import polars as pl
 
-    frame = pl.DataFrame({"time_us": journal.time_us, "kind": journal.kind, "row": journal.row})
+    attempt = np.ones(len(journal.row), np.int32) if journal.attempt is None else journal.attempt
+    columns = {"time_us": journal.time_us, "kind": journal.kind, "row": journal.row, "attempt": attempt}
+    frame = pl.DataFrame(columns)
     with replacing(path) as draft:
         frame.write_parquet(draft)
 
@@ -39,7 +40,7 @@ def read_journal(path: Path) -> Journal:
 
     try:
         frame = pl.read_parquet(path)
-        return Journal(frame["time_us"].to_numpy(), frame["kind"].to_numpy(), frame["row"].to_numpy())
+        return Journal(*(frame[name].to_numpy() for name in ("time_us", "kind", "row", "attempt")))
     except FileNotFoundError:
         raise InputError("there is no such journal", str(path), "simulate with --out DIR --journal") from None
     except Exception as error:
@@ -75,7 +76,7 @@ def replay_journal(place: Path) -> Replayed:
     prepared, table = load_run(path.parent)
     jobs = [traced.job for traced in traced_jobs(prepared)]
     core = SchedulerCore(prepared.cluster, prepared.policies)
-    attempts = np.zeros(len(jobs), np.int64)
+    assert journal.attempt is not None  # a journal on disk has them
     status = [STATUS_NAMES[code] for code in table.status[prepared.rows]]
     ids = prepared.workload.job_id[prepared.rows]
 
@@ -87,7 +88,8 @@ def replay_journal(place: Path) -> Replayed:
         now_us, begin = int(journal.time_us[at]), at
         while at < len(kinds) and kinds[at] < lines.START and journal.time_us[at] == now_us:
             at += 1
-        events = [_event(int(kinds[i]), int(journal.row[i]), jobs, attempts, status) for i in range(begin, at)]
+        told = zip(*(column[begin:at].tolist() for column in (kinds, journal.row, journal.attempt)), strict=True)
+        events = [_event(kind, row, attempt, jobs, status) for kind, row, attempt in told]
         ordered_from = at
         while at < len(kinds) and kinds[at] >= lines.START and journal.time_us[at] == now_us:
             at += 1
@@ -103,7 +105,6 @@ def replay_journal(place: Path) -> Replayed:
             row = int(prepared.rows[int(command.job_id)])
             if table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
                 return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {ids[int(command.job_id)]} got other nodes")
-            attempts[int(command.job_id)] = command.attempt
         core.step(now_us, [fact.JobStarted(command.job_id, command.attempt) for command in starts])
     return Replayed(steps, orders, "")
 
@@ -116,11 +117,11 @@ def _nodes_of(table: RunTable, row: int) -> tuple[tuple[int, int], ...]:
     return tuple((int(first), int(count)) for first, count in zip(ranges.first[own], ranges.count[own], strict=True))
 
 
-def _event(kind: int, row: int, jobs: list[Job], attempts: NDArray[np.int64], status: list[str]) -> Event:
+def _event(kind: int, row: int, attempt: int, jobs: list[Job], status: list[str]) -> Event:
     if kind == lines.SUBMITTED:
         return fact.JobSubmitted(jobs[row])
     if kind == lines.FINISHED:
-        return fact.JobFinished(str(row), int(attempts[row]), status[row])
+        return fact.JobFinished(str(row), attempt, status[row])
     if kind == lines.NODE_UP:
         return fact.NodeUp(row)
     if kind == lines.NODE_DOWN:

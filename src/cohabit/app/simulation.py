@@ -177,14 +177,14 @@ def _run_fast(prepared: Prepared, record_nodes: bool, progress: Progress | None)
 def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer | None) -> tuple[RunTable, Journal]:
     scenario, workload, rows = prepared.scenario, prepared.workload, prepared.rows
     core = SchedulerCore(prepared.cluster, prepared.policies)
-    written: list[tuple[int, int, int]] = []
+    written: list[tuple[int, int, int, int]] = []
 
     def watch(now_us: int, events: list[Event], commands: list[Command]) -> None:
         written.extend((now_us, *_fact_line(event)) for event in events)
         for command in commands:
             if isinstance(command, StartJob | CancelJob):
                 kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
-                written.append((now_us, kind, int(command.job_id)))
+                written.append((now_us, kind, int(command.job_id), command.attempt))
         if observe is not None:
             observe(now_us, events, commands, core)
 
@@ -215,27 +215,24 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
         if reason:
             table.say(np.array([row]), public(reason, prepared))
     spans = np.array(firsts, np.int64).reshape(-1, 3)
-    columns = np.array(written, np.int64).reshape(-1, 3)
-    journal = Journal(columns[:, 0].copy(), columns[:, 1].astype(np.int8), columns[:, 2].astype(np.int32))
+    columns = np.array(written, np.int64).reshape(-1, 4)
+    kind, row, attempt = (columns[:, 1].astype(np.int8), *columns[:, 2:].astype(np.int32).T)
+    journal = Journal(columns[:, 0].copy(), kind, row, attempt)
     ranges = _ranges(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), len(workload))
     return table.finish(journal, world.events, ranges), journal
 
 
-_JOB_FACTS = {
-    fact.JobFinished: lines.FINISHED, fact.JobCancelled: lines.CANCELLED, fact.JobHeld: lines.HELD,
-    fact.JobReleased: lines.RELEASED,
-}  # fmt: skip
 _NODE_FACTS = {fact.NodeUp: lines.NODE_UP, fact.NodeDown: lines.NODE_DOWN, fact.NodeDrained: lines.NODE_DRAINED}
 
 
-def _fact_line(event: Event) -> tuple[int, int]:
+def _fact_line(event: Event) -> tuple[int, int, int]:
     if isinstance(event, fact.JobSubmitted):
-        return lines.SUBMITTED, int(event.job.job_id)
+        return lines.SUBMITTED, int(event.job.job_id), 1
     if isinstance(event, fact.NodeUp | fact.NodeDown | fact.NodeDrained):
-        return _NODE_FACTS[type(event)], event.node
-    if isinstance(event, fact.JobFinished | fact.JobCancelled | fact.JobHeld | fact.JobReleased):
-        return _JOB_FACTS[type(event)], int(event.job_id)
-    return lines.WOKEN, -1
+        return _NODE_FACTS[type(event)], event.node, 1
+    if isinstance(event, fact.JobFinished):
+        return lines.FINISHED, int(event.job_id), event.attempt
+    return lines.WOKEN, -1, 1
 
 
 def traced_jobs(prepared: Prepared) -> list[TracedJob]:

@@ -89,6 +89,9 @@ class Applier:
 
     def _submitted(self, now_us: int, job: Job) -> bool:
         if job.array_count:
+            if self._array_members(job.job_id):
+                self.commands.append(CancelJob(job.job_id, 0, "an array of this name is already here"))
+                return False
             if job.array_at_most:
                 self.state.arrays[job.job_id] = (0, job.array_at_most)
             elements = [
@@ -159,6 +162,7 @@ class Applier:
             elif state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None):
                 state.gauges[EARLY_END] = 1
         state.jobs[STATE, row] = BLOCKED
+        state.jobs[RESERVED, row] = state.jobs[PROMISED, row] = profile.UNRESERVED
         state.gauges[HEAD], state.gauges[RELEASED] = -1, 1
         self.arrivals = [one for one in self.arrivals if one != row]
 
@@ -226,7 +230,7 @@ class Applier:
         state.finished[job_id] = status
         state.attempts.pop(job_id, None)
         for row, pending in list(state.waiting_for.items()):
-            if job_id not in pending:
+            if job_id not in pending or row not in state.waiting_for:
                 continue
             job = state.spec(row)
             if status != WENT_WELL and not job.after_any:

@@ -40,6 +40,7 @@ class SchedulerCore:
         due = False
         for event in events:
             due = applier.apply(now_us, event) or due
+        due = due or bool(applier.arrivals)  # whoever came into the queue, in whatever way, is looked at
         commands, applier.commands = applier.commands, []
         if due:
             commands += self._decide_and_commit(now_us)

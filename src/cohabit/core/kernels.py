@@ -275,10 +275,14 @@ def _pass_over_arrivals(
 ):  # fmt: skip
     """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
     column = BACKFILL_SCORE if two_orders else SCORE
-    for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq); they come in seq order
+    for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq)
         row, place = arrivals[index], index
-        while place > 0 and keys[column, arrivals[place - 1]] > keys[column, row]:
-            arrivals[place] = arrivals[place - 1]
+        while place > 0:
+            before = arrivals[place - 1]
+            ahead = keys[column, before] - keys[column, row]
+            if ahead < 0 or (ahead == 0 and jobs[SEQ, before] < jobs[SEQ, row]):
+                break
+            arrivals[place] = before
             place -= 1
         arrivals[place] = row
     for row in arrivals:

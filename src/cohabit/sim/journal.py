@@ -28,10 +28,14 @@ class Journal:
     time_us: NDArray[np.int64]
     kind: NDArray[np.int8]
     row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
+    attempt: NDArray[np.int32] | None = None  # which run a finish or start is about; None: everywhere the first
 
     def hash(self) -> str:
         """A digest of the whole journal, independent of the machine's byte order."""
         digest = hashlib.blake2b(digest_size=16)
-        for column, form in ((self.time_us, "<i8"), (self.kind, "<i1"), (self.row, "<i4")):
+        columns = [(self.time_us, "<i8"), (self.kind, "<i1"), (self.row, "<i4")]
+        if self.attempt is not None and bool((self.attempt > 1).any()):
+            columns.append((self.attempt, "<i4"))
+        for column, form in columns:
             digest.update(np.ascontiguousarray(column, form).data)
         return digest.hexdigest()

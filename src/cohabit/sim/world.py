@@ -191,6 +191,8 @@ class World:
 
     def _cancel(self, now: int, command: CancelJob) -> None:
         outcome = self.outcomes.setdefault(command.job_id, Outcome())
+        if command.job_id in self._runs and self._runs[command.job_id].attempt != command.attempt:
+            return  # not this run: a second submission of its name was refused
         run = self._runs.pop(command.job_id, None)
         if run is None:
             if outcome.status not in ("done", "killed", "failed"):

@@ -31,7 +31,8 @@ def scores(
     priority = age_weight * age + size_weight * size + qos_weight * jobs.qos[rows] / 100.0
     total = jobs.usage.sum()
     if total > 0.0:
-        fair = 2.0 ** (-jobs.usage / total * len(jobs.usage))
+        users = np.sum(jobs.usage > 0.0)  # those who have used anything: users yet to come change nothing
+        fair = 2.0 ** (-jobs.usage / total * users)
         user = jobs.user[rows]
         priority += fair_share_weight * np.where(user >= 0, fair[user], 1.0)
     return -priority
