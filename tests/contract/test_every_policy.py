@@ -40,7 +40,7 @@ every_machine = pytest.mark.parametrize(
 )
 
 
-def lived(choice: Choice, cluster: Cluster, seed: int = 3, deeds: int = 60) -> Rehearsal:
+def lived(choice: Choice, cluster: Cluster, seed: int = 24, deeds: int = 60) -> Rehearsal:
     """A scheduler in the middle of a busy life; every step was checked by invariants and by the rehearsal."""
     rng, rehearsal = np.random.default_rng(seed), Rehearsal(cluster, choice)
     rehearsal.play([Deed("submit", int(salt)) for salt in rng.integers(0, 2**40, 12)])
@@ -126,7 +126,7 @@ def test_policies_cannot_write(choice: Choice) -> None:
 def test_a_checkpoint_goes_on_with_the_same_commands(choice: Choice, cluster: Cluster) -> None:
     from cohabit.core import checkpoint
 
-    rehearsal = lived(choice, cluster, seed=5, deeds=60)
+    rehearsal = lived(choice, cluster, seed=18)
     chosen, story = policies(*choice), rehearsal.log
     for cut in (len(story) // 3, 2 * len(story) // 3):
         core = SchedulerCore(cluster, chosen)
@@ -202,4 +202,4 @@ def test_the_suite_would_notice_a_policy_with_a_mind_of_its_own(
     )
     monkeypatch.setitem(ORDERS, "moody", OrderEntry("moody_order", "scores", True, "moody", "this test"))
     with pytest.raises(AssertionError):
-        test_the_same_facts_give_the_same_commands_and_never_too_many_nodes(Choice("moody", "first-fit"), PLAIN)
+        test_the_same_facts_give_the_same_commands_and_never_too_many_nodes(Choice("moody", "easy"), PLAIN)

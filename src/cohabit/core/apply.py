@@ -18,6 +18,7 @@ from cohabit.core.columns import (
     CORES,
     EARLY_END,
     ELIGIBLE,
+    EXPECTED,
     HEAD,
     LIMIT,
     NODES,
@@ -89,10 +90,7 @@ class Applier:
 
     def _submitted(self, now_us: int, job: Job) -> bool:
         if job.array_count:
-            if self._array_members(job.job_id):
-                self.commands.append(CancelJob(job.job_id, 0, "an array of this name is already here"))
-                return False
-            if job.array_at_most:
+            if job.array_at_most and not self._array_members(job.job_id):
                 self.state.arrays[job.job_id] = (0, job.array_at_most)
             elements = [
                 msgspec.structs.replace(job, job_id=f"{job.job_id}_{number}", array_count=0)
@@ -336,10 +334,9 @@ class Applier:
 
 def _note_early_end(state: State, row: int, now_us: int) -> None:
     """What kernels.finish notes in the compiled profile, for the readable one."""
-    asked_end = int(state.jobs[START, row] + state.jobs[LIMIT, row])
-    if now_us > asked_end:
+    if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
         state.void_promises()
-    elif now_us < asked_end or state.jobs[LIMIT, row] == 0:
+    elif now_us < state.jobs[EXPECTED, row] or state.jobs[LIMIT, row] == 0:
         state.gauges[EARLY_END] = 1
 
 

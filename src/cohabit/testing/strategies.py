@@ -49,5 +49,5 @@ def deeds(most: int = 40, kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[l
     """A sequence of events for a Rehearsal; plain submissions and waits are the simplest."""
     usual = tuple(kind for kind in ("submit", "wait", "finish", "confirm") if kind in kinds)
     kind = st.sampled_from([*usual, *usual, *kinds])
-    deed = st.builds(Deed, kind, st.integers(0, 2**24), st.sampled_from([False, False, True]))
-    return st.lists(deed, min_size=1, max_size=most)
+    deed = st.builds(Deed, kind, st.integers(0, 2**40), st.sampled_from([False, False, True]))
+    return st.one_of(st.lists(deed, min_size=most // 2, max_size=most), st.lists(deed, min_size=1, max_size=most))
