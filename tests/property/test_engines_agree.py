@@ -20,7 +20,7 @@ quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Hea
 both_kinds_of_kill = pytest.mark.parametrize("kill", [True, False], ids=["kill", "no kill"])
 
 
-@settings(quiet, max_examples=120)
+@settings(quiet, max_examples=80)
 @given(traces(), choices(), st.booleans())
 def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: bool) -> None:
     compare_engines(*trace, choice, kill)
@@ -29,7 +29,7 @@ def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: 
 @pytest.mark.slow
 @both_kinds_of_kill
 @pytest.mark.parametrize("backfill", BACKFILLS)
-@settings(quiet, max_examples=40)
+@settings(quiet, max_examples=80)
 @given(data=st.data())
 def test_engines_agree_under_every_backfill(backfill: str, kill: bool, data: st.DataObject) -> None:
     trace = data.draw(traces(most_jobs=25, most_nodes=70))
@@ -43,7 +43,7 @@ def test_without_kill_an_overrun_ends_one_second_from_every_pass() -> None:
     compare_engines(rows, 4, Choice("fcfs", "easy"), kill=False)
 
 
-@settings(quiet, max_examples=100)
+@settings(quiet, max_examples=60)
 @given(traces(), choices(backfills=("conservative",)))
 @example(
     trace=([TraceRow(0, 1, 3, 1), TraceRow(0, 2, 2, 1), TraceRow(0, 1, 2, 3), TraceRow(1, 1, 1, 2)], 3),

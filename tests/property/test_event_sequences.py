@@ -24,7 +24,7 @@ def rehearse(cluster: Cluster, choice: Choice, played: list[Deed], **options: bo
     return rehearsal
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=40)
 @given(clusters, choices(), deeds(25), st.booleans())
 def test_nothing_is_lost_and_no_rule_is_broken(
     cluster: Cluster, choice: Choice, played: list[Deed], readable: bool
@@ -32,7 +32,7 @@ def test_nothing_is_lost_and_no_rule_is_broken(
     rehearse(cluster, choice, played, readable=readable, probe=True)
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=40)
 @given(clusters, choices(backfills=NO_CONSERVATIVE), deeds(25))
 def test_the_readable_core_gives_the_same_orders(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
     rehearse(cluster, choice, played, twin=True)
@@ -53,14 +53,14 @@ def test_the_same_events_give_the_same_commands(cluster: Cluster, choice: Choice
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTERS)
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=120)
 @given(choice=choices(), played=deeds(90), readable=st.booleans())
 def test_long_sequences(name: str, choice: Choice, played: list[Deed], readable: bool) -> None:
     rehearse(CLUSTERS[name], choice, played, readable=readable, twin=choice.backfill != "conservative", probe=True)
 
 
 @pytest.mark.slow
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=120)
 @given(choice=choices(), played=deeds(60, ("submit", "array", "follow", "finish", "cancel", "hold", "release", "wait")))
 def test_arrays_and_dependencies(choice: Choice, played: list[Deed]) -> None:
     rehearse(PLAIN, choice, played, probe=True)

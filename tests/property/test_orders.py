@@ -37,7 +37,7 @@ def by_machine_code(order, jobs: np.ndarray, usage: np.ndarray, rows: np.ndarray
 
 
 @pytest.mark.parametrize("name", COMPILED)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 9))
 def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int, users: int) -> None:
     order = make_order(name, {}, compile_it=True)
@@ -51,7 +51,7 @@ def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int,
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: int) -> None:
     """One score per row, never NaN, the same whichever rows are asked about together."""
@@ -66,7 +66,7 @@ def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: 
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if not ORDERS[name].changing])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**12))
 def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: int, later_us: int) -> None:
     order = make_order(name, {}, compile_it=False)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from cohabit.model.errors import InputError
 from cohabit.model.records import NEVER, NodeRanges, RunTable
 from cohabit.model.workload import Workload
-from cohabit.report.files import replacing
 from cohabit.report.node_lists import node_list_column, node_ranges_of
 from cohabit.report.tables import read_jobs_parquet, seconds_column, write_jobs_csv, write_jobs_parquet, write_summary
+from cohabit.whole_files import replacing
 
 RunOf = Callable[..., RunTable]
 COLUMNS = "job_id,program,user,submit_s,start_s,end_s,nodes,cores,scale,status,reason"
@@ -193,7 +193,7 @@ def test_an_unwritable_folder_is_one_sentence(run_of: RunOf, tmp_path: Path) -> 
     for write in (write_jobs_csv, write_jobs_parquet):
         with pytest.raises(InputError) as caught:
             write(run, tmp_path / "file" / "jobs")
-        assert "cannot write this file" in str(caught.value)
+        assert "cannot be written" in str(caught.value)
         assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == ["file"]
 

@@ -104,14 +104,15 @@ def test_ids_that_are_not_numbers_become_rows_in_swf(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written_and_names_without_meaning(tmp_path: Path) -> None:
     jobs = generate_poisson(np.random.default_rng(3), 5, 8)
+    (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"):
-        write_trace(jobs, tmp_path / "absent" / "t.swf")
+        write_trace(jobs, tmp_path / "file" / "t.swf")
     (tmp_path / "folder.swf").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         write_trace(jobs, tmp_path / "folder.swf")
     with pytest.raises(InputError, match="no known ending"):
         write_trace(jobs, tmp_path / "t.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.swf"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.swf"]
 
 
 def test_a_header_remark_is_kept_only_while_it_is_true(tmp_path: Path) -> None:

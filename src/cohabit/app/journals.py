@@ -17,10 +17,10 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.records import STATUS_NAMES, RunTable
-from cohabit.report.files import replacing
 from cohabit.report.tables import read_jobs_parquet
 from cohabit.sim import journal as lines
 from cohabit.sim.journal import Journal
+from cohabit.whole_files import replacing
 
 
 def write_journal(journal: Journal, path: Path) -> None:

@@ -17,13 +17,13 @@ import numpy as np
 
 from cohabit.model.records import RunTable
 from cohabit.report import figures
-from cohabit.report.files import replacing
 from cohabit.report.gantt_figures import gantt_charts
 from cohabit.report.headline import one_run, several_runs
 from cohabit.report.html_tables import cards, comparison_table, escaped, metric_table, origin
 from cohabit.report.intervals import Comparison, by_policy, compare
 from cohabit.report.metrics import summarise
 from cohabit.report.wording import unbroken
+from cohabit.whole_files import replacing
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "

@@ -21,8 +21,8 @@ from cohabit.model.errors import InputError
 from cohabit.model.records import NEVER, STATUS_NAMES, RunTable
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
-from cohabit.report.files import replacing
 from cohabit.report.node_lists import node_list_column, node_ranges_of
+from cohabit.whole_files import replacing
 
 CSV_EXTRAS = ("domain", "group", "first_ready_s")  # columns of workload.extra that jobs.csv shows under their own name
 EXTRA_PREFIX = "extra."

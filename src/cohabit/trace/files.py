@@ -9,8 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit import whole_files
 from cohabit.model.errors import InputError
 
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -98,28 +97,13 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path` that takes its place when the block ends well; .gz and .xz are compressed."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise InputError(f"cannot be written ({reason})", str(path), "choose a folder you can write to") from None
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
-                    yield cast(IO[bytes], packed)
-            elif path.suffix == ".xz":
-                with lzma.LZMAFile(raw, "wb") as squeezed:
-                    yield cast(IO[bytes], squeezed)
-            else:
-                yield raw
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(path)
-    except OSError as problem:
-        raise InputError(f"cannot be written ({problem.strerror or problem})", str(path), "check the disk") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    """A file that takes the place of `path` when the block ends well; .gz and .xz are compressed."""
+    with whole_files.replacing(path) as raw:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+        elif path.suffix == ".xz":
+            with lzma.LZMAFile(raw, "wb") as squeezed:
+                yield cast(IO[bytes], squeezed)
+        else:
+            yield raw

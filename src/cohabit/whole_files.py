@@ -24,7 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(
-            f"cannot write this file: {reason}", where=str(target), fix="choose a folder you may write to"
+            f"cannot be written: {reason}", where=str(target), fix="choose a folder you may write to"
         ) from error
     finally:
         _forget(temporary)
