@@ -41,7 +41,7 @@ every_machine = pytest.mark.parametrize(
 )
 
 
-def lived(choice: Choice, cluster: Cluster, seed: int = 24, deeds: int = 60) -> Rehearsal:
+def lived(choice: Choice, cluster: Cluster, seed: int = 18, deeds: int = 40) -> Rehearsal:
     """A scheduler in the middle of a busy life; every step was checked by invariants and by the rehearsal."""
     rng, rehearsal = np.random.default_rng(seed), Rehearsal(cluster, choice)
     rehearsal.play([Deed("submit", int(salt)) for salt in rng.integers(0, 2**40, 12)])
@@ -151,7 +151,7 @@ def test_a_checkpoint_of_any_machine(name: str) -> None:
 
     cluster, choice = CLUSTERS[name], Choice("sjf", "conservative")
     chosen = policies(*choice)
-    rehearsal = lived(choice, cluster, seed=11, deeds=60)
+    rehearsal = lived(choice, cluster, seed=11)
     core = SchedulerCore(cluster, chosen)
     for entry in rehearsal.log:
         core = checkpoint.load(checkpoint.save(core), cluster, chosen)
