@@ -26,6 +26,35 @@ from tests.reference.fast_easy import compiler, fast_easy_starts
 LARGE_EVERY = 100  # cases
 
 
+def _request(job: textbook.Job) -> int:
+    return max(job.limit, SECOND)
+
+
+def _wfp(job: textbook.Job, now: int) -> float:
+    waited = (now - job.submit) / _request(job)
+    return -(waited * waited * waited) * job.size
+
+
+def _unicef(job: textbook.Job, now: int) -> float:
+    return (job.submit - now) / (float(np.log2(max(job.size, 2))) * _request(job))
+
+
+def _log10(us: int) -> float:
+    return float(np.log10(max(us / 1e6, 1.0)))
+
+
+# The textbook's formulas in the product's order of operations: two scores that are equal on paper (27 (1/12)^3 = (1/4)^3)
+# must round to a tie in both, or in neither. tests/property/test_orders.py holds them to the textbook's own.
+ROUNDED: dict[str, textbook.Score] = {
+    "wfp": _wfp,
+    "unicef": _unicef,
+    "f1": lambda job, now: _log10(job.limit) * job.size + 8.70e2 * _log10(job.submit),
+    "f2": lambda job, now: float(np.sqrt(job.limit / 1e6)) * job.size + 2.56e4 * _log10(job.submit),
+    "f3": lambda job, now: job.limit / 1e6 * job.size + 6.86e6 * _log10(job.submit),
+    "f4": lambda job, now: job.limit / 1e6 * float(np.sqrt(job.size)) + 5.30e5 * _log10(job.submit),
+}
+
+
 def reference_starts(rows: list[TraceRow], nodes: int, choice: Choice, kill: bool) -> tuple[int | None, ...] | None:
     """What the textbook says, where it has an opinion."""
     names = {choice.order, choice.backfill_order or "fcfs"}
@@ -33,9 +62,11 @@ def reference_starts(rows: list[TraceRow], nodes: int, choice: Choice, kill: boo
         return None
     jobs = [textbook.Job(number, *row[:4]) for number, row in enumerate(rows)]
     backfill = int(choice.backfill) if choice.backfill.isdigit() else choice.backfill
+    second = choice.backfill_order
     results = textbook.simulate(
-        jobs, nodes, order=choice.order, backfill=backfill, backfill_order=choice.backfill_order, kill=kill, tick=SECOND
-    )
+        jobs, nodes, order=ROUNDED.get(choice.order, choice.order), backfill=backfill,
+        backfill_order=None if second is None else ROUNDED.get(second, second), kill=kill, tick=SECOND,
+    )  # fmt: skip
     return tuple(result.start for result in results)
 
 

@@ -301,24 +301,30 @@ def _pass_in_score_order(
     while left > 0:
         best, least = -1, np.inf
         for index in range(len(waiting)):
-            if waiting[index] >= 0 and (scores[0, index] < least or best < 0):
+            if scores[0, index] < least or (best < 0 and waiting[index] >= 0):
                 best, least = index, scores[0, index]
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
             break
         begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-        waiting[best] = -1
+        waiting[best], scores[0, best] = -1, np.inf
         left -= 1
     if left > 1 and depth != STRICT and gauges[FREE] > 0:
         gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
         if depth == EASY:
             gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
-        second, able = (1 if two_orders else 0), 0
-        for index in range(len(waiting)):
-            row = waiting[index]
-            if row >= 0 and row != head and _may_backfill(row, now, jobs, gauges):
-                waiting[able], scores[second, able] = row, scores[second, index]
-                able += 1
+        second, able, index = (1 if two_orders else 0), 0, 0
+        for place in range(q_meta[RUNGS]):  # the ladder still holds everybody in `waiting`, rung by rung
+            rung = q_info[ORDER, place]
+            fewest, end = q_info[MIN_NODES, rung], index + q_info[SIZE, rung]
+            if fewest > gauges[FREE] or (fewest > gauges[EXTRA] and now + q_info[MIN_LIMIT, rung] > gauges[SHADOW]):
+                index = end
+            while index < end:
+                row = waiting[index]
+                if row >= 0 and row != head and _may_backfill(row, now, jobs, gauges):
+                    waiting[able], scores[second, able] = row, scores[second, index]
+                    able += 1
+                index += 1
         for row in waiting[:able][np.argsort(scores[second, :able], kind="mergesort")]:
             if _may_backfill(row, now, jobs, gauges):
                 _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
