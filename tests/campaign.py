@@ -43,8 +43,8 @@ def _log10(us: int) -> float:
     return float(np.log10(max(us / 1e6, 1.0)))
 
 
-# The textbook's formulas in the product's order of operations: two scores that are equal on paper (27 (1/12)^3 = (1/4)^3)
-# must round to a tie in both, or in neither. tests/property/test_orders.py holds them to the textbook's own.
+# The textbook's formulas in the product's order of operations: two scores that are equal on paper, such as 27 (1/12)^3
+# and (1/4)^3, must round to a tie in both or in neither. tests/property/test_orders.py holds them to the textbook's.
 ROUNDED: dict[str, textbook.Score] = {
     "wfp": _wfp,
     "unicef": _unicef,

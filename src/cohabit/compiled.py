@@ -8,6 +8,7 @@ replay byte for byte on x86-64 and arm64.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import importlib
@@ -15,7 +16,9 @@ import importlib.util
 import inspect
 import os
 import platform
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -55,7 +58,26 @@ def cache_folder() -> Path:
     return Path(home) / "cohabit" / "kernels" / digest.hexdigest()
 
 
-numba.config.CACHE_DIR = str(cache_folder())
+def _usable_cache() -> str:
+    """The cache folder; where it cannot be written, a private one that goes with the process, slow every time."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return str(folder)
+    except OSError:
+        pass
+    private = tempfile.mkdtemp(prefix="cohabit-kernels-")
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    return private
+
+
+numba.config.CACHE_DIR = _usable_cache()
+
+
+def is_warm() -> bool:
+    """Whether the kernels have been compiled before, on this machine and for this version."""
+    return any(Path(str(numba.config.CACHE_DIR)).rglob("fast.drive*.nbc"))
 
 
 def compiled(function: Function) -> Function:

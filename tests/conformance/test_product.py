@@ -41,8 +41,14 @@ def test_engines_agree_on_nodes_and_journal(case: Case) -> None:
     assert fast.nodes == readable.nodes
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("extra_nodes", "too_large_is_rejected")],
-                         ids=lambda case: case.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=() if case.name == "too_large_is_rejected" else pytest.mark.slow)
+        for case in CASES
+        if case.kill and case.backfill_order is None
+    ],
+)
 def test_the_command_line_gives_the_expected_starts(case: Case, tmp_path: Path) -> None:
     trace, out = tmp_path / "jobs.swf", tmp_path / "out"
     trace.write_text(swf_text(rows_of(case), case.nodes))

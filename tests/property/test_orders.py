@@ -83,7 +83,8 @@ def test_scores_are_those_of_the_textbook(name: str, seed: int, count: int) -> N
     """To rounding; and so are those the campaign uses, which round as the product does."""
     jobs, usage, rows = random_jobs(seed, count, 1)
     now_us = int(jobs[ELIGIBLE].max())
-    scores = np.asarray(make_order(name, {}, compile_it=False).scores(columns_of(jobs, usage[:-1]), rows, now_us), float)
+    order = make_order(name, {}, compile_it=False)
+    scores = np.asarray(order.scores(columns_of(jobs, usage[:-1]), rows, now_us), float)
     listed = [textbook.Job(0, *map(int, (jobs[SUBMIT, r], 0, jobs[LIMIT, r], jobs[NODES, r]))) for r in rows]
     expected = np.array([textbook.ORDERS[name](job, now_us, SECOND) for job in listed])
     np.testing.assert_allclose(scores, expected, rtol=1e-9)

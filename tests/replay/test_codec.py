@@ -6,7 +6,7 @@ import typing
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cohabit.model import codec
@@ -39,6 +39,7 @@ def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[object]:
 
 
 @pytest.mark.parametrize("struct", EVENTS, ids=lambda struct: struct.__name__)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_every_event_comes_back(struct: type, data: st.DataObject) -> None:
     events = data.draw(st.lists(values(struct), min_size=1, max_size=3))
@@ -48,6 +49,7 @@ def test_every_event_comes_back(struct: type, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("struct", COMMANDS, ids=lambda struct: struct.__name__)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_every_command_comes_back(struct: type, data: st.DataObject) -> None:
     commands = data.draw(st.lists(values(struct), min_size=1, max_size=3))

@@ -51,10 +51,9 @@ def _libraries() -> list[Finding]:
 
 
 def _kernels() -> Finding:
-    from cohabit.compiled import cache_folder
+    from cohabit.compiled import is_warm
 
-    folder = cache_folder()
-    warm = folder.is_dir() and any(folder.rglob("*.nbc"))
+    warm = is_warm()
     return Finding(
         "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
         "" if warm else "the first run compiles them, once (about half a minute); `cohabit warm-up` does it now",

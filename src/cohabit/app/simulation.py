@@ -105,7 +105,8 @@ def public(text: str, prepared: Prepared) -> str:
 
 def _notes(scenario: Scenario, workload: Workload, rejection: NDArray[np.int8]) -> tuple[str, ...]:
     notes = [f"{count:,} {what}" for what, count in workload.defects.items()]
-    if not scenario.cluster.nodes and workload.max_procs > workload.max_nodes > 0:
+    simulated = workload.max_nodes * scenario.cluster.cores
+    if not scenario.cluster.nodes and workload.max_procs > simulated > 0:
         each = workload.max_procs // workload.max_nodes
         notes.append(
             f"the header says {workload.max_nodes} nodes and {workload.max_procs} processors: simulating "

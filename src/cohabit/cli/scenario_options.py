@@ -41,7 +41,12 @@ def scenario_for(
     import msgspec
 
     from cohabit.app.scenario import read_scenario, scenario_from
+    from cohabit.cli.console import note
+    from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError
+
+    if not is_warm():
+        note("first run of this version: compiling, once (about half a minute) ...")
 
     if source.suffix == ".toml":
         scenario = read_scenario(source)
