@@ -23,7 +23,7 @@ from cohabit.model.event import (
     StartRefused,
     Woken,
 )
-from cohabit.model.units import FOREVER, SECOND
+from cohabit.model.units import SECOND
 from cohabit.testing.builders import scheduler, submitted
 
 LIMIT = 100 * SECOND
@@ -103,7 +103,7 @@ def test_a_refusal_backs_off_and_does_not_loop(readable: bool) -> None:
     assert step.starts(2, submitted("b", nodes=2)) == ["b"]  # others are not held up
     assert step.starts(3, JobFinished("b", 1)) == []
     assert "refused" in why_waiting(step.core.state, step.core.policies, "a", 3 * SECOND)
-    assert step(6, Woken()) == [started("a", (0, 1), attempt=2), WakeAt(FOREVER)]
+    assert step(6, Woken()) == [started("a", (0, 1), attempt=2)]
 
 
 def test_a_refusal_without_back_off_still_makes_progress(readable: bool) -> None:

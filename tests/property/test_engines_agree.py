@@ -20,16 +20,11 @@ quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Hea
 both_kinds_of_kill = pytest.mark.parametrize("kill", [True, False], ids=["kill", "no kill"])
 
 
-def nothing_asked_nothing_run(rows: list[TraceRow]) -> list[TraceRow]:
-    """Without kill, leave out the one known difference (the xfail below): requests of 0 that do run."""
-    return [row._replace(run_us=min(row.run_us, row.limit_us)) if row.limit_us == 0 else row for row in rows]
-
-
 @settings(quiet, max_examples=80)
 @given(traces(), choices(), st.booleans())
 def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: bool) -> None:
     rows, nodes = trace
-    compare_engines(rows if kill else nothing_asked_nothing_run(rows), nodes, choice, kill)
+    compare_engines(rows, nodes, choice, kill)
 
 
 @pytest.mark.slow
@@ -39,7 +34,6 @@ def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: 
 @given(data=st.data())
 def test_engines_agree_under_every_backfill(backfill: str, kill: bool, data: st.DataObject) -> None:
     rows, nodes = data.draw(traces(most_jobs=25, most_nodes=70))
-    rows = rows if kill else nothing_asked_nothing_run(rows)
     compare_engines(rows, nodes, data.draw(choices(backfills=(backfill,))), kill)
 
 
@@ -50,7 +44,6 @@ def test_without_kill_an_overrun_ends_one_second_from_every_pass() -> None:
     compare_engines(rows, 4, Choice("fcfs", "easy"), kill=False)
 
 
-@pytest.mark.xfail(strict=True, reason="kernels._next_overrunning passes over a job that started in this instant")
 def test_without_kill_a_request_of_nothing_overruns_from_the_next_pass_on() -> None:
     """D asks for nothing and runs; in the second pass of its first instant it is expected in one second."""
     zero, two = TraceRow(0, 0, 0, 1), TraceRow(0, 0, 0, 2)

@@ -93,8 +93,6 @@ def replay_journal(place: Path) -> Replayed:
         ordered_from = at
         while at < len(kinds) and kinds[at] >= lines.START and journal.time_us[at] == now_us:
             at += 1
-        if any(isinstance(event, fact.Woken) for event in events):
-            core.state.wake_us = 2**62
         starts = [command for command in core.step(now_us, events) if isinstance(command, StartJob)]
         expected = [int(journal.row[i]) for i in range(ordered_from, at) if kinds[i] == lines.START]
         given = [int(command.job_id) for command in starts]

@@ -42,9 +42,10 @@ from cohabit.core.columns import (
 from cohabit.core.decide import PROMISES
 from cohabit.core.fair_share import charge
 from cohabit.core.protocols import PolicySet
-from cohabit.core.state import DOWN, DRAINED, UP, State
+from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
 from cohabit.model import event as fact
 from cohabit.model.command import CancelJob, Command
+from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
 WENT_WELL = "done"
@@ -84,7 +85,8 @@ class Applier:
                 return self._node(now_us, node, DRAINED)
             case fact.NodeDown(node):
                 return self._node(now_us, node, DOWN)
-        return True  # Woken
+        self.state.wake_us = FOREVER  # Woken: the request is used up
+        return True
 
     # ---- jobs in --------------------------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ class Applier:
         if job.array_count:
             if job.array_at_most and not self._array_members(job.job_id):
                 self.state.arrays[job.job_id] = (0, job.array_at_most)
+            self.state.open_arrays.setdefault(job.job_id, (job.array_count, WENT_WELL))
             elements = [
                 msgspec.structs.replace(job, job_id=f"{job.job_id}_{number}", array_count=0)
                 for number in range(job.array_first, job.array_first + job.array_count)
@@ -101,6 +104,12 @@ class Applier:
                 due = self._submitted(now_us, element) or due
             return due
         state = self.state
+        try:
+            job.check()
+        except InputError as error:
+            self.commands.append(CancelJob(job.job_id, 0, f"can never run: {error.what}"))
+            self._end(now_us, job.job_id, "rejected")
+            return False
         usable, need = state.kinds.eligible(job)
         most = int(state.kinds.size[usable].sum())
         if job.job_id in state.rows:
@@ -227,6 +236,7 @@ class Applier:
         state = self.state
         state.finished[job_id] = status
         state.attempts.pop(job_id, None)
+        self._count_down_array(now_us, job_id.rpartition("_")[0], status)
         for row, pending in list(state.waiting_for.items()):
             if job_id not in pending or row not in state.waiting_for:
                 continue
@@ -238,6 +248,18 @@ class Applier:
             if not pending:
                 del state.waiting_for[row]
                 self._enter_queue(now_us, row)
+
+    def _count_down_array(self, now_us: int, array: str, status: str) -> None:
+        """The array itself has ended when its last member has: well, if all of them did."""
+        if array not in self.state.open_arrays:
+            return
+        left, worst = self.state.open_arrays.pop(array)
+        worst = worst if status == WENT_WELL else status
+        if left > 1:
+            self.state.open_arrays[array] = (left - 1, worst)
+        else:
+            self.state.arrays.pop(array, None)
+            self._end(now_us, array, worst)
 
     def _cancelled(self, now_us: int, job_id: str, reason: str) -> bool:
         state = self.state

@@ -23,7 +23,8 @@ VERSION = 1
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
-    "rows", "spare_rows", "finished", "attempts", "arrays", "next_seq", "generation", "wake_us", "profiled", "memory",
+    "rows", "spare_rows", "finished", "attempts", "arrays", "open_arrays", "next_seq", "generation", "wake_us",
+    "profiled", "memory",
 )  # fmt: skip
 
 
@@ -58,6 +59,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     for name in _PLAIN:
         setattr(state, name, saved[name])
     state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
+    state.open_arrays = {name: (left, worst) for name, (left, worst) in saved["open_arrays"].items()}
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
     state.waiting_for = {row: set(names) for row, names in saved["waiting_for"]}
     state.held = set(saved["held"])

@@ -26,7 +26,8 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     if (until := state.refused_until.get(row, 0)) > now_us:
         return f"its start was refused; it is tried again in {_span(until - now_us)}"
     if not view.is_queued(row):
-        return ""
+        running, at_most = state.arrays.get(job_id.rpartition("_")[0], (0, 0))
+        return f"{running} of its array run and at most {at_most} may" if at_most and not view.is_running(row) else ""
     queue = view.ranked(view.queued(), policies.order)
     place = queue.index(row)
     need, usable = view.need(row), view.usable(row)

@@ -173,7 +173,7 @@ def _next_overrunning(now, jobs, r_items, r_info, r_meta):
             if jobs[EXPECTED, row] > now + SECOND:
                 return -1
             asked_end = jobs[START, row] + jobs[LIMIT, row]
-            if asked_end <= now and jobs[START, row] < now and jobs[EXPECTED, row] != now + SECOND:
+            if asked_end <= now and jobs[EXPECTED, row] != now + SECOND:
                 return row
     return -1
 

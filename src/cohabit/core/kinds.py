@@ -50,7 +50,8 @@ class Kinds:
         need = job.nodes or -(-job.processes // min(usable))
         per_node = -(-job.processes // need)
         for kind, group in enumerate(self.groups):
-            if group.memory_bytes and job.memory_bytes * per_node > group.memory_bytes:
+            too_little = group.memory_bytes and job.memory_bytes * per_node > group.memory_bytes
+            if too_little or per_node > group.cores:
                 open_to[kind] = False
         return open_to, need
 

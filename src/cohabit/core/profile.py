@@ -99,7 +99,7 @@ def vacate(slots, gauges, begin, end, nodes):
     if begin >= end:
         return
     index = _point_at_or_before(slots, gauges[PROFILE_POINTS], begin)
-    while slots[TIME, index] < end:
+    while index < gauges[PROFILE_POINTS] and slots[TIME, index] < end:
         slots[IDLE, index] += nodes
         index += 1
     _drop_point(slots, gauges, end)
@@ -111,7 +111,7 @@ def give_back(slots, gauges, now, end, nodes):
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
         index = _use_point(slots, gauges, now)
-        while slots[TIME, index] < end:
+        while index < gauges[PROFILE_POINTS] and slots[TIME, index] < end:
             slots[IDLE, index] += nodes
             index += 1
         gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], end), 1

@@ -61,6 +61,7 @@ class State:
         self.waiting_for: dict[int, set[str]] = {}  # row -> job ids that must finish first
         self.held: set[int] = set()
         self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
+        self.open_arrays: dict[str, tuple[int, str]] = {}  # array id -> (members not ended, worst end so far)
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint

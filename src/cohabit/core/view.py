@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.columns import EXPECTED, LIMIT, NODES, QUEUED, STATE, Columns, columns_of
+from cohabit.core.columns import EXPECTED, LIMIT, NODES, QUEUED, RUNNING, STARTING, STATE, Columns, columns_of
 from cohabit.core.kinds import Kinds
 from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import Order
@@ -98,6 +98,10 @@ class View:
     def is_queued(self, row: int) -> bool:
         """Whether the job waits and may be started."""
         return bool(self.jobs[STATE, row] == QUEUED)
+
+    def is_running(self, row: int) -> bool:
+        """Whether it has been started."""
+        return bool(self.jobs[STATE, row] in (STARTING, RUNNING))
 
     def need(self, row: int) -> int:
         """Nodes it asks for."""

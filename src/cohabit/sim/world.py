@@ -108,7 +108,6 @@ class World:
         events: list[Event] = []
         if self._wake_us <= now:
             self._wake_us = FOREVER
-            self.core.state.wake_us = FOREVER
             events.append(fact.Woken())
             self.events += 1
         while self._heap and self._heap[0][0] == now:

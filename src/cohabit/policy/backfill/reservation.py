@@ -31,7 +31,7 @@ class ReservationDepth:
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """Nodes of each kind that stay free of running jobs, windows and reservations for the job's whole request."""
-        return timeline.free_throughout(timeline.now_us, limit_us)
+        return np.minimum(timeline.free_throughout(timeline.now_us, limit_us), timeline.idle)
 
 
 def from_name(name: str | int) -> ReservationDepth:

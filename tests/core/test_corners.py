@@ -1,4 +1,4 @@
-"""What the core does not do yet, each as the test that will pass when it does; take the mark away then."""
+"""Corners of the core that were once open: contradictions, arrays as wholes, requests of nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from cohabit.testing.builders import scheduler, submitted
 from cohabit.testing.clusters import MEMORY
 
 
-def gap(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
-@gap("core/apply.py never calls Job.check()")
 @pytest.mark.parametrize(
     "job", [Job("a", -5 * SECOND), Job("a", SECOND, processes=0), Job("a", SECOND, after=("a",))], ids=str
 )
@@ -28,14 +23,12 @@ def test_a_job_that_contradicts_itself_is_refused(job: Job) -> None:
     assert core.state.finished == {"a": "rejected"}
 
 
-@gap("core/kinds.py: whole nodes win over processes without looking whether those fit")
 def test_more_processes_than_the_nodes_asked_for_have_cores() -> None:
     core = scheduler(Cluster((NodeGroup(2, cores=4),)))
     told = core.step(0, [JobSubmitted(Job("a", SECOND, processes=100, nodes=1))])
     assert not any(isinstance(command, StartJob) for command in told)
 
 
-@gap("core/apply.py keeps outcomes of the members of an array, not of the array, so its followers wait for ever")
 def test_a_job_after_an_array_waits_for_all_its_members() -> None:
     core = scheduler(4)
     core.step(0, [submitted("a", array_count=2), submitted("b", after=("a",))])
@@ -43,14 +36,12 @@ def test_a_job_after_an_array_waits_for_all_its_members() -> None:
     assert [command.job_id for command in core.step(2, [JobFinished("a_1", 1)])] == ["b"]  # type: ignore[union-attr]
 
 
-@gap("core/explain.py: a member kept out by the bound of its array is neither held nor queued")
 def test_a_bounded_array_says_why_its_members_wait() -> None:
     core = scheduler(4)
     core.step(0, [submitted("a", array_count=2, array_at_most=1)])
     assert why_waiting(core.state, core.policies, "a_1", 0)
 
 
-@gap("core/timeline.py: nodes of a job that asked for no time count as free in the pass that starts it")
 def test_a_zero_request_does_not_hide_idle_nodes_of_another_kind() -> None:
     """Both fit: z takes the three small nodes, n one of the two large ones, in the same pass."""
     core = scheduler(MEMORY)
