@@ -73,8 +73,8 @@ def reference_starts(rows: list[TraceRow], nodes: int, choice: Choice, kill: boo
 def compare_engines(rows: list[TraceRow], nodes: int, choice: Choice, kill: bool) -> None:
     """All engines and the reference give one schedule, on the same nodes, and one journal."""
     if not kill and choice.backfill == "conservative":
-        # Known difference, not yet diagnosed (seed 70002, case 4467): a request of 0 that runs all the same (no SWF trace
-        # has one). Probably when such a job counts as overrunning within its own instant; left out until it is settled.
+        # Known difference, not yet diagnosed (seed 70002, case 4467): a request of 0 that runs all the same (no SWF
+        # trace has one). Probably when such a job counts as overrunning within its instant; left out until settled.
         rows = [row._replace(run_us=min(row.run_us, row.limit_us)) if row.limit_us == 0 else row for row in rows]
     prepared = prepared_trace(rows, nodes, choice, kill=kill)
     fast, steps, readable = (schedule(prepared, engine) for engine in ENGINES)
