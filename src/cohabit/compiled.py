@@ -26,13 +26,15 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
-from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
 
 __all__ = [
     "FORMULA",
     "ScoreEntry",
     "compile_scores",
     "compiled",
+    "compiled_lean",
+    "leading_zeros",
     "load_source",
     "no_scores",
     "python_entry",
@@ -41,7 +43,7 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/kernels.py", "core/ladder.py", "core/profile.py",
-    "sim/fast.py", "trace/scan.py",
+    "core/shortlist.py", "sim/fast.py", "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -85,6 +87,11 @@ def compiled(function: Function) -> Function:
     return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
 
 
+def compiled_lean(function: Function) -> Function:
+    """`compiled` for small functions that make no arrays: nothing counts references, which would take half their time."""
+    return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
+
+
 # ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----
 
 _INTS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
@@ -105,9 +112,10 @@ scores = numba.njit(getattr(load_source({origin!r}), {name!r}))
 @cfunc(FORMULA, cache=True)
 def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at, out_at):
     jobs = carray(jobs_at, (c.JOB_COLUMNS, capacity))
+    usage = carray(usage_at, (2, users + 1))
     view = c.Columns(
         jobs[c.NODES], jobs[c.LIMIT], jobs[c.SUBMIT], jobs[c.SEQ], jobs[c.CORES], jobs[c.USER], jobs[c.PARTITION],
-        jobs[c.QOS], jobs[c.ELIGIBLE], carray(usage_at, users),
+        jobs[c.QOS], jobs[c.ELIGIBLE], usage[0, :-1], usage[1, :-1],
     )
     parameters = carray(parameters_at, {most})
     out = carray(out_at, count)

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = str(Path(sys.executable).with_name("cohabit"))
-VERBS = ("simulate", "compare", "sweep", "generate", "import", "policies", "why", "view", "replay", "demo", "doctor")
+VERBS = (
+    "simulate", "compare", "sweep", "generate", "import", "policies", "profiles", "why", "view", "replay", "demo",
+    "doctor",
+)  # fmt: skip
 
 # The contract's example on 10 nodes: B is the blocked head, C is the job that may pass it.
 JOB_A = "1 0 -1 100 6 -1 -1 6 100 -1 1 1 1 1 1 1 -1 -1\n"

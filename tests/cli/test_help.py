@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_calls import COMMAND, VERBS, cohabit, program
 
-HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas")
+HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas", "sqlalchemy", "psycopg")
 
 
 def test_help_names_every_verb() -> None:
@@ -45,7 +45,10 @@ def test_version() -> None:
     assert (answer.code, answer.out) == (0, f"cohabit {__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["sweep", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["simulate", "--help"], ["sweep", "--help"], ["profiles", "show", "--help"], ["--version"]],
+)
 def test_help_of_the_verbs_imports_nothing_heavy(arguments: list[str]) -> None:
     code = (
         f"import sys; sys.argv = ['cohabit', *{arguments!r}]\nfrom cohabit.cli.main import run\n"

@@ -1,4 +1,7 @@
-"""What every registered order must keep, under every backfill. A new policy is covered by its registration alone."""
+"""What every registered order and placement must keep, under every backfill it goes with.
+
+A new policy is covered by its registration alone.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,19 @@ from cohabit.core import invariants
 from cohabit.core.core import SchedulerCore
 from cohabit.core.decide import decide
 from cohabit.core.explain import why_waiting
+from cohabit.core.ledger import Ledger
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, StartJob
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event
-from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, OrderEntry
+from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PLACEMENTS, OrderEntry
 from cohabit.testing.builders import Choice, policies
-from cohabit.testing.clusters import CLUSTERS, EVERYTHING, PLAIN
+from cohabit.testing.clusters import CLUSTERS, EVERYTHING, PLAIN, SHARED, SHARED_CLUSTERS, SHARED_MIXED
 from cohabit.testing.randomised import random_deeds
-from cohabit.testing.rehearsal import Deed, Rehearsal
+from cohabit.testing.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal, core_of
 
 DEPTHS = [name for name in BACKFILLS if name != "<depth>"] + ["3"]
+SHARING = Choice("age", "first-fit", None, "share")
 Story = list[tuple[int, list[Event], list[Command]]]
 
 
@@ -33,6 +39,20 @@ def all_choices() -> Iterator[Any]:
         for backfill in DEPTHS:
             yield pytest.param(Choice(order, backfill), id=f"{order}-{backfill}")
         yield pytest.param(Choice("fcfs", "easy", order), id=f"fcfs-easy-by-{order}")
+    for placement in PLACEMENTS:
+        for backfill in DEPTHS:
+            choice = Choice("age", backfill, None, placement)
+            if goes_together(choice) and placement != "exclusive":
+                yield pytest.param(choice, id=f"{placement}-{backfill}")
+        yield pytest.param(Choice("age", "first-fit", None, placement, 5.0), id=f"{placement}-age-limit")
+
+
+def goes_together(choice: Choice) -> bool:
+    try:
+        policies(*choice)
+    except InputError:
+        return False
+    return True
 
 
 every_policy = pytest.mark.parametrize("choice", list(all_choices()))
@@ -41,11 +61,18 @@ every_machine = pytest.mark.parametrize(
 )
 
 
+def machine_for(choice: Choice, cluster: Cluster) -> Cluster:
+    """The plain or the richest machine, with nodes to share where they are shared."""
+    if policies(*choice).placer.exclusive:
+        return cluster
+    return {PLAIN: SHARED, EVERYTHING: SHARED_MIXED}.get(cluster, cluster)
+
+
 def lived(choice: Choice, cluster: Cluster, seed: int = 18, deeds: int = 40) -> Rehearsal:
     """A scheduler in the middle of a busy life; every step was checked by invariants and by the rehearsal."""
-    rng, rehearsal = np.random.default_rng(seed), Rehearsal(cluster, choice)
+    rng, rehearsal = np.random.default_rng(seed), Rehearsal(machine_for(choice, cluster), choice)
     rehearsal.play([Deed("submit", int(salt)) for salt in rng.integers(0, 2**40, 12)])
-    rehearsal.play(random_deeds(rng, deeds))
+    rehearsal.play(random_deeds(rng, deeds, KINDS if rehearsal.tenancy is None else SHARED_KINDS))
     return rehearsal
 
 
@@ -68,18 +95,21 @@ def retold(core: SchedulerCore, story: Story) -> list[list[Command]]:
 
 def picture(core: SchedulerCore) -> dict[str, Any]:
     """All of the state that a decision could depend on."""
+    constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "asks", "described")
     return {
-        name: copy.deepcopy(value)
+        name: copy.deepcopy(vars(value) if isinstance(value, Ledger) else value)
         for name, value in vars(core.state).items()
-        if name not in ("cluster", "kinds", "usable_kinds", "nodes_by_kind")  # constant, or answers kept to save time
+        if name not in constant_or_kept_to_save_time
     }
 
 
 def same(left: Any, right: Any) -> bool:
     if isinstance(left, np.ndarray):
         return left.dtype == right.dtype and np.array_equal(left, right)
-    if isinstance(left, tuple):
+    if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
     return bool(left == right)
 
 
@@ -87,14 +117,15 @@ def same(left: Any, right: Any) -> bool:
 @every_policy
 def test_the_same_facts_give_the_same_commands_and_never_too_many_nodes(choice: Choice, cluster: Cluster) -> None:
     rehearsal = lived(choice, cluster)
-    assert retold(SchedulerCore(cluster, policies(*choice)), rehearsal.log) == [entry[2] for entry in rehearsal.log]
+    assert retold(core_of(rehearsal.cluster, choice), rehearsal.log) == [entry[2] for entry in rehearsal.log]
     rehearsal.finish_everything()
 
 
 @every_machine
-def test_the_stories_are_worth_telling(cluster: Cluster) -> None:
+@pytest.mark.parametrize("choice", [Choice(), SHARING, SHARING._replace(placement="spread")])
+def test_the_stories_are_worth_telling(choice: Choice, cluster: Cluster) -> None:
     """Jobs run and wait in them: otherwise the contracts below would hold for anything."""
-    rehearsal = lived(Choice(), cluster)
+    rehearsal = lived(choice, cluster)
     commands = [command for entry in rehearsal.log for command in entry[2]]
     assert sum(isinstance(command, StartJob) for command in commands) >= 8
     assert len(rehearsal.core.view(rehearsal.now_us).queued()) >= 2
@@ -126,6 +157,11 @@ def test_policies_cannot_write(choice: Choice) -> None:
     assert [array.flags.writeable for array in arrays] == [False] * len(arrays)
     with pytest.raises(ValueError):
         view.columns().limit_us[:] = 0
+    if not policies(*choice).placer.exclusive:
+        with pytest.raises((TypeError, ValueError, AttributeError)):
+            view.ledger.set_condition(0, 1)
+        with pytest.raises(ValueError):
+            view.ledger.free[:] = 0
 
 
 @every_machine
@@ -133,8 +169,9 @@ def test_policies_cannot_write(choice: Choice) -> None:
 def test_a_checkpoint_goes_on_with_the_same_commands(choice: Choice, cluster: Cluster) -> None:
     from cohabit.core import checkpoint
 
+    cluster = machine_for(choice, cluster)
     chosen, story = policies(*choice), told(choice, cluster).log
-    core, cut = SchedulerCore(cluster, chosen), len(story) // 2
+    core, cut = core_of(cluster, choice), len(story) // 2
     retold(core, story[:cut])
     data = checkpoint.save(core)
     assert checkpoint.save(core) == data, "saving changed something"
@@ -144,15 +181,17 @@ def test_a_checkpoint_goes_on_with_the_same_commands(choice: Choice, cluster: Cl
     assert checkpoint.save(core) == data, "the copy shares memory with the original"
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
+@pytest.mark.parametrize("name", [*CLUSTERS, *SHARED_CLUSTERS])
 def test_a_checkpoint_of_any_machine(name: str) -> None:
     """After every single step, readable or compiled."""
     from cohabit.core import checkpoint
 
-    cluster, choice = CLUSTERS[name], Choice("sjf", "conservative")
+    cluster, choice = (CLUSTERS | SHARED_CLUSTERS)[name], Choice("sjf", "conservative")
+    if name in SHARED_CLUSTERS:
+        choice = Choice("wfp", "first-fit", None, "spread", 5.0)
     chosen = policies(*choice)
     rehearsal = lived(choice, cluster, seed=11)
-    core = SchedulerCore(cluster, chosen)
+    core = core_of(cluster, choice)
     for entry in rehearsal.log:
         core = checkpoint.load(checkpoint.save(core), cluster, chosen)
         assert retold(core, [entry]) == [entry[2]]
@@ -166,6 +205,14 @@ def test_every_bundle_can_be_built_and_described(name: str) -> None:
     built = build(PolicyConfig(name=name))
     assert title(built.names)
     assert BUNDLES[name][1].summary
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_every_placement_is_described_and_built_by_its_name(name: str) -> None:
+    """A name in the registry that stands for another placement would be covered by tests of that one only."""
+    assert PLACEMENTS[name].summary
+    assert PLACEMENTS[name].source
+    assert type(policies("age", "first-fit", None, name).placer).__name__.lower() == name
 
 
 @pytest.mark.parametrize("name", ORDERS)

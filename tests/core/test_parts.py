@@ -7,13 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from cohabit.core import invariants
+from cohabit.core import fair_share, invariants
 from cohabit.core.columns import NODES, STATE
 from cohabit.core.commit import commit
 from cohabit.core.core import SchedulerCore
 from cohabit.core.decide import decide
 from cohabit.core.explain import why_waiting
-from cohabit.core.fair_share import charge
 from cohabit.model.command import StartJob
 from cohabit.model.event import JobFinished, JobHeld, NodeDown
 from cohabit.model.plan import Placement, Plan, Reserve, Start
@@ -131,11 +130,12 @@ def test_the_invariants_bite() -> None:
 
 def test_usage_halves_with_its_half_life() -> None:
     """Only ratios count: a core-second is worth half of one spent a half-life later."""
-    usage = np.zeros(3)
-    charge(usage, 0, 10, 0, HOUR, HOUR)
-    charge(usage, 1, 10, HOUR, 2 * HOUR, HOUR)
-    assert usage[1] / usage[0] == pytest.approx(2.0)
-    charge(usage, 0, 1, 300 * HOUR, 301 * HOUR, HOUR)  # long after: scaled down, never infinite
+    usage = fair_share.make(2)
+    fair_share.charge(usage, 0, 10, 0, HOUR, HOUR)
+    fair_share.charge(usage, 1, 10, HOUR, 2 * HOUR, HOUR)
+    assert usage[0, 1] / usage[0, 0] == pytest.approx(2.0)
+    assert usage[1, :2] == pytest.approx([2 / 3, 4 / 3])  # shares: 1 is an equal part
+    fair_share.charge(usage, 0, 1, 300 * HOUR, 301 * HOUR, HOUR)  # long after: scaled down, never infinite
     assert np.isfinite(usage).all()
-    assert usage[0] == pytest.approx(3600.0)
-    assert usage[1] < 1e-60
+    assert usage[0, 0] == pytest.approx(3600.0)
+    assert usage[0, 1] < 1e-60

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cohabit.model.cluster import Cluster
 from cohabit.testing.builders import Choice
-from cohabit.testing.clusters import CLUSTERS, PLAIN
-from cohabit.testing.rehearsal import KINDS, Deed, Rehearsal
-from cohabit.testing.strategies import choices, deeds
+from cohabit.testing.clusters import CLUSTERS, PLAIN, SHARED_CLUSTERS
+from cohabit.testing.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal
+from cohabit.testing.strategies import choices, deeds, shared_choices
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 NO_CONSERVATIVE = ("none", "easy", "2", "8", "first-fit")
@@ -49,6 +49,23 @@ def test_the_readable_core_keeps_the_same_promises(choice: Choice, played: list[
 @given(clusters, choices(), deeds(20))
 def test_the_same_events_give_the_same_commands(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
     assert rehearse(cluster, choice, played).log == rehearse(cluster, choice, played).log
+
+
+@settings(quiet, max_examples=60)
+@given(st.sampled_from(list(SHARED_CLUSTERS.values())), shared_choices(), deeds(30, SHARED_KINDS))
+def test_s81_shared_nodes_are_never_overbooked_and_nobody_is_lost(
+    cluster: Cluster, choice: Choice, played: list[Deed]
+) -> None:
+    """By the plain account of testing/tenancy.py: cores, ways, bandwidth, memory, partitions, masks (S80, S81)."""
+    rehearse(cluster, choice, played, probe=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHARED_CLUSTERS)
+@settings(quiet, max_examples=150)
+@given(choice=shared_choices(), played=deeds(90, SHARED_KINDS))
+def test_long_sequences_on_shared_nodes(name: str, choice: Choice, played: list[Deed]) -> None:
+    rehearse(SHARED_CLUSTERS[name], choice, played, probe=True)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import kernels
+from cohabit.core import fair_share, kernels
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, columns_of
 from cohabit.model.units import DAY, SECOND
 from cohabit.policy.registry import ORDERS, make_order
@@ -24,7 +24,9 @@ def random_jobs(seed: int, count: int, users: int) -> tuple[np.ndarray, np.ndarr
     jobs[SUBMIT] = rng.integers(0, rng.choice([2, 10**9, 30 * DAY]), count)
     jobs[ELIGIBLE] = jobs[SUBMIT] + rng.integers(0, 100, count)
     jobs[SEQ], jobs[USER], jobs[QOS] = np.arange(count), rng.integers(-1, users, count), rng.integers(0, 100, count)
-    usage = np.append(rng.exponential(1e6, users) * (rng.random(users) < 0.7), 0.0)
+    usage = fair_share.make(users)
+    usage[0, :-1] = rng.exponential(1e6, users) * (rng.random(users) < 0.7)
+    fair_share.share_out(usage)
     return jobs, usage, np.flatnonzero(rng.random(count) < 0.8)
 
 
@@ -45,7 +47,7 @@ def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int,
         return
     jobs, usage, rows = random_jobs(seed, count, users)
     now_us = int(jobs[ELIGIBLE].max()) + seed % 1000
-    readable = np.asarray(order.scores(columns_of(jobs, usage[:-1]), rows, now_us), float)
+    readable = np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), float)
     machine = by_machine_code(order, jobs, usage, rows, now_us)
     np.testing.assert_allclose(machine, readable, rtol=1e-12, atol=0)
     assert np.lexsort((jobs[SEQ, rows], machine)).tolist() == np.lexsort((jobs[SEQ, rows], readable)).tolist()
@@ -58,7 +60,7 @@ def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: 
     """One score per row, never NaN, the same whichever rows are asked about together."""
     order = make_order(name, {}, compile_it=False)
     jobs, usage, rows = random_jobs(seed, count, 4)
-    columns, now_us = columns_of(jobs, usage[:-1]), int(jobs[ELIGIBLE].max())
+    columns, now_us = columns_of(jobs, usage), int(jobs[ELIGIBLE].max())
     together = np.asarray(order.scores(columns, rows, now_us), float)
     assert together.shape == rows.shape
     assert np.isfinite(together).all()
@@ -72,8 +74,27 @@ def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: 
 def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: int, later_us: int) -> None:
     order = make_order(name, {}, compile_it=False)
     jobs, usage, rows = random_jobs(seed, 20, 3)
-    columns = columns_of(jobs, usage[:-1])
+    columns = columns_of(jobs, usage)
     assert np.array_equal(order.scores(columns, rows, 0), order.scores(columns, rows, later_us))
+
+
+@pytest.mark.parametrize("name", [name for name in ORDERS if ORDERS[name].falling])
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 10**12), st.floats(0.5, 1.0), st.floats(0.0, 4.0))
+def test_falling_scores_fall_while_jobs_wait(name: str, seed: int, later_us: int, part: float, number: float) -> None:
+    """What core/shortlist.py builds on, to the last bit: later, or with less of the usage, nobody scores higher."""
+    for options in ({}, dict.fromkeys(("exponent", "size_exponent"), number) if name == "wfp" else {}):
+        order = make_order(name, options, compile_it=True)
+        assert order.falling
+        jobs, usage, rows = random_jobs(seed, 40, 5)
+        now_us = int(jobs[ELIGIBLE].max())
+        before = by_machine_code(order, jobs, usage, rows, now_us)
+        usage[1] *= part
+        assert (by_machine_code(order, jobs, usage, rows, now_us + later_us) <= before).all()
+
+
+def test_an_order_with_a_negative_weight_is_not_taken_for_falling() -> None:
+    assert not make_order("multifactor", {"age_weight": -1.0}, compile_it=False).falling
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if name in textbook.ORDERS])
@@ -84,7 +105,7 @@ def test_scores_are_those_of_the_textbook(name: str, seed: int, count: int) -> N
     jobs, usage, rows = random_jobs(seed, count, 1)
     now_us = int(jobs[ELIGIBLE].max())
     order = make_order(name, {}, compile_it=False)
-    scores = np.asarray(order.scores(columns_of(jobs, usage[:-1]), rows, now_us), float)
+    scores = np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), float)
     listed = [textbook.Job(0, *map(int, (jobs[SUBMIT, r], 0, jobs[LIMIT, r], jobs[NODES, r]))) for r in rows]
     expected = np.array([textbook.ORDERS[name](job, now_us, SECOND) for job in listed])
     np.testing.assert_allclose(scores, expected, rtol=1e-9)

@@ -12,7 +12,6 @@ from cohabit.core.columns import (
     GAUGES,
     HOLE_END,
     LIMIT,
-    PROFILE_POINTS,
     QUEUED,
     RESERVED,
     RUNNING,
@@ -20,7 +19,7 @@ from cohabit.core.columns import (
     STATE,
 )
 from cohabit.core.columns import NODES as NODES_ASKED
-from cohabit.core.profile import FOREVER, IDLE, TIME
+from cohabit.core.profile import FOREVER
 from cohabit.core.timeline import Timeline
 from cohabit.model.units import SECOND
 from cohabit.testing.builders import Choice, scheduler
@@ -37,7 +36,7 @@ class Twin:
     """slots and gauges beside one free count per second."""
 
     def __init__(self) -> None:
-        self.slots, self.gauges = np.zeros((3, 500), np.int64), np.zeros(GAUGES, np.int64)
+        self.slots, self.gauges = profile.make(60, NODES), np.zeros(GAUGES, np.int64)
         profile.reset(self.slots, self.gauges, NODES)
         self.free = np.full(4 * HORIZON, NODES)
         self.taken: list[tuple[int, int, int]] = []
@@ -56,12 +55,11 @@ class Twin:
         self.free[begin:end] += nodes
 
     def check(self) -> None:
-        count = self.gauges[PROFILE_POINTS]
-        times, idle = self.slots[TIME, :count], self.slots[IDLE, :count]
+        times, idle = profile.points(self.slots, self.gauges)
         assert (np.diff(times) > 0).all()
         at = np.searchsorted(times, np.arange(len(self.free)), "right") - 1
         assert idle[at].tolist() == self.free.tolist()
-        assert count <= 1 + 2 * len(self.taken), "points of nobody are left behind"
+        assert len(times) <= 1 + 2 * len(self.taken), "points of nobody are left behind"
 
     def earliest(self, now: int, nodes: int, length: int) -> int:
         return next(t for t in range(now, len(self.free)) if (self.free[t : t + length] >= nodes).all())
@@ -134,8 +132,7 @@ def test_a_kept_profile_is_what_runs_and_what_is_promised(choice: Choice, played
             if jobs[STATE] == QUEUED and jobs[RESERVED] not in (profile.UNRESERVED, FOREVER)
         ]
         up = int((state.node_state == 0).sum())
-        count = state.gauges[PROFILE_POINTS]
-        times, idle = state.slots[TIME, :count], state.slots[IDLE, :count]
+        times, idle = profile.points(state.slots, state.gauges)
         for instant in {now_us, *(end for _, end, _ in held if end >= now_us), *(b for b, _, _ in held if b >= now_us)}:
             free = up - sum(nodes for begin, end, nodes in held if begin <= instant < end)
             assert idle[np.searchsorted(times, instant, "right") - 1] == free, f"at {instant}, now {now_us}"

@@ -9,7 +9,7 @@ import time
 import pytest
 from source_tree import PACKAGE
 
-HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas")
+HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas", "sqlalchemy", "psycopg")
 HELP = f"""
 import sys
 from cohabit.cli.main import run

@@ -12,6 +12,7 @@ from cohabit.app.scenario import scenario_from
 from cohabit.app.simulation import Prepared, prepare, traced_jobs
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
+from cohabit.model.codec import decode_events
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
@@ -30,6 +31,10 @@ def write_journal(journal: Journal, path: Path) -> None:
     attempt = np.ones(len(journal.row), np.int32) if journal.attempt is None else journal.attempt
     columns = {"time_us": journal.time_us, "kind": journal.kind, "row": journal.row, "attempt": attempt}
     frame = pl.DataFrame(columns)
+    if journal.learned:
+        told = [journal.learned[row] if kind == lines.LEARNED else None
+                for kind, row in zip(journal.kind.tolist(), journal.row.tolist(), strict=True)]  # fmt: skip
+        frame = frame.with_columns(pl.Series("content", told, dtype=pl.Binary))
     with replacing(path) as draft:
         frame.write_parquet(draft)
 
@@ -40,7 +45,9 @@ def read_journal(path: Path) -> Journal:
 
     try:
         frame = pl.read_parquet(path)
-        return Journal(*(frame[name].to_numpy() for name in ("time_us", "kind", "row", "attempt")))
+        learned = tuple(frame["content"].drop_nulls().to_list()) if "content" in frame.columns else ()
+        columns = {name: frame[name].to_numpy() for name in ("time_us", "kind", "row", "attempt")}
+        return Journal(**columns, learned=learned)
     except FileNotFoundError:
         raise InputError("there is no such journal", str(path), "simulate with --out DIR --journal") from None
     except Exception as error:
@@ -75,7 +82,7 @@ def replay_journal(place: Path) -> Replayed:
     journal = read_journal(path)
     prepared, table = load_run(path.parent)
     jobs = [traced.job for traced in traced_jobs(prepared)]
-    core = SchedulerCore(prepared.cluster, prepared.policies)
+    core = SchedulerCore(prepared.cluster, prepared.policies, profiles=prepared.profiles)
     assert journal.attempt is not None  # a journal on disk has them
     status = [STATUS_NAMES[code] for code in table.status[prepared.rows]]
     ids = prepared.workload.job_id[prepared.rows]
@@ -89,7 +96,12 @@ def replay_journal(place: Path) -> Replayed:
         while at < len(kinds) and kinds[at] < lines.START and journal.time_us[at] == now_us:
             at += 1
         told = zip(*(column[begin:at].tolist() for column in (kinds, journal.row, journal.attempt)), strict=True)
-        events = [_event(kind, row, attempt, jobs, status) for kind, row, attempt in told]
+        events = [
+            decode_events(journal.learned[row])[0]
+            if kind == lines.LEARNED
+            else _event(kind, row, attempt, jobs, status)
+            for kind, row, attempt in told
+        ]
         ordered_from = at
         while at < len(kinds) and kinds[at] >= lines.START and journal.time_us[at] == now_us:
             at += 1

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from cohabit.app.scenario import PolicyConfig, half_life_us
-from cohabit.core.kernels import CONSERVATIVE
+from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
+from cohabit.model.units import SECOND
 from cohabit.policy.backfill import reservation
+from cohabit.policy.exploration import Trials
+from cohabit.policy.partition.equal import Equal
 from cohabit.policy.placement.exclusive import Exclusive
+from cohabit.policy.placement.share import Share
+from cohabit.policy.placement.spread import Spread
 from cohabit.policy.registry import BUNDLES, LISTED_BY, PLACEMENTS, make_order, order_entry, unknown
 
 
@@ -18,15 +23,17 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
-    for key in ("order", "backfill", "backfill_order", "placement"):
+    for key in ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs"):
         if (value := getattr(config, key)) is not None:
             chosen[key] = value
     return chosen
 
 
-def build(config: PolicyConfig) -> PolicySet:
-    """The policies, with orders that change over time compiled."""
+def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
+    """The policies, with orders that change over time compiled; sharing = "exclusive" is the switch back to CE."""
     chosen = resolve(config)
+    if sharing == "exclusive" and chosen["placement"] in ("share", "spread"):
+        chosen["placement"] = "exclusive"
     if chosen["placement"] not in PLACEMENTS:
         raise unknown("placement", chosen["placement"], PLACEMENTS, LISTED_BY)
     backfill = reservation.from_name(chosen["backfill"])
@@ -36,15 +43,50 @@ def build(config: PolicyConfig) -> PolicySet:
             f"backfill_order = {second!r} has no effect with backfill = {chosen['backfill']!r}", "policy",
             "leave it out, or use easy, first-fit or a depth",
         )  # fmt: skip
+    _refuse_age_limit_without_overtaking(chosen, config)
+    if chosen["placement"] != "exclusive" and backfill.depth not in (FIRST_FIT, STRICT):
+        raise InputError(
+            f"placement {chosen['placement']!r} makes no reservations: backfill = {chosen['backfill']!r} cannot hold",
+            "policy", "use first-fit (with an age limit against starvation) or none",
+        )  # fmt: skip
     changing = order_entry(first).changing or (second is not None and order_entry(second).changing)
     return PolicySet(
         order=make_order(first, config.order_options, changing),
         backfill=backfill,
-        placer=Exclusive(),
+        placer=_placer(chosen["placement"], config),
+        partitioner=Equal() if chosen["placement"] == "spread" and config.partition == "equal" else None,
+        age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
+        age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
         fair_share_half_life_us=half_life_us(config) if first == "multifactor" else 0,
         names=chosen,
     )
+
+
+def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:
+    """An age limit says who may not be overtaken any more by first-fit; with reservations it has no meaning."""
+    if chosen["backfill"] != "first-fit":
+        if config.age_limit_s or config.age_limit_runs:
+            raise InputError(
+                f"an age limit has no effect with backfill = {chosen['backfill']!r}", "policy",
+                "leave it out, or use first-fit",
+            )  # fmt: skip
+        chosen.pop("age_limit_s", None)
+        chosen.pop("age_limit_runs", None)
+    if chosen.get("age_limit_s"):
+        chosen.pop("age_limit_runs", None)
+
+
+def _placer(name: str, config: PolicyConfig) -> Exclusive | Share | Spread:
+    scales = tuple(config.scales)
+    if name == "share":
+        return Share(scales)
+    if name == "spread":
+        return Spread(
+            config.alpha, config.beta, scales, book_ways=config.partition != "none",
+            book_bandwidth=config.book_bandwidth, trials=Trials(scales) if config.learn else None,
+        )  # fmt: skip
+    return Exclusive()
 
 
 def title(names: dict[str, Any]) -> str:

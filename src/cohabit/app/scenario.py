@@ -15,10 +15,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.units import HOUR, microseconds
 
 GIB = 2**30
-NOT_YET = {  # keys of the command contract that come with sharing nodes and coupling clusters
-    "programs", "domain", "coupling", "policy.alpha", "policy.beta", "world.contention", "world.q",
-    "world.profile_noise", "world.phases",
-}  # fmt: skip
+NOT_YET = {"domain", "coupling"}  # keys of the command contract that come with coupling clusters
 
 
 _PLAIN_TYPES = {
@@ -59,7 +56,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     min_ways: int = 1
     closids: int = 0
     bandwidth_gbs: dict[str, float] = {}
-    sharing: str = "exclusive"
+    sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy has it
     oversubscribe: bool = False
     on_node_loss: str = "requeue"
     group: list[GroupConfig] = []
@@ -84,6 +81,7 @@ class JobsConfig(msgspec.Struct, frozen=True):
     programs: dict[str, float] | None = None
     processes: list[int] | None = None
     alpha: float | None = None
+    ratio: list[float] | None = None  # mix of all [programs]: scaling ratio from, to
 
 
 class PolicyConfig(msgspec.Struct, frozen=True):
@@ -97,12 +95,24 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     order_options: dict[str, float] = {}
     backfill_order_options: dict[str, float] = {}
     fair_share_half_life_h: float = 168.0
+    age_limit_s: float | None = None  # first-fit only: who has waited this long may not be overtaken any more
+    age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
+    alpha: float = 0.9  # spread: share of its solo speed a job must keep, unless it says otherwise itself
+    beta: float = 2.0  # spread: weight of occupied cache ways when the idlest nodes are looked for
+    scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # share and spread: scale factors to try
+    partition: str = "equal"  # spread: how ways nobody booked are given away; "none": the cache is not divided
+    book_bandwidth: bool = True  # spread: whether bandwidth is booked
+    learn: bool = True  # spread: measure unknown programs on their normal runs
 
 
 class WorldConfig(msgspec.Struct, frozen=True):
     """[world]: the ground truth, never shown to policies."""
 
     kill: bool = True  # cut a run at its requested time
+    contention: str = "share"  # how neighbours slow each other: share, occupancy or none
+    q: float = 1.0  # pressure of one core on an undivided cache, in GB/s
+    profile_noise: float = 0.0  # relative error of what the scheduler knows of programs
+    phases: bool = False  # bandwidth and IPC vary while a program runs
 
 
 class FaultsConfig(msgspec.Struct, frozen=True):
@@ -113,11 +123,26 @@ class FaultsConfig(msgspec.Struct, frozen=True):
     late_reports_s: float = 0.0  # mean delay with which a finished job is reported
 
 
+class ProgramsConfig(msgspec.Struct, frozen=True):
+    """[programs]: what jobs run, from a file, a catalogue or measured curves."""
+
+    file: str = ""
+    catalogue: str = ""
+    curves: str = ""
+    profiles: str = "known"  # or "none": the scheduler knows nothing of them and has to learn
+
+    @property
+    def given(self) -> bool:
+        """Whether any programs are named."""
+        return bool(self.file or self.catalogue or self.curves)
+
+
 class Scenario(msgspec.Struct, frozen=True):
     """The whole file."""
 
     seed: int = 1
     cluster: ClusterConfig = ClusterConfig()
+    programs: ProgramsConfig = ProgramsConfig()
     jobs: JobsConfig = JobsConfig()
     policy: PolicyConfig = PolicyConfig()
     world: WorldConfig = WorldConfig()
@@ -143,7 +168,10 @@ def read_scenario(path: Path) -> Scenario:
         if name and name.endswith(".py"):
             policy = msgspec.structs.replace(policy, **{key: str((path.parent / name).resolve())})
     jobs = msgspec.structs.replace(scenario.jobs, **found)
-    return msgspec.structs.replace(scenario, jobs=jobs, policy=policy)
+    named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
+    there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}
+    programs = msgspec.structs.replace(scenario.programs, **there)
+    return msgspec.structs.replace(scenario, jobs=jobs, policy=policy, programs=programs)
 
 
 def scenario_from(data: dict[str, Any], where: str) -> Scenario:
@@ -168,9 +196,35 @@ def scenario_from(data: dict[str, Any], where: str) -> Scenario:
         raise InputError(f"jobs.{extra} is an option of a generator, not of a {sources[0]}", where, "leave it out")
     if scenario.cluster.group and scenario.cluster.nodes:
         raise InputError("[cluster] has both nodes and [[cluster.group]]", where, "keep one of the two")
+    _refuse_contradictions(scenario, where)
     if scenario.policy.backfill_order_options and scenario.policy.backfill_order is None:
         raise InputError("policy.backfill_order_options has no backfill_order to go with", where, "name one")
     return scenario
+
+
+def _refuse_contradictions(scenario: Scenario, where: str) -> None:
+    programs, policy, world = scenario.programs, scenario.policy, scenario.world
+    named = [key for key in ("file", "catalogue", "curves") if getattr(programs, key)]
+    if len(named) > 1:
+        raise InputError(f"[programs] has both {named[0]} and {named[1]}", where, "keep one of the two")
+    choices = {
+        "programs.profiles": (programs.profiles, ("known", "none")),
+        "policy.partition": (policy.partition, ("equal", "none")),
+        "world.contention": (world.contention, ("share", "occupancy", "none")),
+    }
+    for key, (value, known) in choices.items():
+        if value not in known:
+            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
+    if not 0 < policy.alpha <= 1:
+        raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
+    if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
+        raise InputError(f"policy.scales = {policy.scales} must rise from 1", where, "write [1, 2, 4, 8]")
+    if scenario.jobs.ratio is not None and not programs.given:
+        raise InputError(
+            "jobs.ratio needs [programs]: only they say which jobs scale", where, "name a catalogue or file"
+        )
+    if policy.age_limit_s and policy.age_limit_runs:
+        raise InputError("policy has both age_limit_s and age_limit_runs", where, "keep one of the two")
 
 
 def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
@@ -211,7 +265,7 @@ def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
     else:
         groups = (_group(config, nodes, [], "node"),)
     windows = tuple(_window(window) for window in config.maintenance)
-    return Cluster(groups, config.sharing, config.oversubscribe, windows, config.on_node_loss)
+    return Cluster(groups, config.sharing or "exclusive", config.oversubscribe, windows, config.on_node_loss)
 
 
 def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app import policies as policy_names
+from cohabit.app.programs import known_profiles, load_programs, with_run_times
 from cohabit.app.scenario import Scenario, cluster_of
 from cohabit.app.workloads import load_workload, machine_size
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster
+from cohabit.model.codec import encode
 from cohabit.model.command import CancelJob, Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 from cohabit.model.job import Job
+from cohabit.model.profile import Profile
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, REJECTED, NodeRanges, RunTable
 from cohabit.model.units import HOUR, SECOND
 from cohabit.model.workload import ACCEPTED, NEVER_FREE, REJECTIONS, TOO_LARGE, Workload
@@ -35,8 +38,17 @@ from cohabit.sim import journal as lines
 from cohabit.sim.fast import replay
 from cohabit.sim.faults import late_reports, node_failures
 from cohabit.sim.journal import Journal
+from cohabit.sim.machine.constants import CONSTANTS, Constants, calibration_hash
+from cohabit.sim.machine.machine import Machine, Segment
+from cohabit.sim.machine.phases import Phases
+from cohabit.sim.machine.profiler import Profiler
+from cohabit.sim.machine.recorder import BandwidthRecorder
+from cohabit.sim.machine.truth import Truth
 from cohabit.sim.streams import stream
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.world import Outcome, TracedJob, World
+from cohabit.trace.programs import Programs
+
+NO_LIMIT_RUNS = 100  # a job on shared nodes that states no limit may take this many times its exclusive run
 
 Progress = Callable[[int, int], None]  # jobs submitted so far, jobs in all
 Observer = Callable[[int, list[Event], list[Command], SchedulerCore], None]
@@ -54,13 +66,19 @@ class Prepared:
     nodes: NDArray[np.int64]  # nodes each of those asks for
     rejection: NDArray[np.int8]  # per workload row
     notes: tuple[str, ...] = field(default=())
+    programs: Programs = field(default_factory=lambda: Programs({}))  # the truth, for the world alone
+    profiles: tuple[Profile, ...] = ()  # what the scheduler is told of them
+    constants: Constants = CONSTANTS  # of the world; others than the frozen ones only to study sensitivity
 
 
 def prepare(scenario: Scenario, workload: Workload | None = None, policies: PolicySet | None = None) -> Prepared:
     """Load the jobs, build the machine and the policies, and refuse what cannot run."""
-    policies = policy_names.build(scenario.policy) if policies is None else policies
+    if policies is None:
+        policies = policy_names.build(scenario.policy, scenario.cluster.sharing)
     workload = load_workload(scenario) if workload is None else workload
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
+    programs = load_programs(scenario.programs, cluster)
+    workload = with_run_times(workload, programs, cluster.groups[0])
     largest = max(group.cores for group in cluster.groups)  # whether a job fits its own kinds the core decides
     needed = -(-workload.processes // largest)
     rejection = workload.rejection.copy()
@@ -73,15 +91,13 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
         machine = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
         what = f"none of the {len(workload)} jobs can run on {machine}{smallest}"
         raise InputError(what, workload.source, "give a larger machine" if too_large else "check the file")
-    if (workload.run_us[accepted] == -1).any():
-        raise InputError(
-            "some jobs state no run time (run_s)", workload.source, "add run_s: program catalogues are not known yet"
-        )
     order = workload.order()
     rows = order[accepted[order]]
+    notes = _notes(scenario, workload, rejection) + ((programs.warning,) if programs.warning else ())
+    profiles = () if policies.placer.exclusive else tuple(known_profiles(scenario, programs, cluster))
     return Prepared(
-        scenario, workload, cluster, policies, rows, needed[rows], rejection, _notes(scenario, workload, rejection)
-    )
+        scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles
+    )  # fmt: skip
 
 
 def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:
@@ -126,13 +142,14 @@ def run(
     record_nodes: bool = True,
     progress: Progress | None = None,
     observe: Observer | None = None,
+    recorder: BandwidthRecorder | None = None,
 ) -> tuple[RunTable, Journal]:
-    """Simulate; `engine` is auto, fast (refuses what it cannot do) or steps."""
+    """Simulate; `engine` is auto, fast (refuses what it cannot do) or steps. A recorder sees what every node draws."""
     obstacle = _beyond_fast(prepared)
     if engine == "fast" and obstacle:
         raise InputError(f"the fast engine cannot do this: {obstacle}", "--engine", "use auto or steps")
-    if engine == "steps" or obstacle or observe is not None:
-        return _run_steps(prepared, progress, observe)
+    if engine == "steps" or obstacle or observe is not None or recorder is not None:
+        return _run_steps(prepared, progress, observe, recorder, record_nodes)
     return _run_fast(prepared, record_nodes, progress)
 
 
@@ -145,6 +162,7 @@ def _beyond_fast(prepared: Prepared) -> str:
         "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not prepared.policies.placer.exclusive,
+        "an age limit": bool(prepared.policies.age_limit_us or prepared.policies.age_limit_runs),
     }
     return ", ".join(reason for reason, holds in reasons.items() if holds)
 
@@ -175,13 +193,25 @@ def _run_fast(prepared: Prepared, record_nodes: bool, progress: Progress | None)
     return table.finish(result.journal, result.events, ranges), result.journal
 
 
-def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer | None) -> tuple[RunTable, Journal]:
+def _run_steps(
+    prepared: Prepared,
+    progress: Progress | None,
+    observe: Observer | None,
+    recorder: BandwidthRecorder | None,
+    record_nodes: bool,
+) -> tuple[RunTable, Journal]:
     scenario, workload, rows = prepared.scenario, prepared.workload, prepared.rows
-    core = SchedulerCore(prepared.cluster, prepared.policies)
+    core = SchedulerCore(prepared.cluster, prepared.policies, profiles=prepared.profiles)
     written: list[tuple[int, int, int, int]] = []
+    learned: list[bytes] = []
 
     def watch(now_us: int, events: list[Event], commands: list[Command]) -> None:
-        written.extend((now_us, *_fact_line(event)) for event in events)
+        for event in events:
+            if isinstance(event, fact.ProfileLearned):
+                written.append((now_us, lines.LEARNED, len(learned), 1))
+                learned.append(encode([event]))
+            else:
+                written.append((now_us, *_fact_line(event)))
         for command in commands:
             if isinstance(command, StartJob | CancelJob):
                 kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
@@ -190,6 +220,7 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
             observe(now_us, events, commands, core)
 
     world = World(core, kill=scenario.world.kill, observe=watch)
+    _add_machine(world, prepared, recorder, record_nodes)
     faults = scenario.faults
     if faults.node_mtbf_h > 0:
         begin = int(workload.submit_us[rows].min())
@@ -204,6 +235,7 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
     world.run(None if progress is None else lambda events: progress(min(events // 2, total), total))
     table = _Table(prepared)
     firsts: list[tuple[int, int, int]] = []
+    shares: list[str] | None = [""] * len(workload) if world.machine is not None else None
     codes = {"done": DONE, "killed": KILLED, "failed": FAILED, "cancelled": CANCELLED, "rejected": REJECTED}
     for number, row in enumerate(rows):
         outcome = world.outcomes[str(number)]
@@ -211,6 +243,9 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
         if outcome.start_us is not None and outcome.end_us is not None:
             table.start_us[row], table.end_us[row] = outcome.start_us, outcome.end_us
             table.nodes[row] = sum(count for _, count in outcome.nodes)
+            table.scale[row] = outcome.scale
+            if shares is not None and world.machine is not None:
+                shares[row] = _shares_text(outcome, (world.machine.segments or {}).get(str(number), []))
             firsts += [(int(row), first, count) for first, count in outcome.nodes]
         reason = outcome.reason if outcome.status in codes else "still waiting when the simulation ended"
         if reason:
@@ -218,9 +253,32 @@ def _run_steps(prepared: Prepared, progress: Progress | None, observe: Observer 
     spans = np.array(firsts, np.int64).reshape(-1, 3)
     columns = np.array(written, np.int64).reshape(-1, 4)
     kind, row, attempt = (columns[:, 1].astype(np.int8), *columns[:, 2:].astype(np.int32).T)
-    journal = Journal(columns[:, 0].copy(), kind, row, attempt)
+    journal = Journal(columns[:, 0].copy(), kind, row, attempt, tuple(learned))
     ranges = _ranges(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), len(workload))
-    return table.finish(journal, world.events, ranges), journal
+    return replace(table.finish(journal, world.events, ranges), shares=shares), journal
+
+
+def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:
+    """Let neighbours slow each other, where the scenario has programs and says how."""
+    scenario = prepared.scenario
+    shared = not prepared.policies.placer.exclusive
+    if scenario.world.contention == "none" or not (shared or recorder is not None):
+        return
+    conditions = scenario.world.contention, scenario.world.q, prepared.constants
+    truth = Truth(prepared.programs, prepared.cluster.groups, *conditions)
+    world.machine = Machine(truth, keep_segments=keep_segments, recorder=recorder)
+    world.phases = Phases(scenario.seed, prepared.constants.phases) if scenario.world.phases else None
+    world.profiler = Profiler(truth, scenario.seed, scenario.world.profile_noise) if shared else None
+
+
+def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
+    """How a job ran on its nodes, as JSON: what it had booked, and its progress over time as [from_s, rate, ways]."""
+    how: dict[str, Any] = {
+        "cores": outcome.cores, "ways": outcome.ways, "bandwidth_mbs": outcome.bandwidth_mbs,
+        "exclusive": outcome.exclusive, "purpose": outcome.purpose,
+        "segments": [[at_us / SECOND, rate, ways] for at_us, rate, ways in segments],
+    }  # fmt: skip
+    return msgspec.json.encode(how).decode()
 
 
 _NODE_FACTS = {fact.NodeUp: lines.NODE_UP, fact.NodeDown: lines.NODE_DOWN, fact.NodeDrained: lines.NODE_DRAINED}
@@ -240,6 +298,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
     """The jobs as the world takes them, named by their place in the order of submission."""
     workload, rows = prepared.workload, prepared.rows
     number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
+    shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
     partitions = prepared.cluster.partitions
     traced = []
     for number, row in enumerate(rows):
@@ -247,12 +306,19 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
         partition = ""
         if partitions and workload.partition is not None and workload.partition[row] >= 0:
             partition = workload.partition_names[workload.partition[row]]
+        limit_us, run_us, code = int(workload.limit_us[row]), int(workload.run_us[row]), int(workload.program[row])
+        if shared and limit_us == run_us:  # no limit was stated: a job that is slowed down must not be cut for it
+            limit_us = NO_LIMIT_RUNS * run_us
+        alpha = float(alphas[row]) if alphas is not None else 0.0
+        program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None
+        confined = program is not None and program.single_node and prepared.nodes[number] == 1  # its owner knows that
         job = Job(
-            job_id=str(number), limit_us=int(workload.limit_us[row]), processes=int(workload.processes[row]),
+            job_id=str(number), limit_us=limit_us, processes=int(workload.processes[row]),
+            program=workload.program_names[code] if code >= 0 else "", alpha=alpha if alpha > 0 else 0.0,
             memory_bytes=0 if workload.memory_bytes is None else int(workload.memory_bytes[row]),
-            user=int(workload.user[row]), partition=partition, after=after,
+            user=int(workload.user[row]), partition=partition, after=after, single_node=confined,
         )  # fmt: skip
-        traced.append(TracedJob(job, int(workload.submit_us[row]), int(workload.run_us[row])))
+        traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
     return traced
 
 
@@ -271,6 +337,7 @@ class _Table:
         self.prepared = prepared
         self.start_us, self.end_us = np.full(total, NEVER), np.full(total, NEVER)
         self.nodes = np.zeros(total, np.int32)
+        self.scale = np.zeros(total, np.int32)
         self.status = np.full(total, REJECTED, np.int8)
         self.reason = np.zeros(total, np.int32)
         self.reasons: list[str] = [""]
@@ -289,7 +356,8 @@ class _Table:
         prepared, ran = self.prepared, self.start_us != NEVER
         return RunTable(
             workload=prepared.workload, start_us=self.start_us, end_us=self.end_us, nodes=self.nodes,
-            cores=np.where(ran, prepared.workload.processes, 0), scale=ran.astype(np.int32), status=self.status,
+            cores=np.where(ran, prepared.workload.processes, 0),
+            scale=np.where(ran, np.maximum(self.scale, 1), 0).astype(np.int32), status=self.status,
             reason=self.reason, reasons=tuple(self.reasons), cluster_nodes=prepared.cluster.nodes,
             cluster_cores=prepared.cluster.cores, policy=policy_names.title(prepared.policies.names),
             seed=prepared.scenario.seed, events=events, node_ranges=ranges, settings=settings_of(prepared),
@@ -310,6 +378,7 @@ def scenario_hash(prepared: Prepared) -> str:
     """A digest of everything that decides the outcome: the settings and the jobs, not where they were read from."""
     settings = settings_of(prepared)
     settings["jobs"] = {}
+    settings["programs"] = calibration_hash(prepared.programs.values()) if prepared.programs else ""
     digest = hashlib.blake2b(digest_size=16)
     for key in ("order", "backfill_order"):
         name = str(settings["policy"].get(key) or "")
@@ -318,7 +387,10 @@ def scenario_hash(prepared: Prepared) -> str:
             digest.update(Path(name).read_bytes())
     digest.update(msgspec.json.encode(settings, order="deterministic"))
     workload = prepared.workload
-    for column in (workload.submit_us, workload.run_us, workload.limit_us, workload.processes, workload.user):
+    columns = [workload.submit_us, workload.run_us, workload.limit_us, workload.processes, workload.user]
+    if prepared.programs:
+        columns.append(workload.program)
+    for column in columns:
         digest.update(np.ascontiguousarray(column, "<i8").data)
     return digest.hexdigest()
 

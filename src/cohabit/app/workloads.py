@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from cohabit.app.scenario import JobsConfig, Scenario
+from cohabit.app.programs import load_programs
+from cohabit.app.scenario import JobsConfig, Scenario, cluster_of
 from cohabit.model.errors import InputError
 from cohabit.model.workload import Workload
 from cohabit.policy.registry import unknown
@@ -23,9 +24,31 @@ def load_workload(scenario: Scenario) -> Workload:
     jobs = scenario.jobs
     if jobs.generator:
         cluster = scenario.cluster
+        if jobs.generator == "mix" and scenario.programs.given and jobs.programs is None:
+            return _sequence_of_all(scenario)
         groups = [(group.nodes, group.cores) for group in cluster.group] or [(cluster.nodes, cluster.cores)]
         return generate(jobs, sum(nodes * cores for nodes, cores in groups), scenario.seed)
     return read_trace(Path(jobs.file or jobs.trace))
+
+
+def _sequence_of_all(scenario: Scenario) -> Workload:
+    """Jobs of all the scenario's programs, drawn evenly until their scaling ratio is the one asked for."""
+    from cohabit.trace.mix import generate_sequence
+
+    jobs, cluster = scenario.jobs, cluster_of(scenario.cluster, max(scenario.cluster.nodes, 1))
+    unused = [key for key in ("load", "mean_gap_s", "median_run_s", "sizes", "kind", "requests") if getattr(jobs, key)]
+    if unused:
+        raise InputError(
+            f"jobs.{unused[0]} does not go with a mix of all programs", "jobs", "name programs with weights, or drop it"
+        )
+    ratio = None if jobs.ratio is None else tuple(jobs.ratio)
+    if ratio is not None and len(ratio) != 2:
+        raise InputError(f"jobs.ratio = {jobs.ratio} is not a range", "jobs", "write ratio = [0.4, 0.8]")
+    count = 20 if jobs.jobs is None else jobs.jobs
+    return generate_sequence(
+        stream(scenario.seed, "workload"), load_programs(scenario.programs, cluster), count,
+        tuple(jobs.processes or (16, 28)), ratio, node=cluster.groups[0], nodes=cluster.nodes, alpha=jobs.alpha,
+    )  # fmt: skip
 
 
 def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:

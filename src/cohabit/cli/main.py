@@ -16,7 +16,9 @@ from cohabit.cli import (
     generate,
     import_log,
     policies,
+    profiles,
     replay,
+    reproduce,
     simulate,
     sweep,
     view,
@@ -49,7 +51,11 @@ def _options(
     """Options of the command itself."""
 
 
-for verb in (simulate, compare, sweep, generate, import_log, policies, why, view, replay, demo, doctor, warm_up):
+VERBS = (
+    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, reproduce, demo, doctor,
+    warm_up,
+)  # fmt: skip
+for verb in VERBS:
     verb.register(app)
 
 

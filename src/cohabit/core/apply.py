@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from cohabit.core import kernels, profile
+from cohabit.core import fair_share, kernels, ladder, profile
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -18,6 +18,7 @@ from cohabit.core.columns import (
     CORES,
     EARLY_END,
     ELIGIBLE,
+    ENDS,
     EXPECTED,
     HEAD,
     LIMIT,
@@ -40,13 +41,14 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
-from cohabit.core.fair_share import charge
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
 from cohabit.model import event as fact
 from cohabit.model.command import CancelJob, Command
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.merging import learned
+from cohabit.model.profile import Profile, ScaleProfile
 
 WENT_WELL = "done"
 
@@ -85,6 +87,8 @@ class Applier:
                 return self._node(now_us, node, DRAINED)
             case fact.NodeDown(node):
                 return self._node(now_us, node, DOWN)
+            case fact.ProfileLearned(program, processes, measured, hardware):
+                return self._learned(now_us, program, processes, measured, hardware)
         self.state.wake_us = FOREVER  # Woken: the request is used up
         return True
 
@@ -121,22 +125,28 @@ class Applier:
             )
             self._end(now_us, job.job_id, "rejected")
             return False
+        if job.single_node and need > 1:
+            self.commands.append(CancelJob(job.job_id, 0, f"can never run: needs {need} nodes but cannot span nodes"))
+            self._end(now_us, job.job_id, "rejected")
+            return False
         row = state.new_row(job)
         jobs = state.jobs
         jobs[NODES, row], jobs[LIMIT, row], jobs[SUBMIT, row] = need, job.limit_us, now_us
         jobs[SEQ, row], jobs[CORES, row], jobs[PROCESSES, row] = state.next_seq, job.processes, job.processes
-        jobs[USER, row], jobs[QOS, row], jobs[RANGES, row], jobs[ELIGIBLE, row] = job.user, job.qos, -1, -1
+        jobs[USER, row], jobs[QOS, row] = state.user_number(job.user), job.qos
+        jobs[RANGES, row], jobs[ELIGIBLE, row] = -1, -1
         jobs[RESERVED, row] = jobs[PROMISED, row] = profile.UNRESERVED
         state.next_seq += 1
-        if job.user >= len(state.usage) - 1:
-            grown = np.zeros(job.user + 2)
-            grown[: len(state.usage) - 1], grown[-1] = state.usage[:-1], state.usage[-1]
-            state.usage = grown
+        if jobs[USER, row] >= state.usage.shape[1] - 1:
+            state.usage = fair_share.grown(state.usage, 2 * len(state.users))
         pending = {name for name in job.after if name not in state.finished}
         failed = [name for name in job.after if state.finished.get(name, WENT_WELL) != WENT_WELL]
         if failed and not job.after_any:
             jobs[STATE, row] = BLOCKED
             return self._cancelled(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
+        if job.reprofile and job.program in state.profiles:
+            del state.profiles[job.program]
+            state.asks.clear()
         if pending:
             state.waiting_for[row] = pending
         if job.held:
@@ -151,7 +161,7 @@ class Applier:
             return False
         if state.jobs[ELIGIBLE, row] < 0:
             state.jobs[ELIGIBLE, row] = now_us
-        columns, one = columns_of(state.jobs, state.usage[:-1]), np.array([row])
+        columns, one = columns_of(state.jobs, state.usage), np.array([row])
         if not state.changing:
             state.keys[SCORE, row] = self.policies.order.scores(columns, one, now_us)[0]
             if self.policies.backfill_order is not None:
@@ -200,6 +210,9 @@ class Applier:
             or self.state.jobs[ATTEMPT, row] != attempt
         ):
             return False  # an old attempt, or told twice
+        if status != "lost":
+            self.state.run_us += now_us - int(self.state.jobs[START, row])
+            self.state.runs += 1
         self._stop(now_us, row)
         if status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue":
             return self._enter_queue(now_us, row) or True
@@ -209,6 +222,30 @@ class Applier:
 
     def _stop(self, now_us: int, row: int) -> None:
         """Take a run off its nodes and book what it used."""
+        state = self.state
+        if state.ledger is not None:
+            self._leave_shared_nodes(row)
+        else:
+            self._leave_whole_nodes(now_us, row)
+        user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
+        if half_life and user >= 0:
+            fair_share.charge(state.usage, user, state.jobs[CORES, row], state.jobs[START, row], now_us, half_life)
+        array = state.spec(row).job_id.rpartition("_")[0]
+        if array in state.arrays:
+            running, at_most = state.arrays[array]
+            state.arrays[array] = (running - 1, at_most)
+            state.jobs[STATE, row] = ABSENT
+            self._fill_array(now_us, array)
+
+    def _leave_shared_nodes(self, row: int) -> None:
+        state = self.state
+        assert state.ledger is not None
+        ladder.remove(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
+        state.ledger.release(row)
+        if state.placed.pop(row).purpose != "run":
+            state.asks.clear()  # the trial may be made again
+
+    def _leave_whole_nodes(self, now_us: int, row: int) -> None:
         state = self.state
         ranges = state.ranges_of(row)
         state.nodes_by_kind.pop(row, None)
@@ -221,15 +258,6 @@ class Applier:
         for first, count in ranges:
             for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
                 state.set_idle(node, False)
-        user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
-        if half_life and user >= 0:
-            charge(state.usage, user, state.jobs[CORES, row], state.jobs[START, row], now_us, half_life)
-        array = state.spec(row).job_id.rpartition("_")[0]
-        if array in state.arrays:
-            running, at_most = state.arrays[array]
-            state.arrays[array] = (running - 1, at_most)
-            state.jobs[STATE, row] = ABSENT
-            self._fill_array(now_us, array)
 
     def _end(self, now_us: int, job_id: str, status: str) -> None:
         """Remember how the job ended and let those who waited for it go, or cancel them."""
@@ -332,12 +360,23 @@ class Applier:
             self._enter_queue(now_us, row)
         return queued
 
+    def _learned(self, now_us: int, program: str, processes: int, measured: ScaleProfile, hardware: str) -> bool:
+        """A measurement joins what is known; one that no longer fits what was known starts the profile afresh."""
+        known = self.state.profiles.setdefault(program, {})
+        old = known.get(processes) or Profile(program, processes, hardware=hardware)
+        known[processes] = learned(old, measured)
+        self.state.asks.clear()
+        return self.state.ledger is not None
+
     def _node(self, now_us: int, node: int, becomes: int) -> bool:
         """A node came up, is drained or is lost; jobs on a lost node are requeued or failed, never forgotten."""
         state = self.state
         if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
             return False
-        on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
+        if state.ledger is not None:
+            on_it = list(state.ledger.rows_on(node))
+        else:
+            on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
         state.node_state[node] = becomes
         state.nodes_by_kind.clear()
         state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
@@ -347,7 +386,9 @@ class Applier:
                 job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
                 self.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
                 self._finished(now_us, job.job_id, attempt, "lost")
-        if becomes == UP:
+        if state.ledger is not None:
+            state.ledger.set_condition(node, becomes)
+        elif becomes == UP:
             state.set_idle(node, not on_it)
         elif state.is_idle(node):
             state.set_idle(node, False)

@@ -18,13 +18,15 @@ from cohabit.core.state import State
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.plan import Placement
+from cohabit.model.profile import Profile
 
-VERSION = 1
+VERSION = 2
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
     "rows", "spare_rows", "finished", "attempts", "arrays", "open_arrays", "next_seq", "generation", "wake_us",
-    "profiled", "memory",
+    "profiled", "memory", "run_us", "runs",
 )  # fmt: skip
 
 
@@ -38,6 +40,10 @@ def save(core: SchedulerCore) -> bytes:
     data["specs"] = [None if job is None else msgspec.to_builtins(job) for job in state.specs]
     data["waiting_for"] = [[row, sorted(names)] for row, names in state.waiting_for.items()]
     data["held"] = sorted(state.held)
+    data["users"] = list(state.users.items())
+    data["ledger"] = None if state.ledger is None else state.ledger.save()
+    data["placed"] = [[row, msgspec.to_builtins(placement)] for row, placement in state.placed.items()]
+    data["profiles"] = [msgspec.to_builtins(one) for known in state.profiles.values() for one in known.values()]
     data["refused_until"] = list(state.refused_until.items())
     return msgspec.msgpack.encode(data, order="deterministic")
 
@@ -63,7 +69,13 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
     state.waiting_for = {row: set(names) for row, names in saved["waiting_for"]}
     state.held = set(saved["held"])
+    state.users = dict(map(tuple, saved["users"]))
     state.refused_until = dict(map(tuple, saved["refused_until"]))
+    state.placed = {row: msgspec.convert(placement, Placement) for row, placement in saved["placed"]}
+    for one in (msgspec.convert(profile, Profile) for profile in saved["profiles"]):
+        state.profiles.setdefault(one.program, {})[one.processes] = one
+    if state.ledger is not None:
+        state.ledger.load(saved["ledger"])
     core.arrivals = list(saved["arrivals"])
     return core
 

@@ -26,8 +26,8 @@ STATE_NAMES = ("absent", "blocked", "queued", "starting", "running")
 
 # gauges (int64): the few scalars of a machine of interchangeable nodes
 FREE, SPARE_RANGE, FIRST_WORD, RELEASED, HEAD, SHADOW, EXTRA, STARTED = range(8)
-PROFILE_POINTS, HOLE_END, WAKE, EARLY_END = 8, 9, 10, 11
-GAUGES = 12
+PROFILE_BLOCKS, HOLE_END, WAKE, EARLY_END, PROFILE_SPARE, DUE = range(8, 14)
+GAUGES = 14
 
 # pool[...] (int64): the runs of consecutive nodes each running job owns, as linked lists
 RANGE_FIRST, RANGE_COUNT, RANGE_NEXT = 0, 1, 2
@@ -46,11 +46,13 @@ class Columns(NamedTuple):
     qos: NDArray[np.int64]  # quality of service, larger is more urgent
     eligible_us: NDArray[np.int64]  # when it could first have run (after holds and dependencies)
     usage: NDArray[np.float64]  # decayed core-seconds by user number, for fair share
+    usage_share: NDArray[np.float64]  # the same as a share: 1 is an equal part among those who have used anything
 
 
 def columns_of(jobs: NDArray[np.int64], usage: NDArray[np.float64]) -> Columns:
-    """The named view of a job table."""
+    """The named view of a job table and of what core/fair_share.py keeps."""
     return Columns(
         nodes=jobs[NODES], limit_us=jobs[LIMIT], submit_us=jobs[SUBMIT], seq=jobs[SEQ], cores=jobs[CORES],
-        user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE], usage=usage,
+        user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE],
+        usage=usage[0, :-1], usage_share=usage[1, :-1],
     )  # fmt: skip

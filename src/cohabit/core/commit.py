@@ -32,6 +32,7 @@ from cohabit.core.columns import (
     STATE,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.ledger import ranges_of
 from cohabit.core.state import FOREVER, UP, State
 from cohabit.model.command import Command, StartJob
 from cohabit.model.plan import Placement, Plan, Reserve, Start
@@ -71,7 +72,13 @@ def start_command(state: State, row: int) -> StartJob:
     if (array := _array_of(job.job_id)) in state.arrays:
         running, at_most = state.arrays[array]
         state.arrays[array] = (running + 1, at_most)
-    return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us)
+    how = state.placed.get(row)
+    if how is None:
+        return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us)
+    return StartJob(
+        job.job_id, attempt, how.ranges, job.limit_us, how.scale, how.cores, how.exclusive, how.ways, how.bandwidth_mbs,
+        how.purpose,
+    )  # fmt: skip
 
 
 def _array_of(job_id: str) -> str:
@@ -79,7 +86,14 @@ def _array_of(job_id: str) -> str:
 
 
 def _still_possible(state: State, action: Start) -> bool:
-    if state.jobs[STATE, action.row] != QUEUED or action.placement.nodes != state.jobs[NODES, action.row]:
+    if state.jobs[STATE, action.row] != QUEUED:
+        return False
+    if state.ledger is not None:
+        how, ledger = action.placement, state.ledger
+        if how.nodes != how.scale * state.jobs[NODES, action.row] or not ledger.holds(how.parts, how.takes):
+            return False
+        return ranges_of(ledger.lowest(how.parts)) == how.ranges
+    if action.placement.nodes != state.jobs[NODES, action.row]:
         return False
     seen: set[int] = set()
     for first, count in action.placement.ranges:
@@ -92,6 +106,20 @@ def _still_possible(state: State, action: Start) -> bool:
 
 def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
     kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+    if state.ledger is not None:
+        state.ledger.book(row, placement.parts, placement.takes)
+        state.placed[row] = placement
+        if placement.purpose != "run":
+            state.asks.clear()  # the next trial is another one
+    else:
+        _take_whole_nodes(state, row, placement)
+    state.jobs[START, row], state.jobs[EXPECTED, row] = now_us, now_us + state.jobs[LIMIT, row]
+    state.jobs[RESERVED, row] = -1
+    state.keys[ENDS, row] = state.jobs[EXPECTED, row]
+    ladder.insert(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
+
+
+def _take_whole_nodes(state: State, row: int, placement: Placement) -> None:
     chain = -1
     for first, count in reversed(placement.ranges):
         link = int(state.gauges[SPARE_RANGE])
@@ -102,7 +130,3 @@ def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
             state.idle[node >> 6] &= ~np.uint64(1 << (node & 63))
     state.jobs[RANGES, row] = chain
     state.gauges[FREE] -= placement.nodes
-    state.jobs[START, row], state.jobs[EXPECTED, row] = now_us, now_us + state.jobs[LIMIT, row]
-    state.jobs[RESERVED, row] = -1
-    state.keys[ENDS, row] = state.jobs[EXPECTED, row]
-    ladder.insert(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)

@@ -5,7 +5,7 @@ The live controller and the simulator both call it; who waits and who executes i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,25 @@ from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide
 from cohabit.core.ladder import ROWS
 from cohabit.core.protocols import Order, PolicySet
+from cohabit.core.sharing import shares_that_changed
 from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
 from cohabit.model.event import Event
+from cohabit.model.profile import Profile
 
 
 class SchedulerCore:
     """One cluster under one set of policies."""
 
-    def __init__(self, cluster: Cluster, policies: PolicySet, readable: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, policies: PolicySet, readable: bool = False, profiles: Iterable[Profile] = ()
+    ) -> None:
         self.policies = policies
         self.state = State(cluster, policies)
+        for one in profiles:
+            self.state.profiles.setdefault(one.program, {})[one.processes] = one
         self.readable = readable  # never use the compiled pass; for tests that hold the two together
         self.state.profiled = not readable
         self._applier = Applier(self.state, policies)
@@ -44,6 +50,8 @@ class SchedulerCore:
         commands, applier.commands = applier.commands, []
         if due:
             commands += self._decide_and_commit(now_us)
+        if self.state.ledger is not None and self.state.ledger.touched:
+            commands += shares_that_changed(self.state, self.policies)
         return commands
 
     @property
@@ -63,6 +71,8 @@ class SchedulerCore:
     def compiled(self) -> bool:
         """Whether the compiled pass may decide just now: interchangeable whole nodes, nothing refused lately."""
         exclusive = self.policies.placer.exclusive
+        if self.policies.age_limit_us or self.policies.age_limit_runs:
+            return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
     def _decide_and_commit(self, now_us: int) -> list[Command]:

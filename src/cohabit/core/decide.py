@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import EARLY_END, HOLE_END
 from cohabit.core.kernels import CONSERVATIVE, STRICT
-from cohabit.core.protocols import PolicySet
-from cohabit.core.timeline import FOREVER, Timeline, planned
+from cohabit.core.protocols import Placer, PolicySet, SharedPlacer
+from cohabit.core.sharing import decide_on_shared_nodes
+from cohabit.core.timeline import FOREVER, SECOND, Timeline, planned
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Reserve, Start
 
@@ -21,7 +22,10 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 def decide(view: View, policies: PolicySet) -> Plan:
     """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, pass over others."""
+    if isinstance(policies.placer, SharedPlacer):
+        return decide_on_shared_nodes(view, policies, policies.placer)
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
+    age_limit_us = view.age_limit_us(policies)
     queue = view.ranked(view.queued(), policies.order)
     if depth == CONSERVATIVE:
         return _decide_with_kept_promises(view, policies, queue, timeline, idle, plan)
@@ -30,7 +34,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
         row = queue.pop(0)
         if _start(row, view, policies, timeline, idle, plan):
             continue
-        if depth == STRICT:
+        if depth == STRICT or view.waited_us(row) >= age_limit_us:
             break
         if reserved < depth:
             start_us, counts = timeline.earliest(view.need(row), view.usable(row), planned(view.limit_us(row)))
@@ -46,6 +50,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
 
 def _start(row: int, view: View, policies: PolicySet, timeline: Timeline, idle: NDArray[np.bool_], plan: Plan) -> bool:
     """Start the job now if it takes nothing that was promised to another."""
+    assert isinstance(policies.placer, Placer)
     if view.need(row) > timeline.idle.sum():
         return False
     placement = policies.placer.place(row, policies.backfill.allowed(view.limit_us(row), timeline), idle, view)
@@ -99,7 +104,13 @@ def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int,
     latest = {row: promises[view.job_id(row)][0] for row in map(int, view.queued()) if view.job_id(row) in promises} \
         if promises else {}  # fmt: skip
     latest |= {action.row: action.start_us for action in plan.actions if isinstance(action, Reserve)}
-    instants = [start for row, start in latest.items() if row not in started] if promises is not None else []
+    kept = (
+        []
+        if promises is None
+        else [start for row, start in latest.items() if row not in {*started, *view.refused_until}]
+    )
+    # A promise of now that a job of request 0 stands in the way of: if that one runs on, it is expected in one second.
+    instants = [start if start > view.now_us else view.now_us + SECOND for start in kept]
     instants += [window.end_us for window in view.kinds.windows]
     instants += [until for row, until in view.refused_until.items() if row not in started]
     return min((instant for instant in instants if instant > view.now_us), default=FOREVER)

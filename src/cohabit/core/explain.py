@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.core.columns import EXPECTED
+from cohabit.core.explain_sharing import why_not_shared
 from cohabit.core.kernels import CONSERVATIVE, STRICT
-from cohabit.core.protocols import PolicySet
+from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.core.state import State
 from cohabit.core.timeline import FOREVER, planned
 from cohabit.core.view import View
@@ -30,6 +31,8 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         return f"{running} of its array run and at most {at_most} may" if at_most and not view.is_running(row) else ""
     queue = view.ranked(view.queued(), policies.order)
     place = queue.index(row)
+    if isinstance(policies.placer, SharedPlacer):
+        return why_not_shared(view, policies, policies.placer, row, queue)
     need, usable = view.need(row), view.usable(row)
     idle = int(view.idle_by_kind()[usable].sum())
     busy = len(view.running())

@@ -11,6 +11,9 @@ from cohabit.core.state import DOWN, UP, State
 
 def check(state: State) -> None:
     """No node has two jobs, every job is in exactly one place, counts agree with what they count."""
+    if state.ledger is not None:
+        check_shared(state)
+        return
     owner = np.full(len(state.node_state), -1)
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
     for row in state.rows.values():
@@ -33,3 +36,38 @@ def check(state: State) -> None:
     assert not ((state.node_state == DOWN) & (owner >= 0)).any(), "a job runs on a lost node"
     assert int(idle.sum()) == state.gauges[FREE], f"{int(idle.sum())} idle, counted {state.gauges[FREE]}"
     assert len(queued) + len(running) <= len(state.rows)
+
+
+def check_shared(state: State) -> None:
+    """Nothing is overbooked, every node is in one class, every job is in one place on as many nodes as are due."""
+    ledger = state.ledger
+    assert ledger is not None
+    seen = np.zeros(len(state.node_state), np.int64)
+    for index in ledger.classes():
+        nodes, kind = ledger.nodes[index], int(ledger.kind[index])
+        assert nodes is not None
+        assert len(nodes) == ledger.count[index] > 0
+        seen[nodes] += 1
+        assert (state.kinds.of_node[nodes] == kind).all(), f"class {index} mixes kinds"
+        assert (state.node_state[nodes] == ledger.condition[index]).all(), f"class {index} mixes conditions"
+        rows = ledger.residents[index]
+        booked = np.sum([ledger.takes[row][kind] for row in rows], axis=0) if rows else np.zeros(len(ledger.dimensions))
+        assert (booked <= ledger.capacity[kind]).all(), f"overbooked on nodes {nodes[:4]}: {booked}"
+        assert (ledger.capacity[kind] - booked == ledger.free[:, index]).all(), f"class {index} miscounts"
+        alone = [row for row in rows if state.placed[row].exclusive]
+        assert not alone or len(rows) == 1, f"row {alone} is not alone"
+    assert (seen == 1).all(), "a node is in no class or in two"
+    queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
+    for row in state.rows.values():
+        where = state.jobs[STATE, row]
+        assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
+        assert (row in queued) == (where == QUEUED), f"row {row}: state {where}, queued {row in queued}"
+        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where}, running {row in running}"
+        assert (row in state.placed) == (row in ledger.takes) == (row in running), f"row {row} is half placed"
+        if row in running:
+            placement = state.placed[row]
+            assert len(ledger.nodes_of(row)) == placement.nodes, f"row {row} has lost nodes"
+            assert placement.nodes % placement.scale == 0, (
+                f"row {row}: {placement.nodes} nodes at scale {placement.scale}"
+            )
+    assert set(ledger.takes) == running, "somebody books nodes without running"

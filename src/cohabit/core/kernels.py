@@ -18,6 +18,7 @@ from cohabit.core import ladder, profile
 from cohabit.core.columns import (
     ARRIVAL,
     BACKFILL_SCORE,
+    DUE,
     EARLY_END,
     ENDS,
     EXPECTED,
@@ -164,31 +165,35 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
 
 
 @compiled
-def _next_overrunning(now, jobs, r_items, r_info, r_meta):
-    """A job that is past its request but not yet expected one second from now; -1 if there is none."""
+def _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges):
+    """A job that is past its request but not yet expected one second from now; -1 if there is none.
+
+    Where any job is past its request the promises are void, also in a second pass of the same instant.
+    """
     for place in range(r_meta[RUNGS]):
         rung = r_info[ORDER, place]
         for position in range(r_info[SIZE, rung]):
             row = r_items[rung, position]
             if jobs[EXPECTED, row] > now + SECOND:
                 return -1
-            asked_end = jobs[START, row] + jobs[LIMIT, row]
-            if asked_end <= now and jobs[EXPECTED, row] != now + SECOND:
-                return row
+            if jobs[START, row] + jobs[LIMIT, row] <= now:
+                gauges[HOLE_END] = FOREVER
+                if jobs[EXPECTED, row] != now + SECOND:
+                    return row
     return -1
 
 
 @compiled
 def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
     """A job past its request (no-kill mode) is expected to end one second from now, whenever now is."""
-    row = _next_overrunning(now, jobs, r_items, r_info, r_meta)
+    row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
     while row >= 0:
         ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
         jobs[EXPECTED, row] = now + SECOND
         keys[ENDS, row] = jobs[EXPECTED, row]
         ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        gauges[HOLE_END], gauges[RELEASED] = FOREVER, 1  # promises are void, and the whole queue is looked at again
-        row = _next_overrunning(now, jobs, r_items, r_info, r_meta)
+        gauges[RELEASED] = 1  # the whole queue is looked at again
+        row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
 
 
 # ---- the pass -----------------------------------------------------------------------------------------------------
@@ -215,7 +220,8 @@ def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
 
 
 @compiled
-def _may_backfill(row, now, jobs, gauges):
+def may_backfill(row, now, jobs, gauges):
+    """Whether it fits now without delaying the head."""
     nodes = jobs[NODES, row]
     if nodes > gauges[FREE]:
         return False
@@ -223,7 +229,8 @@ def _may_backfill(row, now, jobs, gauges):
 
 
 @compiled
-def _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
+def backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
+    """Start a job that may pass the head."""
     if now + jobs[LIMIT, row] > gauges[SHADOW]:
         gauges[EXTRA] -= jobs[NODES, row]
     begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
@@ -258,8 +265,8 @@ def _pass_in_ladder_order(
             continue
         for position in range(info[SIZE, rung]):
             row = items[rung, position]
-            if row != head and _may_backfill(row, now, jobs, gauges):
-                _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            if row != head and may_backfill(row, now, jobs, gauges):
+                backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
                 if gauges[FREE] == 0:
                     break
         if gauges[FREE] == 0:
@@ -286,9 +293,9 @@ def _pass_over_arrivals(
             place -= 1
         arrivals[place] = row
     for row in arrivals:
-        if _may_backfill(row, now, jobs, gauges):
+        if may_backfill(row, now, jobs, gauges):
             dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-            _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
 @compiled
@@ -321,13 +328,13 @@ def _pass_in_score_order(
                 index = end
             while index < end:
                 row = waiting[index]
-                if row >= 0 and row != head and _may_backfill(row, now, jobs, gauges):
+                if row >= 0 and row != head and may_backfill(row, now, jobs, gauges):
                     waiting[able], scores[second, able] = row, scores[second, index]
                     able += 1
                 index += 1
         for row in waiting[:able][np.argsort(scores[second, :able], kind="mergesort")]:
-            if _may_backfill(row, now, jobs, gauges):
-                _backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            if may_backfill(row, now, jobs, gauges):
+                backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
     for index in range(first_started, gauges[STARTED]):
         dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
@@ -342,10 +349,12 @@ def _pass_with_reservations(
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
-    else:
+    elif depth != CONSERVATIVE or len(waiting) > 1 or not profile.only_arrivals_matter(now, gauges):
         waiting = np.empty(q_meta[ROWS], np.int64)
         ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     if depth == CONSERVATIVE:
+        if len(waiting) == q_meta[ROWS]:
+            gauges[DUE] = FOREVER  # of everybody
         ready = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges)
     else:
         profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
@@ -399,7 +408,7 @@ def schedule_pass(
 def score(entry, parameters, jobs, usage, rows, now, fresh):
     """Call an order for these rows; the scores go into `fresh`."""
     entry(
-        jobs.ctypes, jobs.shape[1], usage.ctypes, len(usage) - 1, rows.ctypes, len(rows), now, parameters.ctypes,
+        jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
     )  # fmt: skip
     for index in range(len(rows)):

@@ -1,24 +1,31 @@
 """Free nodes over time, compiled: running jobs by requested end, and reservations, for depth two and more.
 
-slots[IDLE, i] nodes are free from slots[TIME, i] until slots[TIME, i + 1]; the last point lasts for ever. A point
-stays as long as an interval begins or ends there. Finite depth: built anew in every pass. Conservative: kept between
-passes; when a job ends early each queued job in order may move to an earlier slot with all other reservations in
-place, so no job is ever promised a later start than before (planning anew from nothing would break that promise).
+A point says how many nodes are free from its instant until the next point's; the last one lasts for ever, and a point
+stays as long as an interval begins or ends there. Points live in blocks of at most 64, in order of time; for every
+block the directory holds bounds of what is free in it, so a search skips blocks in which nothing can begin or in which
+nothing can get in the way, and an interval is taken from the blocks it covers whole by one number each.
+
+Finite depth: built anew in every pass. Conservative: kept between passes; when a job ends early each queued job in
+order may move to an earlier slot with all other reservations in place, so no job is ever promised a later start than
+before (planning anew from nothing would break that promise).
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cohabit.compiled import compiled
+from cohabit.compiled import compiled, compiled_lean, leading_zeros
 from cohabit.core.columns import (
+    DUE,
     EARLY_END,
     EXPECTED,
     FREE,
     HOLE_END,
     LIMIT,
     NODES,
-    PROFILE_POINTS,
+    PROFILE_BLOCKS,
+    PROFILE_SPARE,
     PROMISED,
     RESERVED,
     SEQ,
@@ -29,145 +36,378 @@ from cohabit.core.ladder import ORDER, RUNGS, SIZE
 FOREVER = 2**62
 SECOND = 1_000_000
 UNRESERVED = -1
-TIME, IDLE, USES = 0, 1, 2  # rows of `slots`: from when, nodes free from then on, intervals that begin or end there
+BLOCK = 32  # points in a full block
+# rows of `slots`, one column per point: from when, nodes free from then on (less SHIFT), intervals that begin or end
+TIME, IDLE, USES = 0, 1, 2
+# rows of `slots`, one column per block in order of time: its number (its points are columns NUMBER * BLOCK and on), how
+# many points, the first one's instant, bounds of the nodes free in it, and what to add to every IDLE in it
+NUMBER, POINTS, FROM, MOST, LEAST, SHIFT = 3, 4, 5, 6, 7, 8
+# the last row of `slots`: for every power of two of nodes and of length, when the first gap begins that some job has not
+# looked at yet; the same for gaps that came up in this sweep; and since when the gap is open that is being measured
+GAPS = 9
+LEVELS, LENGTHS = 20, 20  # powers of two; more nodes and longer times count as the last
+LATER_GAPS, OPEN_GAPS = LEVELS * LENGTHS, 2 * LEVELS * LENGTHS
 
 
-@compiled
+def make(jobs: int, nodes: int) -> NDArray[np.int64]:
+    """Room for the intervals of so many jobs; two neighbouring blocks are together more than half a block."""
+    return np.empty((10, max(4 * (2 * jobs + 2 * nodes + BLOCK), OPEN_GAPS + LEVELS)), np.int64)
+
+
+def points(slots: NDArray[np.int64], gauges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All instants at which the number of free nodes may change, and how many are free from each on."""
+    times, idle = [], []
+    for place in range(int(gauges[PROFILE_BLOCKS])):
+        first = int(slots[NUMBER, place]) * BLOCK
+        own = slice(first, first + int(slots[POINTS, place]))
+        times.append(slots[TIME, own])
+        idle.append(slots[IDLE, own] + slots[SHIFT, place])
+    return np.concatenate(times), np.concatenate(idle)
+
+
+# ---- blocks of points ------------------------------------------------------------------------------------------
+
+
+@compiled_lean
 def reset(slots, gauges, nodes):
     """Everything free for ever."""
     slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = -FOREVER, nodes, 1
-    gauges[PROFILE_POINTS], gauges[HOLE_END], gauges[WAKE] = 1, -FOREVER, FOREVER
+    slots[NUMBER, 0], slots[POINTS, 0], slots[FROM, 0] = 0, 1, -FOREVER
+    slots[MOST, 0], slots[LEAST, 0], slots[SHIFT, 0] = nodes, nodes, 0
+    gauges[PROFILE_BLOCKS], gauges[PROFILE_SPARE] = 1, 1
+    slots[GAPS, :OPEN_GAPS] = FOREVER
+    gauges[HOLE_END], gauges[WAKE], gauges[DUE] = -FOREVER, FOREVER, FOREVER
 
 
-@compiled
-def _point_at_or_before(slots, count, instant):
-    low, high = 0, count
+@compiled_lean
+def _last_at_or_before(slots, row, low, high, instant):
+    """The last column of the sorted slots[row, low:high] that is not after `instant`; `low` if there is none."""
     while high - low > 1:
-        middle = (low + high) // 2
-        if slots[TIME, middle] <= instant:
+        middle = (low + high) >> 1
+        if slots[row, middle] <= instant:
             low = middle
         else:
             high = middle
     return low
 
 
-@compiled
+@compiled_lean
+def _find(slots, gauges, instant):
+    """The last point that is not after `instant`: the place of its block, and its column."""
+    place = _last_at_or_before(slots, FROM, 0, gauges[PROFILE_BLOCKS], instant)
+    first = slots[NUMBER, place] * BLOCK
+    return place, _last_at_or_before(slots, TIME, first, first + slots[POINTS, place], instant)
+
+
+@compiled_lean
+def _point_before(slots, place, column):
+    if column > slots[NUMBER, place] * BLOCK:
+        return place, column - 1
+    return place - 1, slots[NUMBER, place - 1] * BLOCK + slots[POINTS, place - 1] - 1
+
+
+@compiled_lean
+def _point_after(slots, place, column):
+    if column + 1 < slots[NUMBER, place] * BLOCK + slots[POINTS, place]:
+        return place, column + 1
+    return place + 1, slots[NUMBER, place + 1] * BLOCK
+
+
+@compiled_lean
+def _summarise(slots, place):
+    first = slots[NUMBER, place] * BLOCK
+    most = least = slots[IDLE, first]
+    for column in range(first + 1, first + slots[POINTS, place]):
+        most, least = max(most, slots[IDLE, column]), min(least, slots[IDLE, column])
+    slots[MOST, place], slots[LEAST, place] = most + slots[SHIFT, place], least + slots[SHIFT, place]
+
+
+@compiled_lean
+def _open_block(slots, gauges, place):
+    """An empty block at `place` in the order; numbers no longer in use wait behind those in use."""
+    count = gauges[PROFILE_BLOCKS]
+    if count == gauges[PROFILE_SPARE]:
+        slots[NUMBER, count] = count
+        gauges[PROFILE_SPARE] = count + 1
+    number = slots[NUMBER, count]
+    for row in range(NUMBER, SHIFT + 1):
+        for index in range(count, place, -1):
+            slots[row, index] = slots[row, index - 1]
+    slots[NUMBER, place], slots[POINTS, place], slots[SHIFT, place] = number, 0, 0
+    gauges[PROFILE_BLOCKS] = count + 1
+
+
+@compiled_lean
+def _close_block(slots, gauges, place):
+    count = gauges[PROFILE_BLOCKS] - 1
+    number = slots[NUMBER, place]
+    for row in range(NUMBER, SHIFT + 1):
+        for index in range(place, count):
+            slots[row, index] = slots[row, index + 1]
+    slots[NUMBER, count] = number
+    gauges[PROFILE_BLOCKS] = count
+
+
+@compiled_lean
+def _append_points(slots, place, source, count, change):
+    """Copy `count` points from column `source` on to the end of a block, with `change` more nodes free in each."""
+    target = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
+    for index in range(count):
+        slots[TIME, target + index] = slots[TIME, source + index]
+        slots[IDLE, target + index] = slots[IDLE, source + index] + change
+        slots[USES, target + index] = slots[USES, source + index]
+    slots[POINTS, place] += count
+
+
+@compiled_lean
+def _split(slots, gauges, place):
+    """Move the later half of a full block into one of its own."""
+    half = BLOCK // 2
+    source = slots[NUMBER, place] * BLOCK + half
+    _open_block(slots, gauges, place + 1)
+    slots[SHIFT, place + 1], slots[FROM, place + 1] = slots[SHIFT, place], slots[TIME, source]
+    _append_points(slots, place + 1, source, half, 0)
+    slots[POINTS, place] = half
+    _summarise(slots, place)
+    _summarise(slots, place + 1)
+
+
+@compiled_lean
+def _join(slots, gauges, place):
+    """Join a block and the next one if together they fill no more than half a block."""
+    after = place + 1
+    if 0 < after < gauges[PROFILE_BLOCKS] and slots[POINTS, place] + slots[POINTS, after] <= BLOCK // 2:
+        change = slots[SHIFT, after] - slots[SHIFT, place]
+        _append_points(slots, place, slots[NUMBER, after] * BLOCK, slots[POINTS, after], change)
+        slots[MOST, place] = max(slots[MOST, place], slots[MOST, after])
+        slots[LEAST, place] = min(slots[LEAST, place], slots[LEAST, after])
+        _close_block(slots, gauges, after)
+
+
+@compiled_lean
 def _use_point(slots, gauges, instant):
-    """Index of the point exactly at `instant`, made if it is missing; one more interval begins or ends there."""
-    count = gauges[PROFILE_POINTS]
-    index = _point_at_or_before(slots, count, instant)
-    if slots[TIME, index] != instant:
-        index += 1
-        for column in range(3):
-            for place in range(count, index, -1):
-                slots[column, place] = slots[column, place - 1]
-        slots[TIME, index], slots[IDLE, index], slots[USES, index] = instant, slots[IDLE, index - 1], 0
-        gauges[PROFILE_POINTS] = count + 1
-    slots[USES, index] += 1
-    return index
+    """The place and column of the point exactly at `instant`, made if missing; one more interval begins or ends there."""
+    place, column = _find(slots, gauges, instant)
+    if slots[TIME, column] != instant:
+        if slots[POINTS, place] == BLOCK:
+            _split(slots, gauges, place)
+            place, column = _find(slots, gauges, instant)
+        end = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
+        column += 1
+        for row in range(3):
+            for index in range(end, column, -1):
+                slots[row, index] = slots[row, index - 1]
+        slots[TIME, column], slots[IDLE, column], slots[USES, column] = instant, slots[IDLE, column - 1], 0
+        slots[POINTS, place] += 1
+    slots[USES, column] += 1
+    return place, column
 
 
-@compiled
+@compiled_lean
 def _drop_point(slots, gauges, instant):
     """One interval fewer begins or ends at `instant`; a point of none is taken out."""
-    count = gauges[PROFILE_POINTS]
-    index = _point_at_or_before(slots, count, instant)
-    if slots[TIME, index] != instant or index == 0:
-        return  # it lies in the past and was forgotten
-    slots[USES, index] -= 1
-    if slots[USES, index] == 0:
-        for column in range(3):
-            for place in range(index, count - 1):
-                slots[column, place] = slots[column, place + 1]
-        gauges[PROFILE_POINTS] = count - 1
+    place, column = _find(slots, gauges, instant)
+    first = slots[NUMBER, place] * BLOCK
+    forgotten = slots[TIME, column] != instant or (place == 0 and column == first)  # it lies in the past
+    if not forgotten:
+        slots[USES, column] -= 1
+    if not forgotten and slots[USES, column] == 0:
+        slots[POINTS, place] -= 1
+        end = first + slots[POINTS, place]
+        for row in range(3):
+            for index in range(column, end):
+                slots[row, index] = slots[row, index + 1]
+        slots[FROM, place] = slots[TIME, first]
+        if end == first:
+            _close_block(slots, gauges, place)
+        else:
+            _join(slots, gauges, place)
+            _join(slots, gauges, place - 1)
 
 
-@compiled
+@compiled_lean
+def _change_in_block(slots, place, begin, end, nodes):
+    for column in range(begin, end):
+        slots[IDLE, column] += nodes
+    _summarise(slots, place)
+
+
+@compiled_lean
+def _change(slots, gauges, begin, end, nodes):
+    """So many nodes more are free between two instants; there is a point at `begin`, and one at `end` or later."""
+    place, column = _find(slots, gauges, begin)
+    last = _last_at_or_before(slots, FROM, place, gauges[PROFILE_BLOCKS], end)
+    first = slots[NUMBER, last] * BLOCK
+    stop = _last_at_or_before(slots, TIME, first, first + slots[POINTS, last], end)
+    stop += slots[TIME, stop] < end
+    if place < last:
+        _change_in_block(slots, place, column, slots[NUMBER, place] * BLOCK + slots[POINTS, place], nodes)
+        column = first
+    for whole in range(place + 1, last):
+        slots[MOST, whole] += nodes
+        slots[LEAST, whole] += nodes
+        slots[SHIFT, whole] += nodes
+    _change_in_block(slots, last, column, stop, nodes)
+
+
+# ---- intervals --------------------------------------------------------------------------------------------------
+
+
+@compiled_lean
 def occupy(slots, gauges, begin, end, nodes):
     """Take `nodes` from `begin` until `end`."""
-    if begin >= end:
-        return
-    first = _use_point(slots, gauges, begin)
-    last = _use_point(slots, gauges, end)
-    for index in range(first, last):
-        slots[IDLE, index] -= nodes
+    if begin < end:
+        _use_point(slots, gauges, begin)
+        _use_point(slots, gauges, end)
+        _change(slots, gauges, begin, end, -nodes)
 
 
-@compiled
+@compiled_lean
 def vacate(slots, gauges, begin, end, nodes):
     """Undo `occupy` for an interval that lies wholly ahead."""
-    if begin >= end:
-        return
-    index = _point_at_or_before(slots, gauges[PROFILE_POINTS], begin)
-    while index < gauges[PROFILE_POINTS] and slots[TIME, index] < end:
-        slots[IDLE, index] += nodes
-        index += 1
-    _drop_point(slots, gauges, end)
-    _drop_point(slots, gauges, begin)
+    if begin < end:
+        _change(slots, gauges, begin, end, nodes)
+        _drop_point(slots, gauges, end)
+        _drop_point(slots, gauges, begin)
 
 
-@compiled
+@compiled_lean
 def give_back(slots, gauges, now, end, nodes):
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
-        index = _use_point(slots, gauges, now)
-        while index < gauges[PROFILE_POINTS] and slots[TIME, index] < end:
-            slots[IDLE, index] += nodes
-            index += 1
+        _use_point(slots, gauges, now)
+        _change(slots, gauges, now, end, nodes)
         gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], end), 1
         _drop_point(slots, gauges, end)
+        _note_gaps(slots, gauges, now, now, end)
 
 
-@compiled
+@compiled_lean
 def _forget_past(slots, gauges, now):
-    count = gauges[PROFILE_POINTS]
-    index = _point_at_or_before(slots, count, now)
-    if index > 16 and index > count // 4:
-        for column in range(3):
-            for place in range(index, count):
-                slots[column, place - index] = slots[column, place]
-        gauges[PROFILE_POINTS] = count - index
+    while gauges[PROFILE_BLOCKS] > 1 and slots[FROM, 1] <= now:
+        _close_block(slots, gauges, 0)
+    place, column = _find(slots, gauges, now)
+    first = slots[NUMBER, 0] * BLOCK
+    past = column - first
+    if past > BLOCK // 4:
+        slots[POINTS, 0] -= past
+        for row in range(3):
+            for index in range(first, first + slots[POINTS, 0]):
+                slots[row, index] = slots[row, index + past]
+        slots[FROM, 0] = slots[TIME, first]
+        _join(slots, gauges, 0)
 
 
-@compiled
+@compiled_lean
 def _earliest(slots, gauges, now, nodes, duration, own_start, latest):
     """First instant from `now` with `nodes` free throughout; `latest` if there is none before it.
 
-    own_start: where the asking job's own reservation stands in the profile (its nodes count as free there);
-    FOREVER where it has none.
+    own_start: where the asking job's own reservation begins, not before `latest`; FOREVER where it has none. Its nodes
+    count as free, and they last: a slot is long enough as soon as it reaches it.
     """
-    count = gauges[PROFILE_POINTS]
-    index = _point_at_or_before(slots, count, now)
-    start = now
-    own_end = own_start + duration
-    while start < latest:
-        own = nodes if own_start <= slots[TIME, index] < own_end else 0
-        if slots[IDLE, index] + own < nodes:
-            if index + 1 == count:
-                return latest
-            index += 1
-            start = slots[TIME, index]
-            continue
-        index += 1
-        if index == count or slots[TIME, index] >= start + duration:
-            return start
-    return latest
+    place, column = _find(slots, gauges, now)
+    start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as we have looked
+    done = False
+    while not done:
+        if slots[LEAST, place] < nodes if found else slots[MOST, place] >= nodes:
+            needed = nodes - slots[SHIFT, place]
+            for index in range(column, slots[NUMBER, place] * BLOCK + slots[POINTS, place]):
+                if found:
+                    if slots[TIME, index] >= goal:
+                        done = True
+                        break
+                    found = slots[IDLE, index] >= needed
+                elif slots[IDLE, index] >= needed:
+                    start = max(slots[TIME, index], now)
+                    goal, found = min(start + duration, own_start), True
+        place += 1
+        done = done or place == gauges[PROFILE_BLOCKS] or slots[FROM, place] >= (goal if found else latest)
+        column = slots[NUMBER, place] * BLOCK
+    return min(start, latest) if found else latest
 
 
-@compiled
+@compiled_lean
+def _extended_left(slots, gauges, now, nodes, start):
+    """From when on, but not before `now`, so many nodes are free without a break until `start`."""
+    place, column = _find(slots, gauges, start - 1)
+    while start > now and slots[IDLE, column] + slots[SHIFT, place] >= nodes:
+        start = max(slots[TIME, column], now)
+        if start > now:
+            place, column = _point_before(slots, place, column)
+    return start
+
+
+# ---- what has become free -----------------------------------------------------------------------------------------
+# A queued job stands where nothing earlier was free when it was last asked. A better slot must therefore meet nodes that
+# have become free since: it reaches the job's own reservation, or it lies in a gap that meets them. Such gaps are noted
+# as they come up, by the powers of two of their nodes and length, so that hardly any job looks for a slot in vain.
+
+
+@compiled_lean
+def _level_of(nodes):
+    return min(63 - leading_zeros(nodes), LEVELS - 1)
+
+
+@compiled_lean
+def _length_of(us):
+    return min(64 - leading_zeros(us >> 22), LENGTHS - 1)  # the first takes all below 4 s
+
+
+@compiled_lean
+def _end_gaps(slots, lowest, above, instant):
+    """The open gaps of these levels end here: they are the first of their length and of all shorter ones, or not."""
+    for level in range(lowest, above):
+        begin = slots[GAPS, OPEN_GAPS + level]
+        for first in (level * LENGTHS, LATER_GAPS + level * LENGTHS):
+            column = first + _length_of(instant - begin)
+            while column >= first and slots[GAPS, column] > begin:
+                slots[GAPS, column] = begin
+                column -= 1
+
+
+@compiled_lean
+def _note_gaps(slots, gauges, now, begin, end):
+    """Nodes became free between two instants: note how long the gaps are that they are part of."""
+    place, column = _find(slots, gauges, begin)
+    levels = reach = _level_of(slots[IDLE, column] + slots[SHIFT, place]) + 1
+    left_place, left = place, column
+    while reach > 0:  # to the left: where did the gaps begin that are open at `begin`?
+        instant, level = slots[TIME, left], -1
+        if instant > now:
+            left_place, left = _point_before(slots, left_place, left)
+            level = _level_of(slots[IDLE, left] + slots[SHIFT, left_place])
+        for higher in range(level + 1, reach):
+            slots[GAPS, OPEN_GAPS + higher] = max(instant, now)
+        reach = min(reach, level + 1)
+    instant = begin
+    while instant < end or levels > 0:  # to the right: gaps open until `end`, and close
+        place, column = _point_after(slots, place, column)
+        instant, level = FOREVER, -1
+        if place < gauges[PROFILE_BLOCKS]:
+            instant, level = slots[TIME, column], _level_of(slots[IDLE, column] + slots[SHIFT, place])
+        if level + 1 < levels:
+            _end_gaps(slots, level + 1, levels, instant)
+            levels = level + 1
+        elif instant < end:
+            for higher in range(levels, level + 1):
+                slots[GAPS, OPEN_GAPS + higher] = instant
+            levels = level + 1
+
+
+@compiled_lean
 def planned(limit):
     """How long a reservation lasts: a job that asked for no time at all still holds its second."""
     return limit if limit > 0 else SECOND
 
 
-@compiled
+@compiled_lean
 def _reserve(row, start, jobs, slots, gauges):
     if start < FOREVER:
         occupy(slots, gauges, start, start + planned(jobs[LIMIT, row]), jobs[NODES, row])
     jobs[RESERVED, row] = start
 
 
-@compiled
+@compiled_lean
 def cancel_reservation(row, jobs, slots, gauges):
     """A queued job left: whoever it stood in the way of may move up."""
     start = jobs[RESERVED, row]
@@ -175,12 +415,57 @@ def cancel_reservation(row, jobs, slots, gauges):
         end = start + planned(jobs[LIMIT, row])
         vacate(slots, gauges, start, end, jobs[NODES, row])
         gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], end), 1
+        _note_gaps(slots, gauges, max(slots[FROM, 0], 0), start, end)
     jobs[RESERVED, row] = UNRESERVED
+
+
+@compiled_lean
+def _move(slots, gauges, now, old, start, length, nodes):
+    """A reservation moves up; often by less than its length."""
+    if start + length > old:
+        _shift_bound(slots, gauges, old, start, -nodes)
+        _shift_bound(slots, gauges, old + length, start + length, nodes)
+    else:
+        vacate(slots, gauges, old, old + length, nodes)
+        occupy(slots, gauges, start, start + length, nodes)
+    _note_gaps(slots, gauges, now, max(old, start + length), old + length)
+
+
+@compiled_lean
+def _shift_bound(slots, gauges, old, new, nodes):
+    """One bound of an interval moves up: so many nodes more are free between the two instants."""
+    place, column = _find(slots, gauges, new)
+    first = slots[NUMBER, place] * BLOCK
+    end = first + slots[POINTS, place]
+    gone = column
+    while gone < end and slots[TIME, gone] < old:
+        gone += 1
+    if gone < end and slots[USES, gone] == 1 and slots[TIME, column] < new:  # one point goes, one comes
+        for index in range(gone, column + 1, -1):
+            slots[TIME, index] = slots[TIME, index - 1]
+            slots[IDLE, index] = slots[IDLE, index - 1] + nodes
+            slots[USES, index] = slots[USES, index - 1]
+        slots[TIME, column + 1], slots[IDLE, column + 1] = new, slots[IDLE, column] + nodes
+        slots[USES, column + 1] = 1
+        _summarise(slots, place)
+    else:
+        _use_point(slots, gauges, new)
+        _change(slots, gauges, new, old, nodes)
+        _drop_point(slots, gauges, old)
+
+
+@compiled_lean
+def only_arrivals_matter(now, gauges):
+    """Whether nothing ended early, no promise is void and nobody's time has come: all reservations stay as they are."""
+    return gauges[EARLY_END] == 0 and gauges[HOLE_END] != FOREVER and gauges[DUE] > now
 
 
 @compiled
 def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges):
-    """Move reservations up into holes, reserve for arrivals, and return the rows whose time has come."""
+    """Move reservations up into holes, reserve for arrivals, and return the rows whose time has come.
+
+    waiting: the queue in order, with gauges[DUE] FOREVER; or, where `only_arrivals_matter`, just the arrivals.
+    """
     _forget_past(slots, gauges, now)
     left, moved, early_end = gauges[FREE], False, gauges[EARLY_END] == 1
     hole_end = gauges[HOLE_END]  # nobody can gain a slot that begins after the last hole
@@ -189,7 +474,8 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
         for row in waiting:
             jobs[RESERVED, row] = UNRESERVED
         early_end = False
-    ready, count, wake = np.empty(len(waiting), np.int64), 0, FOREVER
+    slots[GAPS, LATER_GAPS:OPEN_GAPS] = FOREVER
+    ready, count, wake, kept_waiting = np.empty(len(waiting), np.int64), 0, gauges[DUE], False
     for row in waiting:
         old, nodes, length = jobs[RESERVED, row], jobs[NODES, row], planned(jobs[LIMIT, row])
         if old == UNRESERVED:
@@ -198,13 +484,20 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
                 jobs[PROMISED, row] = jobs[RESERVED, row]
         elif early_end and old > now:
             latest = min(old, hole_end)
-            start = _earliest(slots, gauges, now, nodes, length, old, latest)
+            start = latest
+            if old <= hole_end:
+                start = _extended_left(slots, gauges, now, nodes, old)
+            gap = max(now, slots[GAPS, _level_of(nodes) * LENGTHS + _length_of(length)])
+            if gap < start and gap + length <= old:
+                start = _earliest(slots, gauges, gap, nodes, length, old, start)
             if start < latest:
                 moved = True
                 if old < FOREVER:
-                    vacate(slots, gauges, old, old + length, nodes)
                     hole_end = max(hole_end, old + length)
-                _reserve(row, start, jobs, slots, gauges)
+                    _move(slots, gauges, now, old, start, length, nodes)
+                    jobs[RESERVED, row] = start
+                else:
+                    _reserve(row, start, jobs, slots, gauges)
         if jobs[RESERVED, row] <= now and nodes <= left:
             ready[count] = row
             count += 1
@@ -212,29 +505,49 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
             jobs[RESERVED, row] = UNRESERVED
             if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it holds nothing ahead
                 vacate(slots, gauges, now, now + SECOND, nodes)
+                _note_gaps(slots, gauges, now, now, now + SECOND)
         elif jobs[RESERVED, row] > now:
             wake = min(wake, jobs[RESERVED, row])
+        else:  # due, but a job of request 0 is still there: if it runs on, it is expected in one second
+            wake, kept_waiting = min(wake, now + SECOND), True
     if hole_end == FOREVER or (early_end and not moved):
         hole_end = -FOREVER  # a sweep in which nobody moved leaves nothing to gain; otherwise the next one goes on
-    gauges[HOLE_END], gauges[EARLY_END], gauges[WAKE] = hole_end, 0, wake
+    if early_end:  # everybody has looked at all gaps but those that came up after his turn
+        slots[GAPS, :LATER_GAPS] = slots[GAPS, LATER_GAPS:OPEN_GAPS]
+    gauges[HOLE_END], gauges[EARLY_END], gauges[WAKE], gauges[DUE] = hole_end, 0, wake, now if kept_waiting else wake
     return ready[:count]
 
 
-@compiled
+@compiled_lean
 def rebuild(now, jobs, r_items, r_info, r_meta, idle_now, slots, gauges):
     """The profile of the running jobs alone, from now on."""
-    slots[TIME, 0], slots[IDLE, 0], slots[USES, 0], count = now, idle_now, 1, 1
+    full = BLOCK * 3 // 4  # room for what comes
+    slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = now, idle_now, 1
+    slots[FROM, 0], slots[LEAST, 0] = now, idle_now
+    block, column, idle = 0, 0, idle_now
     for place in range(r_meta[RUNGS]):
         rung = r_info[ORDER, place]
         for position in range(r_info[SIZE, rung]):
             row = r_items[rung, position]
-            if jobs[EXPECTED, row] > slots[TIME, count - 1]:
-                slots[TIME, count], slots[IDLE, count] = jobs[EXPECTED, row], slots[IDLE, count - 1]
-                slots[USES, count] = 0
-                count += 1
-            slots[IDLE, count - 1] += jobs[NODES, row]
-            slots[USES, count - 1] += 1
-    gauges[PROFILE_POINTS] = count
+            if jobs[EXPECTED, row] > slots[TIME, column]:
+                if column + 1 == block * BLOCK + full:
+                    _finish_block(slots, block, full, idle)
+                    block += 1
+                    column = block * BLOCK
+                    slots[FROM, block], slots[LEAST, block] = jobs[EXPECTED, row], idle
+                else:
+                    column += 1
+                slots[TIME, column], slots[USES, column] = jobs[EXPECTED, row], 0
+            idle += jobs[NODES, row]
+            slots[IDLE, column] = idle
+            slots[USES, column] += 1
+    _finish_block(slots, block, column + 1 - block * BLOCK, idle)
+    gauges[PROFILE_BLOCKS] = gauges[PROFILE_SPARE] = block + 1
+
+
+@compiled_lean
+def _finish_block(slots, block, count, most):
+    slots[NUMBER, block], slots[POINTS, block], slots[MOST, block], slots[SHIFT, block] = block, count, most, 0
 
 
 @compiled

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
     from cohabit.core.timeline import Timeline
     from cohabit.core.view import View
-    from cohabit.model.plan import Placement
+    from cohabit.model.plan import Ask, Placement
+    from cohabit.model.resources import Dimension
 
 
 class ScoreFunction(Protocol):
@@ -30,12 +32,18 @@ class Order:
 
     function: ScoreFunction
     changing: bool = True  # whether a score depends on the time (or on other jobs) and is computed in every pass
+    falling: bool = False  # whether no score rises while the job waits, nor falls as its user's usage share grows
     parameters: tuple[float, ...] = ()
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
     name: str = "order"  # its name or file, for messages
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
         """The scores of these rows; a score that is not a number counts as last."""
+        found = self.raw_scores(jobs, rows, now_us)
+        return np.where(np.isnan(found), np.inf, found) if found.dtype.kind == "f" else found
+
+    def raw_scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
+        """What the function gives: one number per row, or an error that says what is wrong."""
         try:
             found = np.asarray(self.function(jobs, rows, now_us, *self.parameters))
         except Exception as error:
@@ -43,9 +51,10 @@ class Order:
         if found.shape != rows.shape or found.dtype.kind not in "biuf":
             what = f"the order gave {found.dtype} of shape {found.shape} for {len(rows)} jobs"
             raise InputError(what, self.name, "scores() must return one number per row")
-        return np.where(np.isnan(found), np.inf, found) if found.dtype.kind == "f" else found
+        return found
 
 
+@runtime_checkable
 class Placer(Protocol):
     """Which nodes a job gets."""
 
@@ -56,6 +65,33 @@ class Placer(Protocol):
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
         """Nodes out of `idle` for the job now, at most allowed[kind] of each kind; None if it cannot start now."""
+        ...
+
+
+@runtime_checkable
+class SharedPlacer(Protocol):
+    """How a job could run on nodes it shares: ways to run it, the preferred one first (core/ledger.py finds nodes)."""
+
+    @property
+    def exclusive(self) -> bool:
+        """False: nodes are shared."""
+        ...
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """What is counted on a node; cores come first."""
+        ...
+
+    def asks(self, row: int, view: View) -> list[Ask]:
+        """The ways in which the job could run; it must depend on the job's description and profile only."""
+        ...
+
+
+class Partitioner(Protocol):
+    """Who gets which cache ways on a node."""
+
+    def split(self, booked: Sequence[int], ways: int) -> list[tuple[int, int]]:
+        """(first way, ways) for each job on a node, given what each has booked, in the order they came."""
         ...
 
 
@@ -78,12 +114,22 @@ class PolicySet:
 
     order: Order
     backfill: Backfill
-    placer: Placer
+    placer: Placer | SharedPlacer
     backfill_order: Order | None = None
     fair_share_half_life_us: int = 0  # 0: usage is not tracked
+    partitioner: Partitioner | None = None  # None: the cache is not divided
+    age_limit_us: int = 0  # who has waited this long may not be overtaken any more; 0: no such limit
+    age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
     names: dict[str, Any] = field(default_factory=dict)
 
     @property
     def changing(self) -> bool:
         """Whether any order must be computed anew in every pass."""
         return self.order.changing or (self.backfill_order is not None and self.backfill_order.changing)
+
+
+def shared_dimensions(policies: PolicySet) -> tuple[Dimension, ...]:
+    """What is counted on shared nodes."""
+    placer = policies.placer
+    assert isinstance(placer, SharedPlacer)
+    return placer.dimensions

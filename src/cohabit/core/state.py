@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, ladder, profile
+from cohabit.core import fair_share, kernels, ladder, profile
 from cohabit.core.columns import (
     FIRST_WORD,
     FREE,
@@ -25,9 +25,12 @@ from cohabit.core.columns import (
     RANGES,
 )
 from cohabit.core.kinds import Kinds
-from cohabit.core.protocols import PolicySet
+from cohabit.core.ledger import Ledger, ranges_of
+from cohabit.core.protocols import PolicySet, shared_dimensions
 from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
+from cohabit.model.plan import Ask, Placement
+from cohabit.model.profile import Profile
 
 UP, DRAINED, DOWN = 0, 1, 2
 FOREVER = 2**62
@@ -52,10 +55,12 @@ class State:
         self.pool = np.zeros((3, nodes + 1), np.int64)
         self.gauges = np.zeros(GAUGES, np.int64)
         kernels.initialise(self.idle, self.pool, self.gauges, nodes)
-        self.slots = np.zeros((3, 4 * capacity + 64), np.int64)
+        self.slots = profile.make(capacity, 0)
+        self.slots[:] = 0
         profile.reset(self.slots, self.gauges, nodes)
         self.node_state = np.zeros(nodes, np.int8)
-        self.usage = np.zeros(2)  # per user; the last entry is the instant it is reckoned to
+        self.users: dict[int, int] = {}  # user as the world numbers them -> 0, 1, 2 ... as they come
+        self.usage = fair_share.make(1)
         self.finished: dict[str, str] = {}  # how jobs ended, for those that wait for them
         self.attempts: dict[str, int] = {}  # runs so far of jobs that were started more than once
         self.waiting_for: dict[int, set[str]] = {}  # row -> job ids that must finish first
@@ -63,6 +68,12 @@ class State:
         self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
         self.open_arrays: dict[str, tuple[int, str]] = {}  # array id -> (members not ended, worst end so far)
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
+        self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
+        self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
+        self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured
+        self.asks: dict[tuple[Any, ...], list[Ask]] = {}  # answers kept by description; never in a checkpoint
+        self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
+        self.run_us, self.runs = 0, 0  # run time of all finished runs, and how many: for the age limit
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
         self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}
@@ -94,6 +105,10 @@ class State:
         self.jobs[:, row] = 0
         self.spare_rows.append(row)
 
+    def user_number(self, user: int) -> int:
+        """The small number a user has here, whatever the world's is; -1 where nobody is known."""
+        return -1 if user < 0 else self.users.setdefault(user, len(self.users))
+
     def spec(self, row: int) -> Job:
         """The job in a row that is in use."""
         job = self.specs[row]
@@ -115,6 +130,8 @@ class State:
 
     def ranges_of(self, row: int) -> tuple[tuple[int, int], ...]:
         """The nodes of a running job, as (first, count)."""
+        if self.ledger is not None:
+            return ranges_of(self.ledger.nodes_of(row))
         found, link = [], int(self.jobs[RANGES, row])
         while link >= 0:
             found.append((int(self.pool[RANGE_FIRST, link]), int(self.pool[RANGE_COUNT, link])))

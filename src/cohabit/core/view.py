@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.columns import EXPECTED, LIMIT, NODES, QUEUED, RUNNING, STARTING, STATE, Columns, columns_of
+from cohabit.core.columns import ELIGIBLE, EXPECTED, LIMIT, NODES, QUEUED, RUNNING, STARTING, STATE, Columns, columns_of
 from cohabit.core.kinds import Kinds
 from cohabit.core.ladder import all_rows
-from cohabit.core.protocols import Order
-from cohabit.core.state import State
+from cohabit.core.ledger import Ledger
+from cohabit.core.protocols import Order, PolicySet, SharedPlacer
+from cohabit.core.state import FOREVER, State
 from cohabit.core.timeline import Timeline
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.job import Job
+from cohabit.model.plan import Ask
+from cohabit.model.profile import Profile
 
 
 class View:
@@ -25,6 +30,7 @@ class View:
         self.jobs = _locked(state.jobs)
         self.gauges = _locked(state.gauges)
         self.node_state = _locked(state.node_state)
+        self._ledger: Ledger | None = None
 
     @property
     def kinds(self) -> Kinds:
@@ -43,7 +49,7 @@ class View:
 
     def columns(self) -> Columns:
         """The job table by name."""
-        return columns_of(self.jobs, _locked(self._state.usage[:-1]))
+        return columns_of(self.jobs, _locked(self._state.usage))
 
     def queued(self) -> NDArray[np.int64]:
         """Rows of all queued jobs."""
@@ -60,7 +66,8 @@ class View:
         scores = order.scores(self.columns(), rows, self.now_us)
         seq = self.columns().seq[rows]
         refused = self._state.refused_until
-        return [int(rows[i]) for i in np.lexsort((seq, scores)) if refused.get(int(rows[i]), 0) <= self.now_us]
+        ranked: list[int] = rows[np.lexsort((seq, scores))].tolist()
+        return [row for row in ranked if refused.get(row, 0) <= self.now_us] if refused else ranked
 
     def usable(self, row: int) -> NDArray[np.bool_]:
         """Which kinds the job may run on."""
@@ -110,6 +117,87 @@ class View:
     def limit_us(self, row: int) -> int:
         """Time it asks for."""
         return int(self.jobs[LIMIT, row])
+
+    # ---- shared nodes -----------------------------------------------------------------------------------------------
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is booked on which nodes; to be read, or copied with `draft`."""
+        if self._ledger is None:
+            assert self._state.ledger is not None
+            self._ledger = self._state.ledger.locked()
+        return self._ledger
+
+    @property
+    def cluster_nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.node_state)
+
+    def job(self, row: int) -> Job:
+        """The job as its owner described it."""
+        return self._state.spec(row)
+
+    def node_type(self, row: int) -> NodeGroup:
+        """The least capable of the nodes the job may use."""
+        groups = [group for group, fits in zip(self.kinds.groups, self.usable(row), strict=True) if fits]
+        return min(groups, key=lambda group: (group.cores, group.ways))
+
+    def smallest_node(self, row: int) -> int:
+        """Cores of the least capable node the job may use."""
+        return self.node_type(row).cores
+
+    def profile(self, program: str, processes: int) -> Profile | None:
+        """What was measured of a program: with this many processes, else with the nearest number there is."""
+        known = self._state.profiles.get(program)
+        if not known:
+            return None
+        return known[min(known, key=lambda count: (count != processes, abs(count - processes), count))]
+
+    def trials_of(self, program: str) -> set[tuple[int, str]]:
+        """The measuring runs of a program that are under way, as (scale, purpose)."""
+        state = self._state
+        return {
+            (placement.scale, placement.purpose)
+            for row, placement in state.placed.items()
+            if placement.purpose != "run" and state.spec(row).program == program
+        }
+
+    def asks(self, row: int, placer: SharedPlacer) -> list[Ask]:
+        """The ways in which the job could run; answers are kept for jobs of the same description."""
+        known, key = self._state.asks, self.description(row)
+        if key not in known:
+            known[key] = placer.asks(row, self)
+        return known[key]
+
+    def description(self, row: int) -> tuple[Any, ...]:
+        """Jobs of the same description are placed alike."""
+        job, kept = self._state.specs[row], self._state.described.get(row)
+        if kept is not None and kept[0] is job:
+            return kept[1]
+        assert job is not None
+        found = (
+            job.program, job.processes, job.nodes, job.memory_bytes, job.partition, job.alpha, job.exclusive,
+            job.single_node, job.limit_us if self.kinds.windows else 0,
+        )  # fmt: skip
+        self._state.described[row] = job, found
+        return found
+
+    def waited_us(self, row: int) -> int:
+        """How long the job has been able to run."""
+        return self.now_us - int(self.jobs[ELIGIBLE, row])
+
+    def aged(self, rows: list[int], policies: PolicySet) -> list[bool]:
+        """Which of them have waited past the age limit."""
+        waited: list[bool] = (self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us(policies)).tolist()
+        return waited
+
+    def age_limit_us(self, policies: PolicySet) -> int:
+        """After which wait a job may not be overtaken any more."""
+        if policies.age_limit_us:
+            return policies.age_limit_us
+        if policies.age_limit_runs and self._state.runs:
+            return int(policies.age_limit_runs * self._state.run_us / self._state.runs)
+        return FOREVER
 
     def job_id(self, row: int) -> str:
         """Its name."""

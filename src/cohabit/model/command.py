@@ -16,6 +16,22 @@ class StartJob(_Command, frozen=True):
     attempt: int
     nodes: tuple[tuple[int, int], ...]
     limit_us: int
+    scale: int = 1  # scale factor k: k times the nodes it needs at least
+    cores: int = 0  # on each node; 0: all of them
+    exclusive: bool = True  # nobody else on its nodes
+    ways: int = 0  # cache ways booked on each node; 0: none in particular
+    bandwidth_mbs: int = 0  # memory bandwidth booked on each node; 0: none
+    purpose: str = "run"  # "time" or "curve": an exclusive run that also measures the program
+
+
+class SetShares(_Command, frozen=True):
+    """On each of these nodes (ranges), these jobs have these cache ways: (job_id, first way, ways), contiguous.
+
+    The same mask holds on every socket of a node. Jobs not named keep nothing of the cache to themselves.
+    """
+
+    nodes: tuple[tuple[int, int], ...]
+    shares: tuple[tuple[str, int, int], ...]
 
 
 class CancelJob(_Command, frozen=True):
@@ -32,4 +48,4 @@ class WakeAt(_Command, frozen=True):
     at_us: int
 
 
-Command = StartJob | CancelJob | WakeAt
+Command = StartJob | SetShares | CancelJob | WakeAt

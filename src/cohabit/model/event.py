@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.job import Job
+from cohabit.model.profile import ScaleProfile
 
 
 class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -85,11 +86,20 @@ class NodeDrained(_Event, frozen=True):
     node: int
 
 
+class ProfileLearned(_Event, frozen=True):
+    """An exclusive run of a program was measured: its time, or its curves, at one scale."""
+
+    program: str
+    processes: int
+    measured: ScaleProfile
+    hardware: str = ""
+
+
 class Woken(_Event, frozen=True):
     """The instant the core asked for has come."""
 
 
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | Woken
 )  # fmt: skip

@@ -26,6 +26,10 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     array_count: int = 0  # more than 0: stands for that many jobs, job_id_FIRST and on
     array_at_most: int = 0  # how many of them may run at once; 0: no bound
     requeue: bool = True  # may be started again after its node was lost
+    alpha: float = 0.0  # share of its solo speed it must keep when it shares nodes; 0: the site's default
+    exclusive: bool = False  # its owner wants its nodes to itself
+    single_node: bool = False  # it cannot span nodes
+    reprofile: bool = False  # its program has changed: forget what was measured
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong without knowing the cluster."""
@@ -33,6 +37,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
             raise InputError(f"job {self.job_id} asks for no processors", "job", "ask for at least one")
         if self.limit_us < 0:
             raise InputError(f"job {self.job_id} has a negative time limit", "job")
+        if not 0 <= self.alpha <= 1:
+            raise InputError(f"job {self.job_id} has alpha {self.alpha:g}", "job", "give a number above 0 up to 1")
         if self.job_id in self.after:
             raise InputError(f"job {self.job_id} waits for itself", "job")
         if self.array_count < 0 or self.array_at_most < 0:

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which nodes, as (first, count) ranges of node numbers."""
+    """Which nodes, as (first, count) ranges of node numbers, and what share of each."""
 
     ranges: Ranges
+    scale: int = 1
+    cores: int = 0  # on each node; 0: all of them
+    ways: int = 0  # booked on each node
+    bandwidth_mbs: int = 0  # booked on each node
+    exclusive: bool = True
+    purpose: str = "run"
+    parts: tuple[tuple[int, int], ...] = ()  # shared nodes: (class of nodes, how many of it), see core/ledger.py
+    takes: tuple[tuple[int, ...], ...] = ()  # shared nodes: what it books on a node of each kind, by dimension
 
     @property
     def nodes(self) -> int:
         """How many nodes."""
         return sum(count for _, count in self.ranges)
+
+
+class Ask(NamedTuple):
+    """One way a job could run on shared nodes; a placement policy lists them, the preferred one first."""
+
+    scale: int
+    nodes: int
+    cores: int  # on each node
+    ways: int  # booked on each node
+    bandwidth_mbs: int  # booked on each node
+    exclusive: bool
+    purpose: str  # run, time or curve
+    takes: tuple[tuple[int, ...], ...]  # whole units on a node of each kind, by dimension; (): not that kind
 
 
 @dataclass(frozen=True)

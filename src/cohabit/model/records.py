@@ -47,6 +47,7 @@ class RunTable:
     seed: int
     events: int  # heap events processed
     node_ranges: NodeRanges | None = None
+    shares: list[str] | None = None  # how each job ran on shared nodes, as JSON; "" if it never ran
     settings: dict[str, Any] = field(default_factory=dict)  # the scenario as plain data, for summary.json
     journal_hash: str = ""
     scenario_hash: str = ""

@@ -25,6 +25,7 @@ class OrderEntry(NamedTuple):
     changing: bool  # whether the score depends on the time, so that it is computed in every pass
     summary: str
     source: str
+    falling: bool = False  # whether no score rises while the job waits, nor falls as its user's share of usage grows
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,24 @@ ORDERS: dict[str, OrderEntry] = {
     "sjf": OrderEntry(_ORDER + "sjf", "shortest", False, "shortest request first", "textbook"),
     "ljf": OrderEntry(_ORDER + "sjf", "longest", False, "longest request first", "textbook"),
     "saf": OrderEntry(_ORDER + "saf", "scores", False, "smallest requested area first", "textbook"),
-    "wfp": OrderEntry(_ORDER + "wfp", "scores", True, "longest wait per request, wide jobs first", "Cobalt, ICPP 2011"),
-    "unicef": OrderEntry(_ORDER + "unicef", "scores", True, "small and short jobs first, by wait", "CLUSTER 2019"),
+    "wfp": OrderEntry(
+        _ORDER + "wfp", "scores", True, "longest wait per request, wide jobs first", "Cobalt, ICPP 2011", falling=True
+    ),
+    "unicef": OrderEntry(
+        _ORDER + "unicef", "scores", True, "small and short jobs first, by wait", "CLUSTER 2019", falling=True
+    ),
     "f1": OrderEntry(_ORDER + "regression", "f1", False, "fitted: log10(r) n + 870 log10(s)", "SC 2017"),
     "f2": OrderEntry(_ORDER + "regression", "f2", False, "fitted: sqrt(r) n + 25600 log10(s)", "SC 2017"),
     "f3": OrderEntry(_ORDER + "regression", "f3", False, "fitted: r n + 6860000 log10(s)", "SC 2017"),
     "f4": OrderEntry(_ORDER + "regression", "f4", False, "fitted: r sqrt(n) + 530000 log10(s)", "SC 2017"),
     "age": OrderEntry(_ORDER + "age", "scores", False, "oldest eligible first", "Spread-n-Share, SC 2019"),
     "multifactor": OrderEntry(
-        _ORDER + "multifactor", "scores", True, "age, size, fair share and QOS, weighted", "Slurm multifactor"
+        _ORDER + "multifactor",
+        "scores",
+        True,
+        "age, size, fair share and QOS, weighted",
+        "Slurm multifactor",
+        falling=True,
     ),
 }
 
@@ -63,12 +73,25 @@ BACKFILLS: dict[str, Described] = {
 
 PLACEMENTS: dict[str, Described] = {
     "exclusive": Described("CE: every job has its nodes to itself, as few as hold its processes", "SC 2019"),
+    "share": Described("CS: nodes are shared by free cores alone, at the lowest scale that fits", "SC 2019"),
+    "spread": Described("SNS: spread and share as profiles of cache and bandwidth allow", "SC 2019"),
 }
 
 LISTED_BY = "cohabit policies"
 
 BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
-    "ce": ({"order": "fcfs", "backfill": "none", "placement": "exclusive"}, Described("strict FCFS, CE", "SC 2019")),
+    "ce": (
+        {"order": "age", "backfill": "first-fit", "placement": "exclusive", "age_limit_runs": 4.0},
+        Described("compact and exclusive: the queue of cs and sns, one job per node", "Spread-n-Share, SC 2019"),
+    ),
+    "cs": (
+        {"order": "age", "backfill": "first-fit", "placement": "share", "age_limit_runs": 4.0},
+        Described("compact and shared: free cores, nothing known of cache and bandwidth", "Spread-n-Share, SC 2019"),
+    ),
+    "sns": (
+        {"order": "age", "backfill": "first-fit", "placement": "spread", "age_limit_runs": 4.0},
+        Described("spread and share under a slowdown bound, cache divided", "Spread-n-Share, SC 2019"),
+    ),
     "ce-easy": (
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive"},
         Described("FCFS with EASY backfilling, CE: the fair baseline", "Lifka, JSSPP 1995"),
@@ -109,7 +132,8 @@ def _order_in_file(path: Path) -> OrderEntry:
     if not callable(getattr(module, "scores", None)):
         raise InputError("the file has no function scores(jobs, rows, now_us)", str(path), "see CONTRIBUTING.md")
     changing = bool(getattr(module, "CHANGING", True))
-    return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path))
+    falling = bool(getattr(module, "FALLING", False))
+    return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path), falling)
 
 
 def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float, ...]:
@@ -138,7 +162,8 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
     function = getattr(load_source(entry.module), entry.function)
-    order = Order(function, entry.changing, parameters, name=name)
+    falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
+    order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
     if not compile_it:
         return order
@@ -152,4 +177,4 @@ def _example() -> tuple[Columns, NDArray[np.int64], int]:
     """Three ordinary jobs: an order that cannot score them is refused before anything runs."""
     jobs = np.arange(1, 3 * JOB_COLUMNS + 1, dtype=np.int64).reshape(JOB_COLUMNS, 3)
     jobs[USER] = 0
-    return columns_of(jobs, np.ones(1)), np.arange(3), 10**9
+    return columns_of(jobs, np.ones((2, 2))), np.arange(3), 10**9

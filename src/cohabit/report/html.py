@@ -71,6 +71,11 @@ class _Page:
         self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
 
 
+def new_page() -> _Page:
+    """An empty page, for reports of another kind."""
+    return _Page()
+
+
 def write_report(
     runs: Sequence[RunTable],
     path: str | os.PathLike[str],
@@ -102,7 +107,7 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
     if len(groups) == 1:
         page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
     page.add_section("Where this comes from", origin(runs))
-    return _assembled(title, page)
+    return assembled_page(title, page)
 
 
 def _head(page: _Page, title: str, sentences: Sequence[str], numbers: str) -> None:
@@ -167,7 +172,8 @@ def _inline_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _assembled(title: str, page: _Page) -> str:
+def assembled_page(title: str, page: _Page) -> str:
+    """The whole file."""
     own = resources.files("cohabit.report")
     style = own.joinpath("page.css").read_text(encoding="utf-8")
     script = own.joinpath("page.js").read_text(encoding="utf-8")

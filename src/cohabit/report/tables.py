@@ -112,7 +112,7 @@ def write_jobs_parquet(run: RunTable, path: str | os.PathLike[str]) -> None:
         pl.Series("processes", jobs.processes),
         pl.Series("rejection", jobs.rejection),
         node_list_column(run.node_ranges, len(run)),
-        pl.Series("shares", [], dtype=pl.String).extend_constant(None, len(run)),
+        pl.Series("shares", [text or None for text in run.shares or [""] * len(run)], dtype=pl.String),
     ]
     if jobs.memory_bytes is not None:
         columns.append(pl.Series("memory_bytes", jobs.memory_bytes))
@@ -165,6 +165,7 @@ def read_jobs_parquet(path: str | os.PathLike[str]) -> tuple[Workload, dict[str,
         "status": _index(frame["status"], STATUS_NAMES, np.int8),
         "reason": _index(frame["reason"], facts["reasons"], np.int32),
         "node_ranges": node_ranges_of(frame["node_list"]),
+        "shares": _texts(frame["shares"]),
     }  # fmt: skip
     return workload, columns | facts
 
@@ -173,6 +174,11 @@ def _array(column: pl.Series) -> NDArray[Any]:
     if column.dtype == pl.String:
         return np.array(column.to_list(), dtype=object)
     return column.to_numpy()
+
+
+def _texts(column: pl.Series) -> list[str] | None:
+    """Texts with "" where there is none; None where there are none at all."""
+    return None if column.null_count() == len(column) else [text or "" for text in column.to_list()]
 
 
 def _index(column: pl.Series, names: Sequence[str], kind: Any) -> NDArray[Any]:

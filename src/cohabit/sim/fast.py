@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import ScoreEntry, compiled, no_scores, python_entry
-from cohabit.core import kernels, ladder, profile
+from cohabit.core import fair_share, kernels, ladder, profile, shortlist
 from cohabit.core.columns import (
+    ARRIVAL,
     BACKFILL_SCORE,
     CORES,
     ELIGIBLE,
@@ -40,7 +41,6 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
-from cohabit.core.fair_share import charge
 from cohabit.core.ladder import ROWS
 from cohabit.core.protocols import Order, PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
@@ -94,9 +94,10 @@ def _write(clock, lines, when, kind, row, now):
 
 @compiled
 def drive(
-    depth, changing, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-    r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
+    depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
+    b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
     when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, second_entry, second_parameters,
+    listed, marks, bounds,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
@@ -121,7 +122,7 @@ def drive(
             clock[HEAP] -= 1
             kernels.finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, slots, depth)
             if half_life > 0 and jobs[USER, row] >= 0:
-                charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
+                fair_share.charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
             end_us[row] = now
             clock[EVENTS] += 1
             _write(clock, lines, when, FINISHED, row, now)
@@ -129,26 +130,35 @@ def drive(
         while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
             row = clock[NEXT]
             kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            if falling:
+                shortlist.add(row, listed, marks)
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
-        arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
-        if changing:
-            if depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
-                continue
-            arrivals = waiting[: q_meta[ROWS]]
-            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-            if q_meta[ROWS] > 1:
-                kernels.score(entry, parameters, jobs, usage, arrivals, now, fresh[0])
-                if two_orders:
-                    kernels.score(second_entry, second_parameters, jobs, usage, arrivals, now, fresh[1])
+        if changing and depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
+            continue
+        if falling:
+            shortlist.schedule_pass(
+                now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, second_entry,
+                second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta,
+                b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+            )  # fmt: skip
         else:
-            for index in range(len(arrivals)):
-                arrivals[index] = clock[ARRIVED] + index
-        kernels.schedule_pass(
-            now, depth, changing, two_orders, arrivals, fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
-            b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
-        )  # fmt: skip
+            if changing:
+                arrivals = waiting[: q_meta[ROWS]]
+                ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+                if q_meta[ROWS] > 1:
+                    kernels.score(entry, parameters, jobs, usage, arrivals, now, fresh[0])
+                    if two_orders:
+                        kernels.score(second_entry, second_parameters, jobs, usage, arrivals, now, fresh[1])
+            else:
+                arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
+                for index in range(len(arrivals)):
+                    arrivals[index] = clock[ARRIVED] + index
+            kernels.schedule_pass(
+                now, depth, changing, two_orders, arrivals, fresh, jobs, keys, q_items, q_info, q_meta, b_items,
+                b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+            )  # fmt: skip
         for index in range(gauges[STARTED]):
             row = started[index]
             start_us[row] = now
@@ -202,12 +212,12 @@ def replay(
     depth = policies.backfill.depth
     jobs = np.zeros((JOB_COLUMNS, total), np.int64)
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
-    jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, user
+    jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, _numbered(user)
     if depth == kernels.CONSERVATIVE:
         jobs[RESERVED], jobs[PROMISED] = profile.UNRESERVED, profile.UNRESERVED
-    usage = np.zeros(int(user.max(initial=-1)) + 2)  # the last entry is the instant it is reckoned to
+    usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
-    columns, everyone = columns_of(jobs, usage[:-1]), np.arange(total)
+    columns, everyone = columns_of(jobs, usage), np.arange(total)
     second = policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
@@ -218,14 +228,18 @@ def replay(
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
     kernels.initialise(idle, pool, gauges, cluster_nodes)
-    points = 2 * total + 2 * cluster_nodes + 64 if depth > kernels.EASY else 2
-    slots = np.empty((3, points), np.int64)
+    slots = profile.make(total, cluster_nodes) if depth > kernels.EASY else profile.make(0, 0)
     profile.reset(slots, gauges, cluster_nodes)
     started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
     fresh = np.zeros((2, total if policies.changing else 1))
+    falling = policies.order.falling and depth <= kernels.EASY
+    if falling:
+        keys[ARRIVAL] = nodes
+    listed, marks, bounds = np.empty(total if falling else 1, np.int64), np.zeros(5, np.int64), np.zeros(3)
+    shortlist.initialise(marks, bounds)
     failures: list[Exception] = []
     entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)
     second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh[1], failures)
@@ -233,10 +247,10 @@ def replay(
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
         why = drive(
-            depth, policies.changing, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs, keys,
-            *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
+            depth, policies.changing, falling, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
+            keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            second_entry, second_parameters,
+            second_entry, second_parameters, listed, marks, bounds,
         )  # fmt: skip
         if failures:
             raise failures[0]
@@ -279,12 +293,23 @@ def _entry(
 
     def score(count: int, now: int) -> None:
         try:
-            fresh[:count] = order.scores(columns, waiting[:count], now)
+            fresh[:count] = order.raw_scores(columns, waiting[:count], now)
         except Exception as error:  # it must cross machine code: keep it, raise it on the other side
             failures.append(error)
             fresh[:count] = 0.0
 
     return python_entry(score), parameters
+
+
+def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Users as 0, 1, 2 ... in the order they come, as core/state.py numbers them; -1 stays."""
+    known = np.flatnonzero(user >= 0)
+    if len(known) == 0:
+        return user
+    _, first, place = np.unique(user[known], return_index=True, return_inverse=True)
+    numbers = np.full(len(user), -1)
+    numbers[known] = np.argsort(np.argsort(first))[place]
+    return numbers
 
 
 def _wider(array: NDArray[np.int32]) -> NDArray[np.int32]:

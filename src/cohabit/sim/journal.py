@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-SUBMITTED, FINISHED, WOKEN, NODE_DOWN, NODE_UP, NODE_DRAINED, HELD, RELEASED, CANCELLED = range(1, 10)
+SUBMITTED, FINISHED, WOKEN, NODE_DOWN, NODE_UP, NODE_DRAINED, HELD, RELEASED, CANCELLED, LEARNED = range(1, 11)
 START, CANCEL, REQUEUE = 20, 21, 22
 KIND_NAMES = {
     SUBMITTED: "submitted", FINISHED: "finished", WOKEN: "woken", NODE_DOWN: "node down", NODE_UP: "node up",
     NODE_DRAINED: "node drained", HELD: "held", RELEASED: "released", CANCELLED: "cancelled", START: "start",
-    CANCEL: "cancel", REQUEUE: "requeue",
+    CANCEL: "cancel", REQUEUE: "requeue", LEARNED: "profile learned",
 }  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class Journal:
     kind: NDArray[np.int8]
     row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
     attempt: NDArray[np.int32] | None = None  # which run a finish or start is about; None: everywhere the first
+    learned: tuple[bytes, ...] = ()  # measurements, encoded; the row of a LEARNED line is a place in here
 
     def hash(self) -> str:
         """A digest of the whole journal, independent of the machine's byte order."""
@@ -38,4 +39,6 @@ class Journal:
             columns.append((self.attempt, "<i4"))
         for column, form in columns:
             digest.update(np.ascontiguousarray(column, form).data)
+        for content in self.learned:
+            digest.update(content)
         return digest.hexdigest()

@@ -1,8 +1,9 @@
 """The simulated world, one event at a time: runs what the core orders and tells it what happened.
 
 It owns true run times and the machine's faults; the core learns of them only through events. Jobs have remaining work
-and a rate, so that a later contention model can change how fast they run while they run. Instants are handled in the
-contract's order: completions, other facts, submissions in trace order, then one step of the core.
+and a rate. Without a machine every job runs at its traced speed; with one (sim/machine/) rates follow from who shares
+which nodes, and are set once per instant, after all orders. Instants are handled in the contract's order: completions,
+other facts, submissions in trace order, then one step of the core.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from dataclasses import dataclass, field
 
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
-from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
+from cohabit.model.command import CancelJob, Command, SetShares, StartJob, WakeAt
 from cohabit.model.event import Event
 from cohabit.model.job import Job
+from cohabit.sim.machine.machine import Machine
+from cohabit.sim.machine.phases import STEADY, Phases, Track
+from cohabit.sim.machine.profiler import Profiler
 
 FOREVER = 2**62
 # ranks: what comes first within one instant
@@ -28,28 +32,48 @@ class TracedJob:
 
     job: Job
     submit_us: int
-    work_us: int  # run time at full speed
+    work_us: int  # run time of the compact exclusive run
 
 
 @dataclass
 class Run:
-    """One run of a job: work left, and how fast it is being done (1.0 = alone on its nodes)."""
+    """One run of a job: work left, and how fast it is being done (1.0 = compact and alone on its nodes)."""
 
-    job_id: str
-    attempt: int
+    order: StartJob
     started_us: int
-    limit_end_us: int
+    work_us: float
     remaining_us: float
-    rate: float
-    as_of_us: int
+    rate: float = 1.0
+    as_of_us: int = 0
     ends_us: int = FOREVER
     killed: bool = False
+    track: Track = STEADY  # stages of the program, by fraction of the work
+    stage: int = 0
+    stage_ends_us: int = FOREVER
+    queued_us: int = FOREVER  # where on the heap it will be looked at next
 
-    def end_at_rate(self, kill: bool) -> None:
-        """When it ends if nothing changes: its work done, or its limit reached."""
-        done = self.as_of_us + max(0, round(self.remaining_us / self.rate)) if self.rate > 0 else FOREVER
-        self.killed = kill and done > self.limit_end_us
-        self.ends_us = self.limit_end_us if self.killed else done
+    def proceed(self, now_us: int) -> None:
+        """Work done until now."""
+        self.remaining_us = max(0.0, self.remaining_us - (now_us - self.as_of_us) * self.rate)
+        self.as_of_us = now_us
+
+    def foresee(self, kill: bool) -> None:
+        """When it ends if nothing changes, its work done or its limit reached, and when its stage ends."""
+        limit_end_us = self.started_us + self.order.limit_us
+        done = self._when(self.remaining_us)
+        self.killed = kill and done > limit_end_us
+        self.ends_us = limit_end_us if self.killed else done
+        left_after_stage = (1.0 - self.track.ends[self.stage]) * self.work_us
+        last = self.stage + 1 == len(self.track.ends)
+        self.stage_ends_us = FOREVER if last else self._when(self.remaining_us - left_after_stage)
+
+    def _when(self, work_us: float) -> int:
+        return self.as_of_us + max(0, round(work_us / self.rate)) if self.rate > 0 else FOREVER
+
+    @property
+    def next_us(self) -> int:
+        """When something happens to it if nothing changes."""
+        return min(self.ends_us, self.stage_ends_us)
 
 
 @dataclass
@@ -62,6 +86,19 @@ class Outcome:
     reason: str = ""
     nodes: tuple[tuple[int, int], ...] = ()
     attempts: int = 0
+    scale: int = 1
+    cores: int = 0  # on each node; 0: all of them
+    exclusive: bool = True
+    purpose: str = "run"
+    ways: int = 0  # booked on each node, as is the bandwidth
+    bandwidth_mbs: int = 0
+
+    def begin(self, now_us: int, order: StartJob) -> None:
+        """It runs, like this."""
+        self.start_us, self.end_us, self.status = now_us, None, "running"
+        self.nodes, self.attempts = order.nodes, order.attempt
+        self.scale, self.cores, self.exclusive, self.purpose = order.scale, order.cores, order.exclusive, order.purpose
+        self.ways, self.bandwidth_mbs = order.ways, order.bandwidth_mbs
 
 
 @dataclass
@@ -70,6 +107,9 @@ class World:
 
     core: SchedulerCore
     kill: bool = True
+    machine: Machine | None = None  # who slows whom; None: nobody anybody
+    phases: Phases | None = None  # programs vary while they run; only with a machine
+    profiler: Profiler | None = None  # exclusive runs are measured and told; only with a machine
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -80,13 +120,13 @@ class World:
     _heap: list[tuple[int, int, int, Event | tuple[str, int]]] = field(default_factory=list)
     _counter: int = 0
     _runs: dict[str, Run] = field(default_factory=dict)
-    _work: dict[str, int] = field(default_factory=dict)
+    _trace: dict[str, TracedJob] = field(default_factory=dict)
     _wake_us: int = FOREVER
 
     def add(self, trace: Iterable[TracedJob], facts: Iterable[tuple[int, Event]] = ()) -> None:
         """Put the trace's submissions, in trace order, and other facts (faults, holds, ...) on the heap."""
         for traced in trace:
-            self._work[traced.job.job_id] = traced.work_us
+            self._trace[traced.job.job_id] = traced
             self.outcomes[traced.job.job_id] = Outcome()
             self._push(traced.submit_us, SUBMISSION, fact.JobSubmitted(traced.job))
         for at_us, event in facts:
@@ -113,16 +153,17 @@ class World:
         while self._heap and self._heap[0][0] == now:
             _, _, _, item = heapq.heappop(self._heap)
             if isinstance(item, tuple):
-                item_event = self._completed(*item)
-                if item_event is None:
-                    continue
-                item = item_event
+                events += self._looked_at(*item)
+                continue
             if self._next_fault is not None and item is self._next_fault[1]:
                 self._next_fault = None
             events.append(item)
             self.events += 1
         if events:
             self._tell(now, events)
+        if self.machine is not None:
+            for job_id, rate in self.machine.rates_changed(now).items():
+                self.set_rate(job_id, rate)
         return True
 
     def _draw_fault(self) -> None:
@@ -135,10 +176,10 @@ class World:
     def set_rate(self, job_id: str, rate: float) -> None:
         """A running job goes on at another speed from now."""
         run = self._runs[job_id]
-        run.remaining_us = max(0.0, run.remaining_us - (self.now_us - run.as_of_us) * run.rate)
-        run.as_of_us, run.rate = self.now_us, rate
-        run.end_at_rate(self.kill)
-        self._expect_end(run)
+        run.proceed(self.now_us)
+        run.rate = rate
+        run.foresee(self.kill)
+        self._look_again(run)
 
     # ---- one step ---------------------------------------------------------------------------------------------------
 
@@ -156,43 +197,97 @@ class World:
                     self._cancel(now, command)
                 case WakeAt(at_us):
                     self._wake_us = at_us
+        if self.machine is not None:
+            for command in commands:
+                if isinstance(command, SetShares):  # last: whoever they name has started by now
+                    self.machine.set_shares(command)
         if confirmations:
             self.core.step(now, confirmations)
 
-    def _start(self, now: int, command: StartJob) -> None:
-        run = Run(command.job_id, command.attempt, now, now + command.limit_us, self._work[command.job_id], 1.0, now)
-        run.end_at_rate(self.kill)
-        self._runs[command.job_id] = run
-        outcome = self.outcomes.setdefault(command.job_id, Outcome())
-        outcome.start_us, outcome.end_us, outcome.status = now, None, "running"
-        outcome.nodes, outcome.attempts = command.nodes, command.attempt
-        self._expect_end(run)
+    def _start(self, now: int, order: StartJob) -> None:
+        traced = self._trace[order.job_id]
+        work_us = float(traced.work_us)
+        if self.machine is not None and self.profiler is not None:
+            work_us *= self.profiler.work_factor(order.purpose)
+        run = Run(order, now, work_us, work_us, as_of_us=now)
+        self._runs[order.job_id] = run
+        self.outcomes.setdefault(order.job_id, Outcome()).begin(now, order)
+        if self.machine is None:
+            run.foresee(self.kill)
+            self._look_again(run)
+            return
+        if self.phases is not None:
+            run.track = self.phases.track(order.job_id)
+        self.machine.start(order.job_id, traced.job.program, traced.job.processes, order, run.track.levels[0])
 
-    def _expect_end(self, run: Run) -> None:
-        if run.ends_us < FOREVER:
-            self._push(run.ends_us, COMPLETION, (run.job_id, run.ends_us))
+    # ---- running jobs on the heap -----------------------------------------------------------------------------------
 
-    def _completed(self, job_id: str, ends_us: int) -> Event | None:
+    def _look_again(self, run: Run) -> None:
+        """See to it that the run comes up when something happens to it.
+
+        An entry that is too early is left on the heap and put off when it comes up: rates change far more often than
+        runs end.
+        """
+        if run.next_us < run.queued_us:
+            run.queued_us = run.next_us
+            self._push(run.next_us, COMPLETION, (run.order.job_id, run.next_us))
+
+    def _looked_at(self, job_id: str, at_us: int) -> list[Event]:
+        """A run has come up: it ends, enters its next stage, or was looked at too early."""
         run = self._runs.get(job_id)
-        if run is None or run.ends_us != ends_us:
-            return None  # it was stopped, or its end moved
-        del self._runs[job_id]
+        if run is None or run.queued_us != at_us:
+            return []  # it was stopped, or an earlier entry took this one's place
+        run.queued_us = FOREVER
+        if run.ends_us <= at_us:
+            return self._completed(run)
+        if run.stage_ends_us <= at_us:
+            assert self.machine is not None
+            self.events += 1
+            run.stage += 1
+            self.machine.set_phase(job_id, run.track.levels[run.stage])
+            run.proceed(at_us)
+            run.foresee(self.kill)
+        self._look_again(run)
+        return []
+
+    def _completed(self, run: Run) -> list[Event]:
+        """The facts of an end, now or later."""
+        job_id, ends_us = run.order.job_id, run.ends_us
+        self._remove(job_id)
         outcome = self.outcomes[job_id]
         status = "killed" if run.killed else "done"
         outcome.end_us, outcome.status = ends_us, status
         outcome.reason = "reached its time limit" if run.killed else ""
-        event = fact.JobFinished(job_id, run.attempt, status)
+        facts: list[Event] = [fact.JobFinished(job_id, run.order.attempt, status)]
+        learned = None if run.killed else self._learned(run)
+        if learned is not None:
+            facts.append(learned)
         delay = self.report_delay_us(job_id) if self.report_delay_us is not None else 0
         if delay > 0:
-            self._push(ends_us + delay, COMPLETION, event)
+            for event in facts:
+                self._push(ends_us + delay, COMPLETION, event)
+            return []
+        self.events += len(facts)
+        return facts
+
+    def _learned(self, run: Run) -> Event | None:
+        if self.machine is None or self.profiler is None:
             return None
-        return event
+        job, elapsed_us = self._trace[run.order.job_id].job, run.ends_us - run.started_us
+        group = self.machine.group_of(run.order.nodes[0][0])
+        return self.profiler.measure(job, run.order, elapsed_us, run.ends_us, group, run.track)
+
+    def _remove(self, job_id: str) -> Run | None:
+        run = self._runs.pop(job_id, None)
+        if run is not None and self.machine is not None:
+            self.machine.stop(job_id)
+        return run
 
     def _cancel(self, now: int, command: CancelJob) -> None:
         outcome = self.outcomes.setdefault(command.job_id, Outcome())
-        if command.job_id in self._runs and self._runs[command.job_id].attempt != command.attempt:
+        if command.job_id in self._runs and self._runs[command.job_id].order.attempt != command.attempt:
             return  # not this run: a second submission of its name was refused
-        run = self._runs.pop(command.job_id, None)
+        run = self._remove(command.job_id)
         if run is None:
             if outcome.status not in ("done", "killed", "failed"):
                 outcome.status = "rejected" if command.reason.startswith("can never run") else "cancelled"
@@ -202,7 +297,7 @@ class World:
         lost = command.reason.startswith("node ")
         outcome.status = "failed" if lost else "cancelled"
         if command.job_id in self.core.state.rows and not lost:
-            self._push(now, COMPLETION, fact.JobFinished(command.job_id, run.attempt, "cancelled"))
+            self._push(now, COMPLETION, fact.JobFinished(command.job_id, run.order.attempt, "cancelled"))
         if command.job_id in self.core.state.rows and lost:
             outcome.start_us, outcome.end_us, outcome.status = None, None, "waiting"
 

@@ -6,6 +6,7 @@ A test should read as `core.step(10 * SECOND, [submitted("a", nodes=2)]) == [Sta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,12 +16,15 @@ from cohabit.app import policies as policy_names
 from cohabit.app.scenario import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
 from cohabit.app.simulation import Prepared, prepare
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import PolicySet
+from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.model.cluster import Cluster, uniform_cluster
 from cohabit.model.event import JobSubmitted
 from cohabit.model.job import Job
+from cohabit.model.profile import Profile
 from cohabit.model.units import microseconds
 from cohabit.model.workload import ACCEPTED, Workload
+from cohabit.testing.clusters import SHARED
+from cohabit.testing.programs import PROFILES
 
 
 class TraceRow(NamedTuple):
@@ -39,16 +43,27 @@ class Choice(NamedTuple):
     order: str = "fcfs"
     backfill: str = "easy"
     backfill_order: str | None = None
+    placement: str = "exclusive"
+    age_limit_s: float = 0.0  # first-fit only; 0: none
 
     def config(self) -> PolicyConfig:
         """The same as a [policy] section."""
-        return PolicyConfig(order=self.order, backfill=self.backfill, backfill_order=self.backfill_order)
+        return PolicyConfig(
+            order=self.order, backfill=self.backfill, backfill_order=self.backfill_order, placement=self.placement,
+            age_limit_s=self.age_limit_s or None,
+        )  # fmt: skip
 
 
 @cache
-def policies(order: str = "fcfs", backfill: str = "easy", backfill_order: str | None = None) -> PolicySet:
+def policies(
+    order: str = "fcfs",
+    backfill: str = "easy",
+    backfill_order: str | None = None,
+    placement: str = "exclusive",
+    age_limit_s: float = 0.0,
+) -> PolicySet:
     """Policies by name; built once, since compiling an order takes a moment."""
-    return policy_names.build(Choice(order, str(backfill), backfill_order).config())
+    return policy_names.build(Choice(order, str(backfill), backfill_order, placement, age_limit_s).config())
 
 
 def scheduler(
@@ -61,6 +76,19 @@ def scheduler(
     """A core on a machine of so many equal nodes, or on the cluster given."""
     cluster = uniform_cluster(machine) if isinstance(machine, int) else machine
     return SchedulerCore(cluster, policies(order, str(backfill), backfill_order), readable)
+
+
+def sharing_scheduler(
+    cluster: Cluster = SHARED,
+    placement: str = "spread",
+    profiles: Sequence[Profile] = PROFILES,
+    backfill: str = "first-fit",
+    age_limit_s: float = 0.0,
+    placer: SharedPlacer | None = None,
+) -> SchedulerCore:
+    """A core whose jobs share nodes; `placer` in place of the one of that name."""
+    chosen = policies("age", backfill, None, placement, age_limit_s)
+    return SchedulerCore(cluster, replace(chosen, placer=placer) if placer else chosen, profiles=profiles)
 
 
 def job(job_id: str, nodes: int = 1, limit_s: float = 100.0, **asked: Any) -> Job:

@@ -29,6 +29,32 @@ EVERYTHING = Cluster(
     windows=(Window(15 * SECOND, 30 * SECOND, 2, 2),),
 )
 
+MIB = 2**20
+SHARED = Cluster(
+    (
+        NodeGroup(
+            4, cores=8, ways=10, min_ways=2, closids=4, bandwidth_gbs=((1, 10.0), (2, 18.0), (4, 34.0), (8, 40.0))
+        ),
+    ),
+    "shared",
+)
+SHARED_MIXED = Cluster(
+    (
+        NodeGroup(3, cores=8, memory_bytes=32 * MIB, ways=10, min_ways=2, closids=3, bandwidth_gbs=((8, 33.3333),)),
+        NodeGroup(
+            2, cores=12, memory_bytes=64 * MIB + 3, ways=12, min_ways=2, bandwidth_gbs=((12, 60.0),),
+            partitions=("big",), name="big",
+        ),
+        NodeGroup(2, cores=8, name="bare"),
+    ),
+    "shared",
+    windows=(Window(15 * SECOND, 30 * SECOND, 2, 2), Window(60 * SECOND, 70 * SECOND, 0, 7)),
+)  # fmt: skip
+SHARED_FAIL = Cluster((NodeGroup(6, cores=4, ways=6, min_ways=1, closids=3),), "shared", on_node_loss="fail")
+
+SHARED_CLUSTERS: dict[str, Cluster] = {
+    "shared": SHARED, "shared and mixed": SHARED_MIXED, "shared, jobs fail with their node": SHARED_FAIL,
+}  # fmt: skip
 CLUSTERS: dict[str, Cluster] = {
     "plain": PLAIN, "plain, jobs fail with their node": PLAIN_FAIL, "packed": PACKED, "memory": MEMORY,
     "partitions": PARTITIONS, "windows": WINDOWS, "everything": EVERYTHING,

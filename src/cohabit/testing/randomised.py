@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cohabit.model.units import SECOND
-from cohabit.policy.registry import ORDERS
+from cohabit.policy.registry import ORDERS, PLACEMENTS
 from cohabit.testing.builders import Choice, TraceRow
 from cohabit.testing.rehearsal import KINDS, Deed
 
@@ -43,11 +45,19 @@ def random_trace(rng: np.random.Generator, jobs: int, nodes: int, longest_s: int
     return [TraceRow(*map(int, row)) for row in zip(*columns, strict=True)]
 
 
-def random_deeds(rng: np.random.Generator, count: int) -> list[Deed]:
+def random_shared_choice(rng: np.random.Generator) -> Choice:
+    """Any placement that shares nodes, with any order."""
+    placement = str(rng.choice([name for name in PLACEMENTS if name != "exclusive"]))
+    backfill, limit_s = str(rng.choice(["none", "first-fit", "first-fit"])), float(rng.choice([0.0, 1.0, 20.0]))
+    order = str(rng.choice(list(ORDERS)))
+    return Choice(order, backfill, None, placement, limit_s if backfill == "first-fit" else 0.0)
+
+
+def random_deeds(rng: np.random.Generator, count: int, kinds: Sequence[str] = KINDS) -> list[Deed]:
     """Anything that can happen, submissions, waits and ends more often than the rest."""
     often = {"submit": 6.0, "wait": 6.0, "finish": 6.0, "confirm": 3.0, "follow": 3.0, "array": 2.0}
-    weights = np.array([often.get(kind, 1.0) for kind in KINDS])
-    weights *= 0.1 + rng.random(len(KINDS))  # every run has its own mood
-    kinds = rng.choice(KINDS, count, p=weights / weights.sum())
+    weights = np.array([often.get(kind, 1.0) for kind in kinds])
+    weights *= 0.1 + rng.random(len(kinds))  # every run has its own mood
+    chosen = rng.choice(kinds, count, p=weights / weights.sum())
     salts, joined = rng.integers(0, 2**40, count), rng.random(count) < rng.choice([0.0, 0.2, 0.5])
-    return [Deed(str(kind), int(salt), bool(tied)) for kind, salt, tied in zip(kinds, salts, joined, strict=True)]
+    return [Deed(str(kind), int(salt), bool(tied)) for kind, salt, tied in zip(chosen, salts, joined, strict=True)]

@@ -19,16 +19,19 @@ from cohabit.core.columns import RUNNING, STARTING, STATE
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
+from cohabit.model.command import CancelJob, Command, SetShares, StartJob, WakeAt
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.testing.builders import Choice, policies
+from cohabit.testing.programs import PROFILES
+from cohabit.testing.tenancy import Salt, Tenancy, measurement, with_program
 
 KINDS = (
     "submit", "wait", "finish", "confirm", "array", "follow", "cancel", "hold", "release", "change", "refuse", "down",
     "drain", "up", "stale", "again", "wake",
 )  # fmt: skip
+SHARED_KINDS = (*KINDS, "learn")  # on machines whose nodes are shared, programs are measured as well
 
 
 class Deed(NamedTuple):
@@ -50,16 +53,10 @@ class ActiveRun:
     cancelling: bool = False
 
 
-class Salt:
-    """A number read digit by digit."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def below(self, count: int) -> int:
-        """The next digit, in base `count`."""
-        self.value, digit = divmod(self.value, count)
-        return digit
+def core_of(cluster: Cluster, choice: Choice, readable: bool = False) -> SchedulerCore:
+    """A core at its beginning; where nodes are shared it knows the programs of programs.py."""
+    chosen = policies(*choice)
+    return SchedulerCore(cluster, chosen, readable, () if chosen.placer.exclusive else PROFILES)
 
 
 class Rehearsal:
@@ -76,8 +73,9 @@ class Rehearsal:
     ) -> None:
         chosen = policies(*choice)
         self.cluster = cluster
-        self.core = SchedulerCore(cluster, chosen, readable)
-        self.twin = SchedulerCore(cluster, chosen, readable=True) if twin else None
+        self.tenancy = None if chosen.placer.exclusive else Tenancy(cluster, chosen.partitioner is not None)
+        self.core = core_of(cluster, choice, readable)
+        self.twin = core_of(cluster, choice, readable=True) if twin else None
         self.probe = probe and not chosen.changing  # after every step an idle wake-up must start nothing more
         self.now_us, self.wake_us = 0, FOREVER
         self.jobs: dict[str, Job] = {}
@@ -138,6 +136,8 @@ class Rehearsal:
         for command in commands:
             self._obey(command)
         self._compare()
+        if self.tenancy is not None:
+            self.tenancy.check()
         if self.probe and all(run.limit_us for run in self.runs.values()):  # request 0 counts for one pass only
             again = copy.deepcopy(self.core).step(self.now_us, [fact.Woken()])
             late = [command for command in again if isinstance(command, StartJob)]
@@ -198,6 +198,8 @@ class Rehearsal:
                     "down": fact.NodeDown(node), "drain": fact.NodeDrained(node), "up": fact.NodeUp(node),
                 }  # fmt: skip
                 return [told[deed.kind]]
+            case "learn":
+                return [measurement(salt)]
             case "again" if alive and not self._batch:
                 return [fact.JobSubmitted(self.jobs[alive[salt.below(len(alive))]])]
             case "cancel" | "hold" | "release" | "change" if self.jobs:
@@ -229,6 +231,8 @@ class Rehearsal:
             asked = msgspec.structs.replace(asked, partition=["", *names][salt.below(len(names) + 1)])
         if any(group.memory_bytes for group in self.cluster.groups):
             asked = msgspec.structs.replace(asked, memory_bytes=(0, 1, 3)[salt.below(3)])
+        if self.tenancy is not None:
+            asked = with_program(asked, salt, self.cluster.groups[0].cores)
         if kind == "array":
             count = 1 + salt.below(4)
             return msgspec.structs.replace(
@@ -260,7 +264,7 @@ class Rehearsal:
                 self._end_run(name, status)
             case fact.StartRefused(name, attempt, _, back_off_us) if self._is_active(name, attempt):
                 if not self.runs[name].confirmed:
-                    del self.runs[name]
+                    self._leave_nodes(name)
                     self.not_before[name] = self.now_us + max(back_off_us, 1)
             case fact.JobStarted(name, attempt) if self._is_active(name, attempt):
                 self.runs[name].confirmed = True
@@ -280,8 +284,13 @@ class Rehearsal:
     def _is_active(self, name: str, attempt: int) -> bool:
         return name in self.runs and self.runs[name].attempt == attempt
 
-    def _end_run(self, name: str, status: str) -> None:
+    def _leave_nodes(self, name: str) -> None:
         del self.runs[name]
+        if self.tenancy is not None:
+            self.tenancy.move_out(name)
+
+    def _end_run(self, name: str, status: str) -> None:
+        self._leave_nodes(name)
         if status != "lost":
             self.expected[name] = status
         elif self.cluster.on_node_loss == "fail" or not self.jobs[name].requeue:
@@ -294,6 +303,9 @@ class Rehearsal:
                 nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
                 self.runs[command.job_id] = ActiveRun(command.attempt, nodes, command.limit_us)
                 self.past.append((command.job_id, command.attempt))
+            case SetShares():
+                assert self.tenancy is not None, f"{command}: nodes are not shared"
+                self.tenancy.divide(command)
             case CancelJob(name, attempt) if self._is_active(name, attempt):
                 self.runs[name].cancelling = True
             case WakeAt(at_us):
@@ -315,9 +327,13 @@ class Rehearsal:
         for node in nodes:
             assert self.node_state[node] == "up", f"{name} is started on node {node}, {self.node_state[node]}"
             owners = [other for other, run in self.runs.items() if node in run.nodes]
-            assert not owners, f"{name} is started on node {node} of {owners}"
+            assert self.tenancy or not owners, f"{name} is started on node {node} of {owners}"
             assert self._may_use(asked, node), f"{name} is started on node {node}, which it may not use"
-        assert len(nodes) == (asked.nodes or self._nodes_for(asked)), f"{command}: wrong number of nodes"
+        least = asked.nodes or self._nodes_for(asked)
+        if self.tenancy is not None:
+            self.tenancy.move_in(command, asked, least)
+        else:
+            assert len(nodes) == least, f"{command}: wrong number of nodes"
         end_us = max(self.now_us + command.limit_us, self.now_us + 1)
         for window in self.cluster.windows:
             closed = set(range(window.first, window.first + window.count))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cohabit.model.units import SECOND
-from cohabit.policy.registry import ORDERS
+from cohabit.policy.registry import ORDERS, PLACEMENTS
 from cohabit.testing.builders import Choice, TraceRow
 from cohabit.testing.randomised import BACKFILLS, takes_backfill_order
 from cohabit.testing.rehearsal import KINDS, Deed
 
-__all__ = ["choices", "deeds", "traces"]
+__all__ = ["choices", "deeds", "shared_choices", "traces"]
 
 
 @st.composite
@@ -43,6 +43,15 @@ def choices(
     order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(backfills))
     second = draw(st.one_of(st.none(), st.sampled_from(orders))) if takes_backfill_order(backfill) else None
     return Choice(order, backfill, second)
+
+
+@st.composite
+def shared_choices(draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS)) -> Choice:
+    """Any placement that shares nodes, with an order, with and without overtaking and an age limit."""
+    placement = draw(st.sampled_from([name for name in PLACEMENTS if name != "exclusive"][::-1]))
+    order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(["first-fit", "first-fit", "none"]))
+    limit_s = draw(st.sampled_from([0.0, 1.0, 20.0])) if backfill == "first-fit" else 0.0
+    return Choice(order, backfill, None, placement, limit_s)
 
 
 def deeds(most: int = 40, kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[list[Deed]]:

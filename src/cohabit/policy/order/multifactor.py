@@ -29,10 +29,6 @@ def scores(
     age = np.minimum((now_us - jobs.eligible_us[rows]) / (max_age_h * 3.6e9), 1.0)
     size = np.minimum(jobs.cores[rows] / largest_job, 1.0)
     priority = age_weight * age + size_weight * size + qos_weight * jobs.qos[rows] / 100.0
-    total = jobs.usage.sum()
-    if total > 0.0:
-        users = np.sum(jobs.usage > 0.0)  # those who have used anything: users yet to come change nothing
-        fair = 2.0 ** (-jobs.usage / total * users)
-        user = jobs.user[rows]
-        priority += fair_share_weight * np.where(user >= 0, fair[user], 1.0)
-    return -priority
+    user = jobs.user[rows]
+    fair = np.exp2(-np.where(user >= 0, jobs.usage_share[user], 0.0))
+    return -(priority + fair_share_weight * fair)

@@ -1,0 +1,297 @@
+"""`cohabit profiles`: what is known of programs; list, show, import, export and forget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cohabit.app.profiles import Described
+    from cohabit.store.profiles import ProfileStore
+
+EXAMPLES = """\b
+Examples:
+  cohabit profiles list --catalogue sns12
+  cohabit profiles show MG --catalogue sns12 --alpha 0.9
+  cohabit profiles import programs.json
+  cohabit profiles show MG
+  cohabit profiles export profiles.json"""
+CALLS = {
+    "list": "list --catalogue sns12", "show": "show MG --catalogue sns12 --alpha 0.9", "import": "import programs.json",
+    "export": "export profiles.json", "forget": "forget MG",
+}  # fmt: skip
+SIDE_BY_SIDE = 116  # columns that two plots need
+
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="FILE|URL", envvar="COHABIT_STORE",
+        help="SQLite file or postgresql://user@host/database; the user's own store otherwise.",
+    ),
+]  # fmt: skip
+Catalogue = Annotated[str | None, typer.Option("--catalogue", metavar="NAME", help="Instead of the store: sns12.")]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", metavar="FILE", help="Instead of the store: programs.json, curves.csv or an export."),
+]
+Cores = Annotated[int, typer.Option("--cores", help="Cores of a node, where the source does not say.")]
+Ways = Annotated[int, typer.Option("--ways", help="Cache ways of a node, where the source does not say.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and what it can do."""
+    verbs = typer.Typer(
+        name="profiles", short_help="What is known of programs.", epilog=EXAMPLES, no_args_is_help=True,
+        rich_markup_mode=None, help="List, show, import, export and forget what was measured (all with --json).",
+    )  # fmt: skip
+    known: dict[str, Callable[..., None]] = {
+        "list": list_all, "show": show, "import": import_, "export": export, "forget": forget,
+    }  # fmt: skip
+    for name, function in known.items():
+        verbs.command(name=name, epilog=f"\b\nExample:\n  cohabit profiles {CALLS[name]}")(function)
+    app.add_typer(verbs)
+
+
+def list_all(
+    catalogue: Catalogue = None,
+    file: File = None,
+    store: Store = None,
+    cores: Cores = 0,
+    ways: Ways = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List programs with their class: of the store, a catalogue or a file."""
+    from cohabit.app.profiles import summary_of
+    from cohabit.cli.console import note, show_json, table
+
+    found, where = _found(catalogue, file, store, cores, ways)
+    rows = [summary_of(one) for one in found]
+    if as_json:
+        show_json({"source": where, "profiles": rows})
+        return
+    if not rows:
+        note(f"{where} has no profiles yet; add some: cohabit profiles import programs.json")
+        return
+    heads = ["program", "processes", "class", "ideal scale", "held by", "scales", "runs", "age", "from", "hardware"]
+    cells = [
+        [
+            row["program"], str(row["processes"]), row["class"], str(row["ideal_scale"]), row["constraint"] or "-",
+            ",".join(map(str, row["scales"])) or "-", str(row["samples"]), _age(row["measured_at_us"]),
+            row["provenance"], row["hardware"] or "-",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    table(f"{len(rows)} profile{'s' if len(rows) > 1 else ''} in {where}", heads, cells)
+
+
+def show(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    catalogue: Catalogue = None,
+    file: File = None,
+    store: Store = None,
+    alpha: Annotated[float, typer.Option(help="Share of its speed that a job must keep.")] = 0.9,
+    scale: Annotated[int, typer.Option(help="The scale whose curves and steps are shown.")] = 1,
+    processes: Annotated[int | None, typer.Option(help="Estimate for so many processes.")] = None,
+    cores: Cores = 0,
+    ways: Ways = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show one program: its curves, its class and why, and what it needs to keep alpha of its speed."""
+    from cohabit.app.profiles import account_of, best_of
+    from cohabit.cli.console import show_json
+    from cohabit.model.errors import InputError
+    from cohabit.policy.registry import unknown
+
+    if not 0 < alpha <= 1:
+        raise InputError(f"--alpha {alpha:g} is not above 0 and at most 1", "", "0.9 keeps 90 % of the speed")
+    if processes is not None and processes < 1:
+        raise InputError(f"--processes {processes} is not a positive number", "", "give a whole number from 1 up")
+    found, where = _found(catalogue, file, store, cores, ways)
+    one = best_of(found, program)
+    if one is None:
+        if not found:
+            raise InputError(f"{where} has no profiles", "", "add some: cohabit profiles import programs.json")
+        raise unknown("program", program, sorted({each.profile.program for each in found}))
+    if one.profile.at_scale(scale) is None and one.profile.scales:
+        known = ", ".join(str(each.scale) for each in one.profile.scales)
+        raise InputError(f"{program} has not been profiled at scale {scale}", where, f"known scales: {known}")
+    account = account_of(one, alpha, processes)
+    if as_json:
+        show_json(account)
+    else:
+        _show(one, account, scale)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="programs.json, curves.csv, an export, or sns12.")],
+    store: Store = None,
+    cores: Cores = 0,
+    ways: Ways = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Take profiles into the store, in place of those of the same programs, processes and hardware."""
+    from cohabit.app.profiles import Wish, is_catalogue, profiles_in, profiles_of_catalogue
+    from cohabit.cli.console import note, show_json
+
+    wish, warning = Wish(cores, ways), ""
+    if is_catalogue(file):
+        found = profiles_of_catalogue(file, wish)
+    else:
+        found, warning = profiles_in(Path(file), wish)
+    if warning:
+        note(warning)
+    with _opened(store, create=True) as opened:
+        count = opened.replace(one.profile for one in found)
+        where = opened.where
+    if as_json:
+        show_json({"imported": count, "programs": [one.profile.program for one in found], "store": where})
+    else:
+        typer.echo(f"imported {count} profile{'s' if count != 1 else ''} into {where}")
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")],
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all profiles of the store as one JSON file, whole or not at all."""
+    from cohabit.cli.console import show_json
+
+    with _opened(store) as opened:
+        count = opened.export_json(file)
+    if as_json:
+        show_json({"exported": count, "file": str(file)})
+    else:
+        typer.echo(f"exported {count} profile{'s' if count != 1 else ''} to {file}")
+
+
+def forget(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a program from the store, with all its samples."""
+    from cohabit.cli.console import show_json
+    from cohabit.policy.registry import unknown
+
+    with _opened(store) as opened:
+        known = sorted({one.program for one in opened.profiles()})
+        if program not in known:
+            raise unknown("program", program, known)
+        count = opened.delete(program)
+    if as_json:
+        show_json({"forgotten": count, "program": program})
+    else:
+        typer.echo(f"forgot {count} profile{'s' if count != 1 else ''} of {program}")
+
+
+def _opened(store: str | None, create: bool = False) -> ProfileStore:
+    """The store; reading where nobody has written yet is reading an empty one, unless a place was named."""
+    from cohabit.store.profiles import default_path, empty_store, open_store
+
+    if store is None and not create and not default_path().exists():
+        empty = empty_store()
+        empty.where = str(default_path())
+        return empty
+    return open_store(store, create=create)
+
+
+def _found(
+    catalogue: str | None, file: Path | None, store: str | None, cores: int, ways: int
+) -> tuple[list[Described], str]:
+    from cohabit.app.profiles import Wish, described, profiles_in, profiles_of_catalogue
+    from cohabit.cli.console import note
+    from cohabit.model.errors import InputError
+
+    named = [name for name, value in (("--catalogue", catalogue), ("--file", file)) if value]
+    if len(named) > 1:
+        raise InputError("--catalogue and --file do not go together", "", "give one of them")
+    wish = Wish(cores, ways)
+    if catalogue:
+        return profiles_of_catalogue(catalogue, wish), f"catalogue {catalogue}"
+    if file:
+        found, warning = profiles_in(file, wish)
+        if warning:
+            note(warning)
+        return found, str(file)
+    with _opened(store) as opened:
+        return [described(one, wish) for one in opened.profiles()], opened.where
+
+
+def _show(one: Described, account: dict[str, Any], scale: int) -> None:
+    """The page for people."""
+    from cohabit.cli.console import table
+
+    profile, node = one.profile, one.node
+    of = f" ({', '.join(part for part in (one.title, one.framework) if part)})" if one.title or one.framework else ""
+    typer.echo(
+        f"{profile.program}{of}: {profile.processes} processes, nodes of {node.cores} cores and {node.ways} ways"
+    )
+    constraint = f" Ideal scale: {account['ideal_scale']}." if account["class"] == "scaling" else ""
+    typer.echo(f"Class: {account['class']}, because {account['why']}.{constraint}")
+    _plots(one, account, scale)
+    rows = []
+    for row in account["by_scale"]:
+        where = "-" if row["nodes"] is None else f"{row['nodes']} x {row['cores']}"
+        numbers = [_number(row["time_s"], 1), _number(row["speedup"], 2), _number(row["ways"], 0)]
+        rows.append([str(row["scale"]), where, *numbers, _number(row["bandwidth_gbs"], 2), str(row["samples"])])
+    heads = ["scale", "nodes x cores", "time s", "speedup", "ways", "GB/s per node", "runs"]
+    table(f"To keep {100 * account['alpha']:g} % of the speed, {account['for_processes']} processes", heads, rows)
+    steps = next((row["steps"] for row in account["by_scale"] if row["scale"] == scale), None)
+    if steps is None:
+        typer.echo("What it needs cannot be said yet: the time or the curves have not been measured.")
+    else:
+        typer.echo(f"The estimate at scale {scale}, step by step:")
+        for number, step in enumerate(steps, 1):
+            typer.echo(f"  {number}. {step}")
+    if one.notes:
+        said = "; ".join(f"{key}: {value}" for key, value in one.notes.items())
+        typer.echo(f"Where the numbers come from: {said}")
+    elif profile.provenance:
+        typer.echo(f"Where the numbers come from: {profile.provenance}, {_age(account['measured_at_us'])} old")
+
+
+def _plots(one: Described, account: dict[str, Any], scale: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from cohabit.cli.plot import Marks, draw
+
+    measured = one.profile.at_scale(scale)
+    row = next((row for row in account["by_scale"] if row["scale"] == scale), None)
+    if measured is None or row is None or measured.ipc is None or measured.bandwidth_gbs is None:
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=140, highlight=False)
+    plain = not console.encoding.startswith("utf")
+    ways = row["ways"] or measured.ipc.ways[-1]
+    tolerable = account["alpha"] * measured.ipc.at(one.node.ways or measured.ipc.ways[-1])
+    at = f", scale {scale}" if scale > 1 else ""
+    ipc = draw(measured.ipc, f"IPC against cache ways{at}", Marks(tolerable, ways), plain=plain)
+    gbs = draw(measured.bandwidth_gbs, f"GB/s per node against cache ways{at}", Marks(None, ways), plain=plain)
+    console.print()
+    if console.width >= SIDE_BY_SIDE:
+        grid = Table.grid(padding=(0, 4))
+        for left, right in zip(ipc, gbs, strict=True):
+            grid.add_row(left, right)
+        console.print(grid)
+    else:
+        for line in (*ipc, Text(), *gbs):
+            console.print(line)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _age(measured_at_us: int | None) -> str:
+    from cohabit.report.wording import duration
+
+    return "-" if not measured_at_us else duration(max(0.0, time.time() - measured_at_us / 1e6))

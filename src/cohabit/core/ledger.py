@@ -1,0 +1,320 @@
+"""Shared nodes: what is booked on each, kept in classes of nodes that no decision can tell apart.
+
+Nodes of one kind, in one condition, with the same residents form a class; a job on 4,096 otherwise idle nodes is one
+class. A search looks at classes, never at nodes, so its cost follows the number of different situations on the machine
+and not its size. Bookings are whole numbers per node in any number of dimensions (cores, ways, MB/s, ...); what a
+dimension means is the placement policy's business. Nothing here knows profiles or scores beyond a weighted sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.kinds import Kinds
+from cohabit.model.plan import Ranges
+from cohabit.model.resources import Dimension
+
+Nodes = NDArray[np.int32]  # node numbers, rising
+Parts = tuple[tuple[int, int], ...]  # (class, how many of its nodes), the lowest-numbered ones
+Takes = tuple[tuple[int, ...], ...]  # what a job books on a node, by kind and dimension
+UP = 0
+DIGITS = 9  # of an occupation: what is a tie on paper must be one here
+_ARRAYS = ("free", "count", "kind", "up", "occupied", "first")
+_LISTS = ("nodes", "residents", "condition", "spare")
+_TABLES = ("by_key", "takes", "classes_of")
+
+
+class Ledger:
+    """All nodes of a cluster by class, and what each running job has booked on its nodes."""
+
+    def __init__(self, kinds: Kinds, dimensions: Sequence[Dimension]) -> None:
+        self.dimensions = tuple(dimensions)
+        self.capacity = np.array([[d.capacity(group) for d in dimensions] for group in kinds.groups], np.int64)
+        self.weights = tuple(dimension.weight for dimension in dimensions)
+        room = 16
+        self.free = np.zeros((len(dimensions), room), np.int64)  # of every node of the class
+        self.count = np.zeros(room, np.int64)  # nodes in the class; 0: the place is not in use
+        self.kind = np.zeros(room, np.int64)
+        self.up = np.zeros(room, bool)
+        self.occupied = np.zeros(room)  # weighted sum of occupied fractions: the smaller, the idler
+        self.first = np.zeros(room, np.int64)  # lowest node number, which settles ties
+        self.nodes: list[Nodes | None] = [None] * room
+        self.residents: list[tuple[int, ...]] = [()] * room  # rows, in the order they came
+        self.condition: list[int] = [UP] * room
+        self.by_key: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self.spare = list(range(room - 1, -1, -1))
+        self.takes: dict[int, Takes] = {}  # row -> what it booked
+        self.classes_of: dict[int, tuple[int, ...]] = {}  # row -> classes its nodes are in
+        self.touched: dict[int, list[Nodes]] = {}  # class -> nodes that came into it since somebody last asked
+        for kind in range(len(kinds.groups)):
+            self._put(kind, UP, (), np.flatnonzero(kinds.of_node == kind).astype(np.int32))
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def classes(self) -> list[int]:
+        """The classes in use."""
+        return [index for index, count in enumerate(self.count) if count]
+
+    def nodes_in_class(self, index: int) -> Nodes:
+        """The nodes of a class in use."""
+        nodes = self.nodes[index]
+        assert nodes is not None
+        return nodes
+
+    def nodes_of(self, row: int) -> Nodes:
+        """The nodes of a running job."""
+        parts = [self.nodes_in_class(index) for index in self.classes_of.get(row, ())]
+        return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int32)
+
+    def rows_on(self, node: int) -> tuple[int, ...]:
+        """Who runs on a node."""
+        return self.residents[self._class_of(node)]
+
+    def suitable(self, takes: Takes) -> NDArray[np.bool_]:
+        """Which classes have room on each of their nodes; a kind with nothing in `takes` is not wanted."""
+        wanted = np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)[self.kind].T
+        fits: NDArray[np.bool_] = (self.free >= wanted).all(axis=0) & (wanted[0] >= 0) & self.up & (self.count > 0)
+        return fits
+
+    def room(self, takes: Takes) -> int:
+        """How many nodes could take such a job now."""
+        return int(self.count[self.suitable(takes)].sum())
+
+    def find(self, takes: Takes, nodes: int) -> Parts | None:
+        """Enough nodes with room, the idlest, out of one group of equal idle cores if one is enough (S28 to S30).
+
+        If several groups are, the one whose nodes are idlest in all, then the one with more idle cores. Of equally idle
+        nodes the lowest-numbered are taken.
+        """
+        fits = np.flatnonzero(self.suitable(takes))
+        if self.count[fits].sum() < nodes:
+            return None
+        idle_cores = self.free[0, fits]
+        best: tuple[float, int, Parts] | None = None
+        for cores in set(idle_cores.tolist()):
+            group = fits[idle_cores == cores]
+            if self.count[group].sum() >= nodes:
+                load, parts = self._idlest(group, nodes)
+                if best is None or (load, -cores) < best[:2]:
+                    best = (load, -cores, parts)
+        return best[2] if best is not None else self._idlest(fits, nodes)[1]
+
+    def _idlest(self, classes: NDArray[np.int64], nodes: int) -> tuple[float, Parts]:
+        """The `nodes` least occupied nodes of these classes, and their occupation in all."""
+        order = classes[np.lexsort((self.first[classes], self.occupied[classes]))]
+        occupied, counts = self.occupied[order], self.count[order]
+        parts: list[tuple[int, int]] = []
+        load, begin = 0.0, 0
+        while nodes:
+            end = int(np.searchsorted(occupied, occupied[begin], side="right"))  # all that are equally idle
+            equal, available = order[begin:end].tolist(), int(counts[begin:end].sum())
+            taken = min(nodes, available)
+            if taken == available or len(equal) == 1:
+                parts += [(index, min(taken, int(self.count[index]))) for index in equal]
+            else:
+                parts += self._lowest_numbered(equal, taken)
+            load += taken * float(occupied[begin])
+            nodes, begin = nodes - taken, end
+        return round(load, DIGITS), tuple(parts)
+
+    def _lowest_numbered(self, classes: list[int], nodes: int) -> list[tuple[int, int]]:
+        """The lowest-numbered `nodes` nodes of several classes, which come by their lowest node."""
+        classes = classes[:nodes]  # so many nodes are in so many classes at most, and in the first ones
+        lists = [self.nodes_in_class(index)[:nodes] for index in classes]
+        last = np.partition(np.concatenate(lists), nodes - 1)[nodes - 1]
+        counts = [int(one.searchsorted(last, side="right")) for one in lists]
+        return [(index, count) for index, count in zip(classes, counts, strict=True) if count]
+
+    def lowest(self, parts: Parts) -> Nodes:
+        """The nodes these parts stand for."""
+        return np.sort(np.concatenate([self.nodes_in_class(index)[:count] for index, count in parts]))
+
+    def holds(self, parts: Parts, takes: Takes) -> bool:
+        """Whether these parts can still be booked."""
+        fits, classes = self.suitable(takes), {index for index, _ in parts}
+        return len(classes) == len(parts) > 0 and all(
+            0 <= index < len(fits) and fits[index] and 0 < count <= self.count[index] for index, count in parts
+        )
+
+    # ---- changing ---------------------------------------------------------------------------------------------------
+
+    def book(self, row: int, parts: Parts, takes: Takes) -> Nodes:
+        """The job moves in; returns its nodes."""
+        self.takes[row] = takes
+        self.classes_of[row] = ()
+        moved = [(index, self._cut(index, count)) for index, count in parts]
+        for index, nodes in moved:
+            self._put(int(self.kind[index]), self.condition[index], (*self.residents[index], row), nodes)
+        for index, _ in moved:
+            self._drop_if_empty(index)
+        return np.sort(np.concatenate([nodes for _, nodes in moved]))
+
+    def release(self, row: int) -> None:
+        """The job moves out."""
+        for index in self.classes_of.pop(row):
+            nodes, kind, condition = self.nodes_in_class(index), int(self.kind[index]), self.condition[index]
+            others = tuple(one for one in self.residents[index] if one != row)
+            self._remove(index)
+            self._put(kind, condition, others, nodes)
+        del self.takes[row]
+
+    def set_condition(self, node: int, condition: int) -> None:
+        """A node came up, is drained or is lost."""
+        index = self._class_of(node)
+        kind, residents, nodes = int(self.kind[index]), self.residents[index], self.nodes_in_class(index)
+        if len(nodes) == 1:
+            self._remove(index)
+        else:
+            self.nodes[index] = rest = nodes[nodes != node]
+            self.count[index], self.first[index] = len(rest), rest[0]
+        self._put(kind, condition, residents, np.array([node], np.int32))
+
+    def draft(self) -> Ledger:
+        """A copy to plan on: node lists are never changed in place, so they are shared."""
+        copy = object.__new__(Ledger)
+        copy.__dict__.update(self.__dict__)
+        for name in _ARRAYS:
+            setattr(copy, name, getattr(self, name).copy())
+        for name in _LISTS:
+            setattr(copy, name, list(getattr(self, name)))
+        for name in _TABLES:
+            setattr(copy, name, dict(getattr(self, name)))
+        copy.touched = {}
+        return copy
+
+    def locked(self) -> Ledger:
+        """The same ledger for those who may only read; a draft of it can be changed again."""
+        view = object.__new__(Ledger)
+        view.__dict__.update(self.__dict__)
+        for name in _ARRAYS:
+            array: NDArray[Any] = getattr(self, name).view()
+            array.flags.writeable = False
+            setattr(view, name, array)
+        for name in _LISTS:
+            setattr(view, name, tuple(getattr(self, name)))
+        for name in (*_TABLES, "touched"):
+            setattr(view, name, MappingProxyType(getattr(self, name)))
+        return view
+
+    # ---- classes ----------------------------------------------------------------------------------------------------
+
+    def _class_of(self, node: int) -> int:
+        for index in self.classes():
+            nodes = self.nodes_in_class(index)
+            place = int(np.searchsorted(nodes, node))
+            if place < len(nodes) and nodes[place] == node:
+                return index
+        raise AssertionError(f"node {node} is in no class")
+
+    def _put(self, kind: int, condition: int, residents: tuple[int, ...], nodes: Nodes) -> None:
+        """Add nodes to the class they now belong to."""
+        key = (kind, condition, residents)
+        index = self.by_key.get(key)
+        nodes.flags.writeable = False
+        if index is None:
+            index = self._new(kind, condition, residents)
+            self.by_key[key] = index
+            self.nodes[index] = nodes
+        else:
+            self.nodes[index] = np.sort(np.concatenate([self.nodes_in_class(index), nodes]), kind="stable")
+        self.count[index] = len(self.nodes_in_class(index))
+        self.first[index] = self.nodes_in_class(index)[0]
+        self.touched.setdefault(index, []).append(nodes)
+
+    def _new(self, kind: int, condition: int, residents: tuple[int, ...]) -> int:
+        if not self.spare:
+            self._grow()
+        index = self.spare.pop()
+        booked = [self.takes[row][kind] for row in residents]
+        capacity = self.capacity[kind]
+        self.free[:, index] = capacity - np.sum(booked, axis=0, dtype=np.int64) if booked else capacity
+        assert (self.free[:, index] >= 0).all(), f"overbooked: {self.free[:, index]} left for {residents}"
+        fractions = (
+            weight * (int(whole) - int(left)) / max(int(whole), 1)
+            for weight, whole, left in zip(self.weights, capacity, self.free[:, index], strict=True)
+        )
+        self.occupied[index] = round(sum(fractions), DIGITS)
+        self.kind[index], self.up[index] = kind, condition == UP
+        self.residents[index], self.condition[index] = residents, condition
+        for row in residents:
+            self.classes_of[row] += (index,)
+        return index
+
+    def _cut(self, index: int, count: int) -> Nodes:
+        """Take the lowest-numbered nodes out of a class; it may be left empty for a moment."""
+        nodes = self.nodes_in_class(index)
+        self.nodes[index] = nodes[count:]
+        self.count[index] = len(nodes) - count
+        if count < len(nodes):
+            self.first[index] = nodes[count]
+        return nodes[:count]
+
+    def _drop_if_empty(self, index: int) -> None:
+        if self.count[index] == 0 and self.nodes[index] is not None:
+            self._remove(index)
+
+    def _remove(self, index: int) -> None:
+        del self.by_key[int(self.kind[index]), self.condition[index], self.residents[index]]
+        for row in self.residents[index]:
+            if row in self.classes_of:
+                self.classes_of[row] = tuple(one for one in self.classes_of[row] if one != index)
+        self.nodes[index], self.residents[index], self.count[index] = None, (), 0
+        self.touched.pop(index, None)
+        self.spare.append(index)
+
+    def _grow(self) -> None:
+        old = len(self.count)
+        for name in _ARRAYS:
+            array: NDArray[Any] = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)], axis=-1))
+        self.nodes += [None] * old
+        self.residents += [()] * old
+        self.condition += [UP] * old
+        self.spare = list(range(2 * old - 1, old - 1, -1))
+
+    # ---- checkpoints ------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        """Plain data."""
+        order = sorted(self.classes(), key=lambda index: int(self.first[index]))
+        classes = [
+            [
+                int(self.kind[i]),
+                self.condition[i],
+                list(self.residents[i]),
+                self.nodes_in_class(i).astype("<i4").tobytes(),
+            ]
+            for i in order
+        ]
+        return {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Go on from saved data, in a ledger made for the same cluster."""
+        for index in self.classes():
+            self._remove(index)
+        self.takes = {row: tuple(tuple(one) for one in takes) for row, takes in data["takes"]}
+        self.classes_of = dict.fromkeys(self.takes, ())
+        for kind, condition, residents, raw in data["classes"]:
+            self._put(kind, condition, tuple(residents), np.frombuffer(raw, "<i4").astype(np.int32))
+        self.touched = {}
+
+
+def ranges_of(nodes: Nodes) -> Ranges:
+    """Rising node numbers as (first, count) ranges."""
+    if not len(nodes):
+        return ()
+    breaks = np.flatnonzero(np.diff(nodes) != 1) + 1
+    firsts = nodes[np.concatenate([[0], breaks])].tolist()
+    counts = np.diff(np.concatenate([[0], breaks, [len(nodes)]])).tolist()
+    return tuple(zip(firsts, counts, strict=True))
+
+
+def nodes_in(ranges: Iterable[tuple[int, int]]) -> Nodes:
+    """The inverse of `ranges_of`."""
+    parts = [np.arange(first, first + count, dtype=np.int32) for first, count in ranges]
+    return np.concatenate(parts) if parts else np.empty(0, np.int32)

@@ -1,0 +1,120 @@
+"""Deciding on shared nodes: who starts at which scale, where, and how the cache is divided afterwards.
+
+The queue is walked in order; a job that fits at none of its scales waits and the next one is tried, until one that has
+waited past the age limit stands in the way (S32, S33). There are no reservations: a promise about ways and bandwidth
+would have to guess scales far ahead. Jobs of one description are tried once per pass, because a pass only takes room.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core.kernels import STRICT
+from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, ranges_of
+from cohabit.core.protocols import PolicySet, SharedPlacer
+from cohabit.core.state import FOREVER, State
+from cohabit.core.view import View
+from cohabit.model.command import Command, SetShares
+from cohabit.model.plan import Ask, Placement, Plan, Start
+
+
+def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer) -> Plan:
+    """Start what fits, in order; nobody overtakes a job that has waited past the age limit."""
+    plan, draft, queue = Plan(), Draft(view.ledger), view.ranked(view.queued(), policies.order)
+    strict = policies.backfill.depth == STRICT
+    room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
+    hopeless: set[tuple[object, ...]] = set()
+    trials: set[tuple[str, int, str]] = set()  # measuring runs of this pass: one of each is enough
+    for row, aged in zip(queue, view.aged(queue, policies), strict=True):
+        description = view.description(row)
+        if description not in hopeless:
+            start = _place(row, view, placer, draft, room, trials)
+            if start is not None:
+                plan.actions.append(start)
+                continue
+            hopeless.add(description)
+        if strict or aged:
+            break
+    waits = [until for row, until in view.refused_until.items() if until > view.now_us]
+    waits += [window.end_us for window in view.kinds.windows if window.end_us > view.now_us]
+    plan.wake_us = min(waits, default=FOREVER)
+    return plan
+
+
+class Draft:
+    """The ledger with the starts of this pass; it is copied when somebody looks at it after the first of them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._copied = ledger, False
+        self._last: tuple[int, Parts, Takes] | None = None
+
+    def ledger(self) -> Ledger:
+        """With everything booked so far; to be read."""
+        if self._last is not None:
+            if not self._copied:
+                self._ledger, self._copied = self._ledger.draft(), True
+            self._ledger.book(*self._last)
+            self._last = None
+        return self._ledger
+
+    def book(self, row: int, parts: Parts, takes: Takes) -> Nodes:
+        """The job gets these nodes."""
+        nodes = self.ledger().lowest(parts)
+        self._last = (row, parts, takes)
+        return nodes
+
+
+def _place(
+    row: int, view: View, placer: SharedPlacer, draft: Draft, room: dict[Takes, int], trials: set[tuple[str, int, str]]
+) -> Start | None:
+    """The first way to run the job for which there are nodes."""
+    windows = bool(view.kinds.windows)
+    for ask in view.asks(row, placer):
+        takes = open_kinds(ask, row, view) if windows else ask.takes
+        if room.get(takes, ask.nodes) < ask.nodes:
+            continue
+        if ask.purpose != "run" and (view.job(row).program, ask.scale, ask.purpose) in trials:
+            continue
+        room[takes] = draft.ledger().room(takes)
+        parts = draft.ledger().find(takes, ask.nodes) if room[takes] >= ask.nodes else None
+        if parts is None:
+            continue
+        if ask.purpose != "run":
+            trials.add((view.job(row).program, ask.scale, ask.purpose))
+        placement = Placement(
+            ranges_of(draft.book(row, parts, takes)), ask.scale, ask.cores, ask.ways, ask.bandwidth_mbs, ask.exclusive,
+            ask.purpose, parts, takes,
+        )  # fmt: skip
+        return Start(row, placement)
+    return None
+
+
+def open_kinds(ask: Ask, row: int, view: View) -> Takes:
+    """What the job takes, without the kinds of nodes a maintenance window closes before its limit."""
+    if not view.kinds.windows:
+        return ask.takes
+    until = view.now_us + max(view.limit_us(row), 1)
+    return tuple(
+        () if any(w.begin_us < until and view.now_us < w.end_us for w in windows) else takes
+        for takes, windows in zip(ask.takes, view.kinds.windows_of, strict=True)
+    )
+
+
+def shares_that_changed(state: State, policies: PolicySet) -> list[Command]:
+    """The division of the cache on nodes whose residents changed, where the site divides it."""
+    ledger = state.ledger
+    assert ledger is not None
+    touched, ledger.touched = ledger.touched, {}
+    if policies.partitioner is None:
+        return []
+    commands: list[Command] = []
+    for index in sorted(touched, key=lambda one: int(ledger.first[one])):
+        rows, ways = ledger.residents[index], state.kinds.groups[int(ledger.kind[index])].ways
+        came = touched[index][0] if len(touched[index]) == 1 else np.unique(np.concatenate(touched[index]))
+        nodes = came[np.isin(came, ledger.nodes_in_class(index), assume_unique=True)]  # some may have gone again
+        if not rows or not ways or not len(nodes):
+            continue
+        shares = policies.partitioner.split([state.placed[row].ways for row in rows], ways)
+        named = tuple((state.spec(row).job_id, *share) for row, share in zip(rows, shares, strict=True))
+        commands.append(SetShares(ranges_of(nodes), named))
+    return commands

@@ -1,0 +1,184 @@
+"""What was measured of a program: exclusive time and curves at each scale, and what follows from them in words.
+
+Policies read profiles and nothing else about a program; the ground truth of the simulator is model/program.py, which
+no policy may import. A profile may be noisy, old or incomplete; every function here must cope with that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import msgspec
+
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.curve import Curve
+
+SCALING, COMPACT, NEUTRAL, UNKNOWN = "scaling", "compact", "neutral", "unknown"
+NEUTRAL_BAND = 0.05  # exclusive times within this of each other at all scales: neutral (S19)
+ROUNDING = 1e-9  # of an IPC that is exactly enough on paper
+BANDWIDTH_BOUND = 0.6  # of what its cores can draw: from here on latency grows
+DEMAND_CEILING = 0.97  # of what the active cores can draw: a job cannot ask for more (laws.md)
+
+
+class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Measurements of exclusive runs at one scale factor."""
+
+    scale: int
+    time_s: float = 0.0  # 0: not measured yet
+    ipc: Curve | None = None
+    bandwidth_gbs: Curve | None = None  # of one node
+    miss_rate: Curve | None = None
+    communication: float = -1.0  # share of the run time; -1: not measured
+    counters: dict[str, float] = {}
+    samples: int = 1  # runs that went into it
+    time_variance: float = 0.0  # of the run time, in s^2
+    measured_at_us: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether both the time and the curves are known."""
+        return self.time_s > 0 and self.ipc is not None and self.bandwidth_gbs is not None
+
+
+class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that is known of one program at one number of processes on one kind of hardware."""
+
+    program: str
+    processes: int
+    scales: tuple[ScaleProfile, ...] = ()  # by rising scale
+    single_node: bool = False  # cannot span nodes: never spread
+    hardware: str = ""
+    provenance: str = "measured"  # or calibrated, imported
+
+    def at_scale(self, scale: int) -> ScaleProfile | None:
+        """The measurements at one scale."""
+        return next((one for one in self.scales if one.scale == scale), None)
+
+    def with_scale(self, measured: ScaleProfile) -> Profile:
+        """The same with one scale replaced or added."""
+        others = [one for one in self.scales if one.scale != measured.scale]
+        return msgspec.structs.replace(self, scales=tuple(sorted([*others, measured], key=lambda one: one.scale)))
+
+
+class Footprint(NamedTuple):
+    """How a job spreads: so many nodes, so many cores on each (S3)."""
+
+    nodes: int
+    cores: int
+
+
+def footprint(processes: int, cores_per_node: int, scale: int, least_nodes: int = 0) -> Footprint:
+    """n = k * ceil(P / T) nodes with ceil(P / n) cores on each; `least_nodes` where the owner asked for more."""
+    nodes = scale * max(-(-processes // cores_per_node), least_nodes)
+    return Footprint(nodes, -(-processes // nodes))
+
+
+def stream_gbs(node: NodeGroup, cores: float) -> float:
+    """What so many active cores can draw from memory together; without limit where the machine does not say."""
+    points = node.bandwidth_gbs
+    if not points:
+        return float("inf")
+    if cores <= points[0][0]:
+        return points[0][1] * cores / points[0][0]
+    for (low, low_gbs), (high, high_gbs) in itertools.pairwise(points):
+        if cores <= high:
+            return low_gbs + (cores - low) / (high - low) * (high_gbs - low_gbs)
+    return points[-1][1]
+
+
+def load_factor(
+    processes: int, cores_per_node: int, reference: int, reference_nodes: int = 1, least_nodes: int = 0
+) -> float:
+    """How many times the reference run's processes a node carries at the same scale."""
+    nodes = footprint(processes, cores_per_node, 1, least_nodes).nodes
+    return (processes / nodes) / (reference / reference_nodes)
+
+
+class Demand(NamedTuple):
+    """What a job at one scale asks of each node to keep alpha of its speed, with the steps that led there (S23)."""
+
+    scale: int
+    nodes: int
+    cores: int
+    ways: int
+    bandwidth_gbs: float
+    time_s: float  # exclusive, at this scale and number of processes
+    full_ipc: float  # 1: IPC with all ways
+    tolerable_ipc: float  # 2: alpha times that
+    alone: bool = False  # it asks for more bandwidth than the node has: it gets its nodes to itself
+
+
+def capped_gbs(gbs: float, factor: float, node: NodeGroup, cores: int) -> tuple[float, float]:
+    """Bandwidth wanted by `factor` times the measured processes, capped; and by how much the run stretches."""
+    wanted = gbs * factor
+    ceiling = DEMAND_CEILING * stream_gbs(node, cores)
+    if factor == 1.0 or wanted <= ceiling:
+        return wanted, 1.0
+    return ceiling, wanted / ceiling
+
+
+def demand(
+    profile: Profile, scale: int, processes: int, alpha: float, node: NodeGroup, least_nodes: int = 0
+) -> Demand | None:
+    """Estimate the demand at a scale; None where that scale has not been profiled."""
+    measured = profile.at_scale(scale)
+    if measured is None or not measured.complete:
+        return None
+    assert measured.ipc is not None
+    assert measured.bandwidth_gbs is not None
+    spread = footprint(processes, node.cores, scale, least_nodes)
+    factor = load_factor(processes, node.cores, profile.processes, -(-profile.processes // node.cores), least_nodes)
+    most = node.ways or measured.ipc.ways[-1]
+    full = measured.ipc.at(most)
+    tolerable = alpha * full
+    ways = next((w for w in range(max(node.min_ways, 1), most) if measured.ipc.at(w) >= tolerable - ROUNDING), most)
+    gbs, _ = capped_gbs(measured.bandwidth_gbs.at(ways), factor, node, spread.cores)
+    _, stretch = capped_gbs(measured.bandwidth_gbs.at(most), factor, node, spread.cores)
+    limit = stream_gbs(node, node.cores)
+    return Demand(
+        scale, spread.nodes, spread.cores, ways, min(gbs, limit), measured.time_s * stretch, full, tolerable,
+        alone=gbs > limit,
+    )  # fmt: skip
+
+
+class Classification(NamedTuple):
+    """The class of a program and the reason, for people."""
+
+    kind: str
+    ideal_scale: int
+    constraint: str  # bandwidth, cache, both or nothing
+    why: str
+
+
+def classify(profile: Profile, node: NodeGroup | None = None) -> Classification:
+    """Scaling, compact or neutral by exclusive times (S19); single-node programs are compact by definition (S9)."""
+    times = {one.scale: one.time_s for one in profile.scales if one.time_s > 0}
+    if profile.single_node:
+        return Classification(COMPACT, 1, "", "it cannot run on more than one node")
+    if 1 not in times:
+        return Classification(UNKNOWN, 1, "", "no exclusive run on one scale-1 footprint has been measured yet")
+    gains = {scale: times[1] / time - 1 for scale, time in times.items()}
+    ideal = min(times, key=lambda scale: (times[scale], scale))
+    shown = ", ".join(f"{100 * gain:+.1f} % at scale {scale}" for scale, gain in sorted(gains.items()) if scale > 1)
+    if len(times) == 1:
+        return Classification(UNKNOWN, 1, "", "only scale 1 has been measured")
+    if max(times.values()) / min(times.values()) <= 1 + NEUTRAL_BAND:
+        return Classification(NEUTRAL, ideal, "", f"its time stays within 5 %: {shown}")
+    if gains[ideal] > NEUTRAL_BAND:
+        constraint = _constraint(profile, node)
+        because = {"bandwidth": "more memory bandwidth", "cache": "more cache", "both": "more bandwidth and cache"}
+        reason = f"; it gains from {because[constraint]}" if constraint else ""
+        return Classification(SCALING, ideal, constraint, f"spreading makes it faster: {shown}{reason}")
+    return Classification(COMPACT, 1, "", f"spreading makes it slower: {shown}")
+
+
+def _constraint(profile: Profile, node: NodeGroup | None) -> str:
+    """What held it back on one footprint: bandwidth near what its cores can draw, or too little cache for its IPC."""
+    one = profile.at_scale(1)
+    if one is None or one.bandwidth_gbs is None or one.ipc is None:
+        return ""
+    peak = stream_gbs(node, profile.processes) if node is not None and node.bandwidth_gbs else 100.0
+    hungry = one.bandwidth_gbs.values[-1] >= BANDWIDTH_BOUND * peak
+    starved = one.ipc.at(0.4 * one.ipc.ways[-1]) < 0.9 * one.ipc.values[-1]
+    return {(True, True): "both", (True, False): "bandwidth", (False, True): "cache"}.get((hungry, starved), "")

@@ -1,0 +1,68 @@
+"""Learning a program by trial and error on its normal runs (Spread-n-Share, sections 4.2 and 5.1).
+
+Each exclusive run of an unfinished profile is one trial: at scale 1 a run for the time and one for the curves, then at
+scale 2, and so on, until fewer than `least_cores` cores would be used on a node, the run got more than `worst_loss`
+slower than at scale 1, or two scales in a row brought nothing. A curve run costs its owner 19 % on average; a site that
+cannot afford that turns learning off and imports profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from cohabit.model.job import Job
+from cohabit.model.profile import Profile, ScaleProfile, footprint
+
+
+class Trial(NamedTuple):
+    """One run to make: at which scale, and what it measures."""
+
+    scale: int
+    purpose: str  # "time" or "curve"
+
+
+class Trials:
+    """The order of trials and when to stop."""
+
+    def __init__(
+        self,
+        scales: tuple[int, ...] = (1, 2, 4, 8),
+        least_cores: int = 2,
+        worst_loss: float = 0.05,
+        saturated_below: float = 0.01,
+    ) -> None:
+        self.scales, self.least_cores = scales, least_cores
+        self.worst_loss, self.saturated_below = worst_loss, saturated_below
+
+    def next_for(
+        self, job: Job, profile: Profile | None, cores_per_node: int, under_way: Collection[tuple[int, str]]
+    ) -> Trial | None:
+        """The next trial for this job; None if the profile is finished or its next trial is being run already."""
+        best, idle_steps = 0.0, 0
+        first: float | None = None
+        for scale in self.scales:
+            spread = footprint(job.processes, cores_per_node, scale)
+            if scale > 1 and (spread.cores < self.least_cores or job.single_node or spread.nodes > job.processes):
+                return None
+            if scale > 1 and profile is not None and profile.single_node:
+                return None
+            known = profile.at_scale(scale) if profile is not None else None
+            for purpose in ("time", "curve"):
+                if not _has(known, purpose):
+                    return None if (scale, purpose) in under_way else Trial(scale, purpose)
+                if purpose == "time" and known is not None:
+                    first = known.time_s if first is None else first
+                    if known.time_s > first * (1 + self.worst_loss):
+                        return None
+                    idle_steps = 0 if first / known.time_s > best + self.saturated_below else idle_steps + 1
+                    best = max(best, first / known.time_s)
+                    if idle_steps >= 2:
+                        return None
+        return None
+
+
+def _has(known: ScaleProfile | None, purpose: str) -> bool:
+    if known is None:
+        return False
+    return known.time_s > 0 if purpose == "time" else known.ipc is not None and known.bandwidth_gbs is not None

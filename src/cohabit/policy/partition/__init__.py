@@ -1,0 +1,1 @@
+"""Policies of this kind, one file each."""

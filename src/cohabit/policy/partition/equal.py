@@ -1,0 +1,25 @@
+"""Every job has the ways it booked; those nobody booked are given away in equal shares until the next job comes (S35).
+
+Masks are contiguous and disjoint, in the order the jobs came, and the same on every socket (S25). What does not divide
+evenly goes to those who came first, so that every way of the cache is always in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Equal:
+    """Spare ways in equal shares."""
+
+    def split(self, booked: Sequence[int], ways: int) -> list[tuple[int, int]]:
+        """(first way, ways) of each job on a node, in the order given."""
+        spare = ways - sum(booked)
+        assert spare >= 0, f"{sum(booked)} of {ways} ways booked"
+        each, left = divmod(spare, len(booked))
+        shares, first = [], 0
+        for number, own in enumerate(booked):
+            size = own + each + (1 if number < left else 0)
+            shares.append((first, size))
+            first += size
+        return shares

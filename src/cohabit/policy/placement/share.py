@@ -1,0 +1,41 @@
+"""CS: compact, but nodes are shared. A job takes cores wherever they are free, at the lowest scale that fits now.
+
+Spread-n-Share (SC 2019, section 3.2). It looks at cores and memory only, so jobs that fight over cache or bandwidth end
+up side by side and slow each other down (the paper saw 3.5 times); no profile is used and the cache is not divided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cohabit.model.plan import Ask
+from cohabit.model.profile import footprint
+from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
+from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whole_nodes
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+
+
+class Share:
+    """Cores side by side, lowest scale first."""
+
+    exclusive = False
+
+    def __init__(self, scales: tuple[int, ...] = (1, 2, 4, 8)) -> None:
+        self.scales = scales
+        self.dimensions: tuple[Dimension, ...] = (CORES, MEMORY)
+
+    def asks(self, row: int, view: View) -> list[Ask]:
+        """The ways in which the job could run, the preferred one first."""
+        job, compact = view.job(row), alone(row, view, self.dimensions)
+        if wants_whole_nodes(job):
+            return compact
+        cores, least = view.smallest_node(row), view.need(row)
+        found = []
+        for scale in self.scales if not job.single_node else (1,):
+            spread = footprint(job.processes, cores, scale, least)
+            if possible(job, spread.nodes, scale, view):
+                wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)
+                found.append(ask_for(wish, self.dimensions, view, row))
+        return found + compact  # the last resort: whoever may use an empty node must never wait for ever

@@ -1,0 +1,45 @@
+"""From a wish (scale, cores, ways, bandwidth) to an ask the ledger understands: whole units on a node of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cohabit.model.job import Job
+from cohabit.model.plan import Ask
+from cohabit.model.profile import footprint
+from cohabit.model.resources import BANDWIDTH, WAYS, Dimension, Wish
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+
+
+def possible(job: Job, nodes: int, scale: int, view: View) -> bool:
+    """Whether such a footprint makes sense at all: every node has a process, and there are that many nodes."""
+    return scale == 1 or nodes <= min(job.processes, view.cluster_nodes)
+
+
+def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int, purpose: str = "run") -> Ask:
+    """A shared footprint: what it takes on a node of every kind the job may use, by dimension."""
+    booked = {dimension.name: dimension.need(wish) for dimension in dimensions}
+    takes = tuple(tuple(booked.values()) if usable else () for usable in view.usable(row))
+    ways, mbs = booked.get(WAYS.name, 0), booked.get(BANDWIDTH.name, 0)
+    return Ask(wish.scale, wish.nodes, wish.cores, ways, mbs, False, purpose, takes)
+
+
+def wants_whole_nodes(job: Job) -> bool:
+    """Whether its owner wants nobody beside it: told so, or asked for nodes without saying what runs on them."""
+    return job.exclusive or job.nodes > job.processes or (job.nodes > 0 and job.processes == 1)
+
+
+def alone(row: int, view: View, dimensions: Sequence[Dimension], scale: int = 1, purpose: str = "run") -> list[Ask]:
+    """Nodes to itself: it takes all a node has, so that only empty nodes will do."""
+    job = view.job(row)
+    spread = footprint(job.processes, view.smallest_node(row), scale, view.need(row))
+    if not possible(job, spread.nodes, scale, view):
+        return []
+    takes = tuple(
+        tuple(dimension.capacity(group) for dimension in dimensions) if usable else ()
+        for group, usable in zip(view.kinds.groups, view.usable(row), strict=True)
+    )
+    return [Ask(scale, spread.nodes, spread.cores, 0, 0, True, purpose, takes)]

@@ -1,0 +1,143 @@
+"""The papers by name, and one reproduction from its options to its rows and pictures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol
+
+from cohabit.model.errors import InputError
+from cohabit.reproduce.rows import Row, check_rows, contract
+from cohabit.reproduce.tasks import Progress, Task, run_tasks
+
+ALL = "all"
+PAPERS = {  # name -> module with a `PAPER`; empty: not available yet
+    "sns": "cohabit.reproduce.sns",
+    "shepherd": "",
+    "colocation": "",
+    "rush": "",
+    "coscheduling": "",
+}
+PREFIXES = {"sns": "S", "shepherd": "P", "colocation": "I", "rush": "R", "coscheduling": "C"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose."""
+
+    seed: int = 1
+    quick: bool = False
+    salt: str = ""
+    programs: str = "catalogue"  # or "hidden": programs drawn from the priors, for papers that have programs
+    sensitivity: bool = False
+    workers: int | None = None
+    sizes: Any = None  # other numbers of repeats than the paper's or the quick ones; for tests
+    shared: str = ""  # where the data folder is, if not beside the checkout
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure of the report: plotly's data, and words for somebody who never saw the paper."""
+
+    title: str
+    figure: dict[str, Any]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out."""
+
+    paper: str
+    seed: int
+    calibration_hash: str
+    rows: list[Row]
+    pictures: list[Picture] = field(default_factory=list)
+    about: list[str] = field(default_factory=list)  # sentences for the top of the report
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the command contract."""
+        return {
+            "paper": self.paper, "seed": self.seed, "calibration_hash": self.calibration_hash,
+            "rows": [one.document() for one in self.rows],
+        }  # fmt: skip
+
+
+class Paper(Protocol):
+    """A paper: what to run, what it comes to, and how to draw it."""
+
+    name: str
+
+    def tasks(self, options: Options) -> list[Task]:
+        """The work, in independent pieces."""
+
+    def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
+        """Every row, in the paper's order."""
+
+    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
+        """The paper's figures from our runs."""
+
+    def about(self, options: Options) -> list[str]:
+        """What a reader must know first."""
+
+    def calibration_hash(self, options: Options) -> str:
+        """A digest of all that was calibrated."""
+
+
+def chosen(name: str) -> list[str]:
+    """The papers a name stands for; one that cannot be reproduced yet is refused."""
+    if name == ALL:
+        return [paper for paper, module in PAPERS.items() if module]
+    if name not in PAPERS:
+        raise InputError(f"there is no paper called {name!r}", "", f"known: {', '.join([*PAPERS, ALL])}")
+    if not PAPERS[name]:
+        available = ", ".join(paper for paper, module in PAPERS.items() if module)
+        raise InputError(f"reproducing {name} is not available yet", "", f"available: {available}")
+    return [name]
+
+
+def paper_of(name: str) -> Paper:
+    """The paper itself."""
+    paper: Paper = import_module(PAPERS[name]).PAPER
+    return paper
+
+
+def reproduce(
+    name: str, options: Options, progress: Progress | None = None, draw: bool = False, run: Callable[..., Any] = run_tasks
+) -> Reproduction:
+    """Run everything, judge it, and draw it where asked."""
+    papers = [paper_of(one) for one in chosen(name)]
+    plans = [paper.tasks(options) for paper in papers]
+    names = [f"{paper.name}: {task.name}" for paper, tasks in zip(papers, plans, strict=True) for task in tasks]
+    flat = [task for tasks in plans for task in tasks]
+    answers = run([Task(name, task.function, task.arguments, task.cost) for name, task in zip(names, flat, strict=True)],
+                  options.workers, progress)  # fmt: skip
+    rows: list[Row] = []
+    pictures: list[Picture] = []
+    about: list[str] = []
+    for paper, tasks in zip(papers, plans, strict=True):
+        results = {task.name: answers[f"{paper.name}: {task.name}"] for task in tasks}
+        rows += complete(paper.name, paper.rows(options, results))
+        about += paper.about(options)
+        if draw:
+            pictures += paper.pictures(options, results)
+    check_rows(rows)
+    hashes = [paper.calibration_hash(options) for paper in papers]
+    return Reproduction(name, options.seed, _one_hash(hashes), rows, pictures, about)
+
+
+def complete(paper: str, rows: Sequence[Row]) -> list[Row]:
+    """Hold a reproduction to the contract: every row of rows.csv is there, measured or explained."""
+    there = {one.id for one in rows}
+    prefix = PREFIXES[paper]
+    absent = [name for name in contract() if name.startswith(prefix) and name not in there]
+    assert not absent, f"rows.csv asks for {', '.join(absent)}"
+    return list(rows)
+
+
+def _one_hash(hashes: Sequence[str]) -> str:
+    if len(hashes) == 1:
+        return hashes[0]
+    return hashlib.blake2b("".join(hashes).encode(), digest_size=16).hexdigest()

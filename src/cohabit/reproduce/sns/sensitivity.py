@@ -1,0 +1,67 @@
+"""Rule 5.6.7: every assumed parameter 50 % up and down; a claim whose sign does not survive is withdrawn.
+
+The claims: SNS has more throughput than CE; SNS beats CS in most sequences; SNS's mean run time is below CS's in most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cohabit.reproduce.rows import CHECK, Expected, Row, joined, row
+from cohabit.reproduce.sns import sequences, throughput
+from cohabit.reproduce.sns.lab import PLAIN, ROUGH, Conditions
+from cohabit.reproduce.sns.plan import FULL, Plan
+from cohabit.reproduce.tasks import Task
+
+PARAMETERS: dict[str, tuple[str, Conditions]] = {
+    "q": ("cache pressure of a core (q)", PLAIN),
+    "ways_exponent": ("exponent of ways at a scale (0.7)", PLAIN),
+    "latency_slope": ("slope of memory latency", PLAIN),
+    "latency_knee": ("knee of memory latency", PLAIN),
+    "mu": ("memory-bound fraction of every program", PLAIN),
+    "age_limit_runs": ("age limit", PLAIN),
+    "phase_amplitude": ("amplitude of phases", ROUGH),
+    "profile_noise": ("profile error", ROUGH),
+    "curve_run_cost": ("cost of a curve run", ROUGH),
+}
+FACTORS = {"down": 0.5, "up": 1.5}
+
+
+def cases() -> dict[str, tuple[str, Conditions]]:
+    """Every parameter, down and up, and the world it matters in; the unchanged worlds for comparison."""
+    found: dict[str, tuple[str, Conditions]] = {
+        "unchanged": ("nothing changed", PLAIN), "unchanged_rough": ("nothing changed, phases and error on", ROUGH),
+    }  # fmt: skip
+    for name, (words, world) in PARAMETERS.items():
+        for way, factor in FACTORS.items():
+            conditions = Conditions(world.contention, world.phases, world.profile_noise, ((name, factor),))
+            found[f"{name}_{way}"] = (f"{words} x {factor:g}", conditions)
+    return found
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """All cases on the sequences of the first set."""
+    sizes, found = plan.sizes, []
+    for name, (_, conditions) in cases().items():
+        found += sequences.tasks(
+            f"sensitivity {name}", plan.bench, plan.seed("sequences"), 1, sizes.sensitivity_sequences, sizes.jobs,
+            conditions=conditions,
+        )  # fmt: skip
+    return found
+
+
+def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
+    """How many of the three signs survive each change."""
+    found = []
+    for name, (words, _) in cases().items():
+        (members,) = sequences.gathered(f"sensitivity {name}", results)
+        means = throughput.means(members)
+        signs = [means["sns_gain_pct"] > 0, means["beats_cs"] > 0.5, means["below_cs"] > 0.5]
+        note = joined(
+            f"SNS {means['sns_gain_pct']:+.1f} % over CE, CS {means['cs_gain_pct']:+.1f} %, "
+            f"SNS beats CS in {100 * means['beats_cs']:.0f} %, runs below CS in {100 * means['below_cs']:.0f} % of sequences",
+            plan.shortened(len(members), FULL.sensitivity_sequences, "sequences"),
+        )
+        about = Expected(f"S-sensitivity.{name}", f"claims whose sign survives with {words} (of 3)", None, 3, 3, CHECK)
+        found.append(row(about, sum(signs), note))
+    return found

@@ -1,0 +1,210 @@
+"""Experiment 8 (Fig. 20): the LANL Trinity trace on 4,096, 8,192 and 32,768 nodes, 90 % or 50 % scaling programs.
+
+The trace gives submit times, sizes and CE run times; every job is given a program, whose profile says what spreading and
+sharing do to it. Two readings of the paper's filter (trace/trinity.py) and two of "its profile applied" are compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cohabit.model.workload import Workload
+from cohabit.report.intervals import bootstrap_interval
+from cohabit.reproduce.rows import CHECK, Expected, Row, expected, joined, missing, row
+from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, simulate, times_of
+from cohabit.reproduce.sns.plan import Plan
+from cohabit.reproduce.tasks import Task
+from cohabit.sim.streams import stream
+from cohabit.trace.catalogue import read_trace
+from cohabit.trace.mix import label_with_programs
+from cohabit.trace.trinity import trinity_filter
+
+NODES = (4096, 8192, 32768)
+RATIOS = (0.9, 0.5)
+FILE = "data/lanl/LANL-Trinity-atlas-concat.swf.xz"
+SHARED = "COHABIT_SHARED"
+Point = dict[str, float]
+
+
+def trace_file(shared: str = "") -> Path | None:
+    """The trace, in the folder of the environment or beside the checkout; None where it is not there."""
+    named = shared or os.environ.get(SHARED, "")
+    folders = [Path(named)] if named else [parent / "shared" for parent in Path(__file__).resolve().parents]
+    return next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
+
+
+@cache
+def filtered(path: str, by: str) -> tuple[Workload, dict[str, int]]:
+    """The jobs of the paper, by one reading of its filter, and what was dropped."""
+    found = trinity_filter(read_trace(Path(path)), by)
+    return found.workload, found.counts
+
+
+def window(workload: Workload, jobs: int) -> Workload:
+    """All of it, or `jobs` jobs in a row from the middle of the trace on."""
+    order = workload.order()
+    if not jobs or jobs >= len(order):
+        return workload
+    first = len(order) // 2
+    return workload.take(order[first : first + jobs])
+
+
+def run(
+    bench: Bench, path: str, by: str, jobs: int, nodes: int, ratio: float | None, seed: int, conditions: Conditions
+) -> Point:
+    """One strategy on one machine: SNS at a ratio, or CE where there is none; runs in a worker."""
+    workload = window(filtered(path, by)[0], jobs)
+    name = "ce" if ratio is None else "sns"
+    labelled = label_with_programs(workload, bench.programs, ratio or 0.5, stream(seed, f"programs {ratio}"), node=bench.node)
+    table = simulate(bench, name, labelled, conditions, seed=seed, nodes=nodes)
+    times = times_of(table)
+    assert times.finished, "a job of the trace did not finish"
+    return {
+        "wait": float(times.wait_s.mean()), "run": float(times.run_s.mean()),
+        "turnaround": float(times.turnaround_s.mean()), "jobs": float(len(table)),
+    }  # fmt: skip
+
+
+# What is run: (name, filter, how profiles are applied, conditions). A profile "as measured" belongs to a full node of the
+# trace; "by processes" stretches it from 16 to 28 processes by the law of the specification.
+AS_MEASURED, BY_PROCESSES = "as measured", "by processes"
+NO_AGE_LIMIT = Conditions(policy=(("age_limit_runs", 1e9),))
+VARIANTS: dict[str, tuple[str, str, Conditions]] = {
+    "main": ("cores", AS_MEASURED, PLAIN),
+    "nodes": ("nodes", AS_MEASURED, PLAIN),
+    "stretched": ("cores", BY_PROCESSES, PLAIN),
+    "unlimited": ("cores", AS_MEASURED, NO_AGE_LIMIT),
+}
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """Every machine, ratio and reading; the readings beside the main one with one seed only."""
+    path, sizes = trace_file(plan.options.shared), plan.sizes
+    if path is None:
+        return []
+    found = []
+    for variant, (by, applied, conditions) in VARIANTS.items():
+        bench = dataclasses.replace(plan.bench, processes=28 if applied == AS_MEASURED else 0)
+        seeds = sizes.trinity_seeds if variant == "main" else 1
+        for nodes in NODES:
+            runs: list[tuple[str, float | None, int]] = [("ce", None, 0)] if variant != "stretched" else []
+            runs += [(f"sns {ratio:g}", ratio, number) for ratio in RATIOS for number in range(seeds)]
+            for name, ratio, number in runs:
+                seed = int(stream(plan.seed("trinity"), f"draw {number}").integers(0, 2**40))
+                arguments = {
+                    "bench": bench, "path": str(path), "by": by, "jobs": sizes.trinity_jobs, "nodes": nodes,
+                    "ratio": ratio, "seed": seed, "conditions": conditions,
+                }  # fmt: skip
+                cost = (sizes.trinity_jobs or 9500) / 100
+                found.append(Task(f"trinity {variant} {nodes} {name} {number}", run, arguments, cost))
+    return found
+
+
+def answers(plan: Plan, results: dict[str, Any], variant: str, nodes: int, name: str) -> list[Point]:
+    """One point per seed; CE has one, because it asks no program."""
+    seeds = plan.sizes.trinity_seeds if variant == "main" and name != "ce" else 1
+    if variant == "stretched" and name == "ce":
+        variant = "main"
+    return [results[f"trinity {variant} {nodes} {name} {number}"] for number in range(seeds)]
+
+
+def gains(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
+    """Throughput of SNS over CE in percent, by seed."""
+    (ce,) = answers(plan, results, variant, nodes, "ce")
+    return [
+        100 * (ce["turnaround"] / sns["turnaround"] - 1)
+        for sns in answers(plan, results, variant, nodes, f"sns {ratio:g}")
+    ]
+
+
+def waits(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
+    """Wait of SNS over that of CE, by seed; None where nobody waits under CE."""
+    (ce,) = answers(plan, results, variant, nodes, "ce")
+    found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
+    return [sns["wait"] / ce["wait"] if ce["wait"] > 1 else None for sns in found]
+
+
+def runs(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
+    """By how much less time jobs run under SNS, in percent, by seed."""
+    (ce,) = answers(plan, results, variant, nodes, "ce")
+    found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
+    return [100 * (1 - sns["run"] / ce["run"]) for sns in found]
+
+
+OWN = {
+    "S62.gain_4k_ratio09_pct": ("throughput gain at 4096 nodes ratio 0.9 (slightly worse: S70)", gains, 4096, 0.9, None),
+    "S62.gain_4k_ratio05_pct": ("throughput gain at 4096 nodes ratio 0.5", gains, 4096, 0.5, None),
+    "S62.gain_8k_ratio09_pct": ("throughput gain at 8192 nodes ratio 0.9: run time outweighs wait", gains, 8192, 0.9, None),
+    "S62.gain_8k_ratio05_pct": ("throughput gain at 8192 nodes ratio 0.5", gains, 8192, 0.5, None),
+    "S62.gain_32k_ratio05_pct": ("throughput gain at 32768 nodes ratio 0.5", gains, 32768, 0.5, None),
+    "S62.run_gain_4k_ratio05_pct": ("run time saved at 4096 nodes ratio 0.5", runs, 4096, 0.5, 8.0),
+}
+CONTRACT = {
+    "S62.gain_32k_ratio09_pct": (gains, 32768, 0.9),
+    "S62.wait_4k_ratio09": (waits, 4096, 0.9),
+    "S62.wait_4k_ratio05": (waits, 4096, 0.5),
+}
+DIFFERENCE = "S62.gain_32k_09_minus_05_pct"
+WORDS = {
+    "nodes": "the other filter, by nodes",
+    "stretched": "profiles stretched from 16 to 28 processes by the law",
+    "unlimited": "no age limit",
+}
+
+
+def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
+    """Fig. 20 in numbers; without the trace, rows that say where to put it."""
+    names = [*CONTRACT, DIFFERENCE]
+    path = trace_file(plan.options.shared)
+    if path is None:
+        why = f"the Trinity trace is not here: put {FILE} into a folder and name the folder in {SHARED}"
+        return [missing(expected(name), why) for name in names]
+    jobs = plan.sizes.trinity_jobs
+    size = f"quick: {jobs} jobs in a row from the middle of the trace" if jobs else ""
+    rng = stream(plan.seed("bootstrap"), "trinity")
+    found = _filter_rows(str(path))
+    for name, (measure, nodes, ratio) in CONTRACT.items():
+        beside = [
+            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
+        ]
+        found.append(_row(expected(name), measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
+    apart = [
+        None if a is None or b is None else a - b
+        for a, b in zip(gains(plan, results, "main", 32768, 0.9), gains(plan, results, "main", 32768, 0.5), strict=True)
+    ]
+    found.append(_row(expected(DIFFERENCE), apart, size, rng))
+    for name, (claim, measure, nodes, ratio, paper) in OWN.items():
+        about = Expected(name, claim, paper)
+        beside = [
+            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
+        ]
+        found.append(_row(about, measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
+    return found
+
+
+def _filter_rows(path: str) -> list[Row]:
+    found = []
+    for by in ("cores", "nodes"):
+        workload, counts = filtered(path, by)
+        note = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+        about = Expected(f"S61.jobs_by_{by}", f"jobs of the trace after the filter by {by}", 7044, None, None, CHECK)
+        found.append(row(about, counts["kept"], joined("the paper does not give its rule (S63)", note), n_seeds=0))
+        if by == "cores":
+            hours = float(workload.submit_us.max() - workload.submit_us.min()) / 3.6e9
+            found.append(row(Expected("S61.hours", "hours the trace lasts", 1900, 1850, 1950, CHECK), hours, n_seeds=0))
+    return found
+
+
+def _row(about: Expected, values: list[float | None], note: str, rng: np.random.Generator) -> Row:
+    known = bootstrap_interval(values, rng)
+    return row(about, known.mean, note, interval=(known.low, known.high), n_seeds=known.repeats)
+
+
+def _shown(value: float | None) -> str:
+    return "nobody waits under CE" if value is None else f"{value:.2f}"

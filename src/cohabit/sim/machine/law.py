@@ -1,0 +1,153 @@
+"""Contention on one node, as pure functions: who gets how much cache, how long memory takes, how fast each job runs.
+
+This is the reference law of the specification, formula by formula. A node has W ways and, with `a` active cores, a
+memory capacity S(a). Job j has c_j cores, asks for d_j(w) GB/s with w ways, and waits for memory mu_j of its time.
+
+    cap  = 0.985 * S(a)            u = sum d_j / cap
+    L    = 1 + 0.25 * max(0, min(1, u) - 0.6), and where sum d_j > cap at least the root of
+           sum d_j / (1 + mu_j (L - 1)) = cap
+    rate = ipc_j(w_j) * (1 + mu_j (Lsolo_j - 1)) / (1 + mu_j (L - 1))
+
+Lsolo_j is L with job j alone and all ways, so an exclusive run has rate 1. Nothing here knows programs or clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cohabit.sim.machine.constants import CONSTANTS, LawConstants
+
+LAW = CONSTANTS.law
+SHARE, OCCUPANCY = "share", "occupancy"
+CONTENTIONS = (SHARE, OCCUPANCY)
+
+_CLOSE_ENOUGH = 1e-12  # of the ways: where the division of an unpartitioned cache counts as settled
+_MOST_ROUNDS = 20_000
+_FIRST_STEP, _SMALLEST_STEP, _TURNED_TOO_FAR = 1.0, 2.0**-12, 0.4
+
+
+class Load(NamedTuple):
+    """One job on one node, as the law sees it."""
+
+    cores: int
+    mu: float
+    ipc: Callable[[float], float]  # relative IPC with so many ways; 1 with all of them
+    demand: Callable[[float], float]  # GB/s with so many ways
+    solo_latency: float  # L with this job alone on the node and all ways
+
+
+class NodeState(NamedTuple):
+    """What the law says of a node; the tuples follow the order of the loads."""
+
+    ways: tuple[float, ...]
+    rates: tuple[float, ...]  # against an exclusive run at the same scale
+    latency: float
+    drawn_gbs: float  # what memory really delivers
+
+
+def latency(demands: Sequence[float], mus: Sequence[float], cap: float, law: LawConstants = LAW) -> float:
+    """How much longer memory takes than on an idle node.
+
+    Where programs with mu = 0 ask for more than the capacity all by themselves no latency brings the sum down to it;
+    L is then the constant `latency_limit`. They do not feel it; their neighbours all but stop.
+    """
+    total = sum(demands)
+    if not total > 0 or math.isinf(cap):
+        return 1.0
+    gentle = 1.0 + law.latency_slope * max(0.0, min(1.0, total / cap) - law.latency_knee)
+    if total <= cap:
+        return gentle
+    return max(gentle, _saturated(demands, mus, cap, law.latency_limit))
+
+
+def _saturated(demands: Sequence[float], mus: Sequence[float], cap: float, limit: float) -> float:
+    """The latency at which slowed-down jobs ask for exactly the capacity, by bisection to the last bit."""
+
+    def excess(at: float) -> float:
+        return sum(gbs / (1.0 + mu * (at - 1.0)) for gbs, mu in zip(demands, mus, strict=True)) - cap
+
+    low, high = 1.0, 2.0
+    while excess(high) > 0:
+        if high >= limit:
+            return limit
+        low, high = high, min(2.0 * high, limit)
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            return high
+        if excess(middle) > 0:
+            low = middle
+        else:
+            high = middle
+
+
+def solo_latency(cores: int, gbs: float, mu: float, capacity: Callable[[int], float], law: LawConstants = LAW) -> float:
+    """L with one job alone that asks for so much with all ways."""
+    return latency((gbs,), (mu,), law.capacity_share * capacity(cores), law)
+
+
+def divided_ways(loads: Sequence[Load], pool: float, contention: str = SHARE, q: float = LAW.q) -> list[float]:
+    """How `pool` ways fall to jobs that share them without masks: in proportion to the pressure each one makes.
+
+    "share": pressure p_j = q c_j + d_j(w_j). "occupancy": misses per second alone, d_j(w_j), because a full cache keeps
+    of each job what it brings in, so that occupancy settles where it is proportional to misses. Either way the pressure
+    depends on the ways and the ways on the pressure: an iteration from a division by cores, with half the step whenever
+    it turns back too far. Where demand falls with ways, as it mostly does, there is one solution; where it rises
+    steeply there may be several, and the one reached from the division by cores is the law.
+    """
+    if len(loads) == 1 or pool <= 0:
+        return [pool] * len(loads)
+    cores = [float(load.cores) for load in loads]
+    ways = _in_proportion(cores, pool)
+    per_core = q if contention == SHARE else 0.0
+    step, last = _FIRST_STEP, [0.0] * len(loads)
+    for _ in range(_MOST_ROUNDS):
+        pressure = [per_core * load.cores + load.demand(own) for load, own in zip(loads, ways, strict=True)]
+        goal = _in_proportion(pressure if sum(pressure) > 0 else cores, pool)
+        moves = [to - own for to, own in zip(goal, ways, strict=True)]
+        if max(map(abs, moves)) <= _CLOSE_ENOUGH * pool:
+            return goal
+        turned = sum(move * before for move, before in zip(moves, last, strict=True))
+        if step > _SMALLEST_STEP and turned < -_TURNED_TOO_FAR * sum(before * before for before in last):
+            step *= 0.5
+        last = moves
+        ways = [own + step * move for own, move in zip(ways, moves, strict=True)]
+    return ways
+
+
+def _in_proportion(weights: Sequence[float], pool: float) -> list[float]:
+    total = sum(weights)
+    return [pool * weight / total for weight in weights]
+
+
+def node_state(
+    loads: Sequence[Load],
+    masks: Sequence[int | None],
+    total_ways: float,
+    capacity: Callable[[int], float],
+    contention: str = SHARE,
+    q: float = LAW.q,
+    law: LawConstants = LAW,
+) -> NodeState:
+    """Everything about one node; `masks` gives the ways of each job, None: it shares what no mask covers."""
+    ways = [float(mask) if mask is not None else 0.0 for mask in masks]
+    unmasked = [index for index, mask in enumerate(masks) if mask is None]
+    if unmasked:
+        pool = total_ways - sum(ways)
+        divided = divided_ways([loads[index] for index in unmasked], pool, contention, q)
+        for index, own in zip(unmasked, divided, strict=True):
+            ways[index] = own
+    demands = [load.demand(own) for load, own in zip(loads, ways, strict=True)]
+    cap = law.capacity_share * capacity(sum(load.cores for load in loads))
+    waiting = latency(demands, [load.mu for load in loads], cap, law)
+    slowed = [_slowed(load, waiting) for load in loads]
+    rates = [load.ipc(own) * factor for load, own, factor in zip(loads, ways, slowed, strict=True)]
+    drawn = sum(gbs * factor for gbs, factor in zip(demands, slowed, strict=True))
+    return NodeState(tuple(ways), tuple(rates), waiting, min(drawn, cap))
+
+
+def _slowed(load: Load, waiting: float) -> float:
+    """Speed of the memory-bound part against the job's own exclusive run, in which memory may be slow already."""
+    return (1.0 + load.mu * (load.solo_latency - 1.0)) / (1.0 + load.mu * (waiting - 1.0))

@@ -1,0 +1,318 @@
+"""Which jobs are on which nodes, and how fast each of them runs there. Ground truth: only the world talks to it.
+
+Nodes with the same residents and the same cache masks are one class, and the law is asked once per class. A start, an
+end or a new division of the cache costs in proportion to the nodes it names and the classes these fall into, never to
+the cluster. Rates are worked out once per instant, for jobs on touched nodes only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.command import SetShares, StartJob
+from cohabit.sim.machine import phases
+from cohabit.sim.machine.recorder import BandwidthRecorder
+from cohabit.sim.machine.truth import UNMASKED, Shape, Truth, shape_of
+
+Nodes = NDArray[np.int32]
+Ranges = tuple[tuple[int, int], ...]
+Members = tuple[tuple[int, int], ...]  # (number of the resident, ways of its mask or UNMASKED), by rising number
+Segment = tuple[int, float, float]  # from this instant on: progress against the CE run, fewest ways on any node
+
+
+class _Resident:
+    """A job on the machine."""
+
+    __slots__ = (
+        "cores", "exclusive", "job_id", "level", "loads", "nodes", "number", "rate", "rates", "shape", "ways",
+    )  # fmt: skip
+
+    def __init__(self, number: int, job_id: str, shape: Shape, cores: int, exclusive: bool, nodes: Nodes) -> None:
+        self.number, self.job_id, self.shape = number, job_id, shape
+        self.cores = cores  # taken on each node; 0: all of them
+        self.exclusive = exclusive
+        self.nodes = nodes
+        self.level = phases.AVERAGE
+        self.loads: dict[int, tuple[int, float]] = {}  # by group of nodes: number of its load, speed at its scale
+        self.rates: dict[int, float] = {}  # progress by class of its nodes
+        self.ways: dict[int, float] = {}
+        self.rate = 0.0  # the least of the rates; not known yet
+
+
+class _NodeClass:
+    """Nodes nobody can tell apart."""
+
+    __slots__ = ("count", "gbs", "group", "members")
+
+    def __init__(self, group: int, members: Members, count: int) -> None:
+        self.group, self.members, self.count = group, members, count
+        self.gbs = 0.0
+
+
+class Machine:
+    """The nodes of a cluster under the law."""
+
+    def __init__(self, truth: Truth, keep_segments: bool = False, recorder: BandwidthRecorder | None = None) -> None:
+        self.truth, self.recorder = truth, recorder
+        self.segments: dict[str, list[Segment]] | None = {} if keep_segments else None
+        counts = [group.count for group in truth.groups]
+        self.class_of_node = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        self._classes: list[_NodeClass | None] = [_NodeClass(group, (), count) for group, count in enumerate(counts)]
+        self._known: dict[tuple[int, Members], int] = {(group, ()): group for group in range(len(counts))}
+        self._spare: list[int] = []  # numbers of classes that are gone
+        self._residents: dict[int, _Resident] = {}
+        self._numbers: dict[str, int] = {}
+        self._arrived = 0
+        self._unsettled: dict[int, None] = {}  # residents to look at again, in the order they were touched
+        self._stale: dict[int, None] = {}  # classes the law has to be asked about again
+
+    # ---- orders -----------------------------------------------------------------------------------------------------
+
+    def start(self, job_id: str, program: str, processes: int, command: StartJob, level: int = phases.AVERAGE) -> None:
+        """The job begins on the nodes of the command."""
+        assert job_id not in self._numbers, f"job {job_id} is on the machine already"
+        nodes = _expanded(command.nodes)
+        shape = shape_of(program, processes, len(nodes), command.scale, command.cores)
+        number, self._arrived = self._arrived, self._arrived + 1
+        resident = _Resident(number, job_id, shape, command.cores, command.exclusive, nodes)
+        resident.level = level
+        self._residents[number], self._numbers[job_id] = resident, number
+        if self.segments is not None:
+            self.segments[job_id] = []
+        self._move(nodes, lambda group, members: (*members, (number, UNMASKED)))
+        for index in resident.rates:
+            self._check_room(index)
+
+    def stop(self, job_id: str) -> None:
+        """The job is over; masks of its neighbours stay as they are, those of an empty node are forgotten."""
+        number = self._numbers.pop(job_id)
+        resident = self._residents[number]
+        self._move(resident.nodes, lambda group, members: tuple(one for one in members if one[0] != number))
+        assert not resident.rates
+        del self._residents[number]
+
+    def set_shares(self, command: SetShares) -> None:
+        """From now on the cache of these nodes is divided like this; whoever is not named shares what is left.
+
+        A name that is not on the node is passed over: its end may have been noticed here before it was told.
+        """
+        masks = {self._numbers[name]: ways for name, _, ways in command.shares if name in self._numbers}
+
+        def masked(group: int, members: Members) -> Members:
+            self._check_masks(group, command)
+            return tuple((number, masks.get(number, UNMASKED)) for number, _ in members)
+
+        self._move(_expanded(command.nodes), masked)
+
+    def set_phase(self, job_id: str, level: int) -> None:
+        """The job enters another stage of its run."""
+        resident = self._residents[self._numbers[job_id]]
+        if resident.level == level:
+            return
+        resident.level = level
+        resident.loads.clear()
+        for index in resident.rates:
+            self._stale[index] = None
+            self._touch(self._class(index).members)
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def rates_changed(self, now_us: int = 0) -> dict[str, float]:
+        """Progress against the CE run of the jobs whose rate is another one than before; once per instant."""
+        changed: dict[str, float] = {}
+        self._ask_the_law()
+        for number in self._unsettled:
+            resident = self._residents.get(number)
+            if resident is None:
+                continue
+            rate = min(resident.rates.values())
+            if rate != resident.rate:
+                resident.rate = changed[resident.job_id] = rate
+            if self.segments is not None:
+                _note(self.segments[resident.job_id], (now_us, rate, min(resident.ways.values())))
+        if self.recorder is not None and self._unsettled:
+            self.recorder.record(now_us, self.bandwidth_by_node())
+        self._unsettled.clear()
+        return changed
+
+    def rate(self, job_id: str) -> float:
+        """Progress of a job against its CE run, as of the last settling."""
+        return self._residents[self._numbers[job_id]].rate
+
+    def ways(self, job_id: str) -> float:
+        """The fewest ways the job has on any of its nodes, as of the last settling."""
+        return min(self._residents[self._numbers[job_id]].ways.values())
+
+    def bandwidth_by_node(self) -> NDArray[np.float64]:
+        """GB/s drawn from the memory of every node."""
+        self._ask_the_law()
+        drawn = np.array([node_class.gbs if node_class is not None else 0.0 for node_class in self._classes])
+        by_node: NDArray[np.float64] = drawn[self.class_of_node]
+        return by_node
+
+    def group_of(self, node: int) -> int:
+        """The group a node belongs to."""
+        return self._class(int(self.class_of_node[node])).group
+
+    @property
+    def class_count(self) -> int:
+        """How many different kinds of nodes there are just now."""
+        return len(self._classes) - len(self._spare)
+
+    # ---- classes ----------------------------------------------------------------------------------------------------
+
+    def _move(self, nodes: Nodes, change: Callable[[int, Members], Members]) -> None:
+        """Give each of these nodes other members; whole classes are renamed, parts of one become another."""
+        labels = self.class_of_node[nodes]
+        counts = np.bincount(labels, minlength=1)
+        renumbered = np.arange(len(counts), dtype=np.int32)
+        moved = False
+        for index in np.flatnonzero(counts).tolist():
+            old, count = self._class(index), int(counts[index])
+            members = change(old.group, old.members)
+            if members == old.members:
+                continue
+            goal = self._known.get((old.group, members))
+            if goal is None and count == old.count:
+                self._rename(index, old, members)
+                continue
+            moved = True
+            renumbered[index] = self._found(old.group, members, count) if goal is None else self._joined(goal, count)
+            self._left(index, old, count)
+        if moved:
+            self.class_of_node[nodes] = renumbered[labels]
+
+    def _rename(self, index: int, old: _NodeClass, members: Members) -> None:
+        """All nodes of a class change alike: it keeps its number, and no node is written."""
+        self._touch(old.members)
+        self._touch(members)
+        del self._known[old.group, old.members]
+        self._known[old.group, members] = index
+        self._leave(index, old.members)
+        old.members = members
+        self._enter(index, members)
+
+    def _found(self, group: int, members: Members, count: int) -> int:
+        """A class that did not exist."""
+        node_class = _NodeClass(group, members, count)
+        if self._spare:
+            index = self._spare.pop()
+            self._classes[index] = node_class
+        else:
+            index = len(self._classes)
+            self._classes.append(node_class)
+        self._known[group, members] = index
+        self._enter(index, members)
+        self._touch(members)
+        return index
+
+    def _joined(self, index: int, count: int) -> int:
+        """Some more nodes for a class; nothing changes for those who are in it."""
+        node_class = self._class(index)
+        node_class.count += count
+        self._touch(node_class.members)
+        return index
+
+    def _left(self, index: int, old: _NodeClass, count: int) -> None:
+        """Some nodes less for a class, which may be gone with them."""
+        self._touch(old.members)
+        old.count -= count
+        if old.count == 0:
+            self._leave(index, old.members)
+            del self._known[old.group, old.members]
+            self._classes[index] = None
+            self._stale.pop(index, None)
+            self._spare.append(index)
+
+    def _class(self, index: int) -> _NodeClass:
+        found = self._classes[index]
+        assert found is not None
+        return found
+
+    def _enter(self, index: int, members: Members) -> None:
+        self._stale[index] = None
+        for number, _ in members:
+            self._residents[number].rates[index] = math.inf
+
+    def _leave(self, index: int, members: Members) -> None:
+        for number, _ in members:
+            resident = self._residents[number]
+            del resident.rates[index]
+            resident.ways.pop(index, None)
+
+    def _touch(self, members: Members) -> None:
+        for number, _ in members:
+            self._unsettled[number] = None
+
+    # ---- the law ----------------------------------------------------------------------------------------------------
+
+    def _ask_the_law(self) -> None:
+        """Progress and ways of every resident on the nodes of classes that changed."""
+        for index in self._stale:
+            node_class = self._class(index)
+            group, node_class.gbs = node_class.group, 0.0
+            if not node_class.members:
+                continue
+            loads = [self._load(number, group) for number, _ in node_class.members]
+            mix = [(load, ways) for (load, _), (_, ways) in zip(loads, node_class.members, strict=True)]
+            ordered = tuple(sorted(mix))
+            state = self.truth.state(group, ordered)
+            found = dict(zip(ordered, zip(state.rates, state.ways, strict=True), strict=True))
+            node_class.gbs = state.drawn_gbs
+            for (number, _), (_, speed), one in zip(node_class.members, loads, mix, strict=True):
+                resident, (rate, ways) = self._residents[number], found[one]
+                resident.rates[index], resident.ways[index] = rate * speed, ways
+        self._stale.clear()
+
+    def _load(self, number: int, group: int) -> tuple[int, float]:
+        resident = self._residents[number]
+        found = resident.loads.get(group)
+        if found is None:
+            load = self.truth.load_number(resident.shape, group, resident.level)
+            found = resident.loads[group] = (load, self.truth.speed(resident.shape, group))
+        return found
+
+    # ---- what must never happen -------------------------------------------------------------------------------------
+
+    def _check_room(self, index: int) -> None:
+        """Nobody beside an exclusive job, and never more cores than there are."""
+        node_class = self._class(index)
+        there = [self._residents[number] for number, _ in node_class.members]
+        names = ", ".join(one.job_id for one in there)
+        assert len(there) == 1 or not any(one.exclusive for one in there), f"an exclusive job among {names}"
+        cores = self.truth.groups[node_class.group].cores
+        taken = sum(one.cores or cores for one in there)
+        busy = sum(one.shape.cores for one in there)
+        assert max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
+
+    def _check_masks(self, group: int, command: SetShares) -> None:
+        """Masks are contiguous by their form; here: inside the cache, disjoint, and no more than the hardware knows."""
+        node, end = self.truth.groups[group], 0
+        for name, first, ways in sorted(command.shares, key=lambda share: share[1]):
+            assert ways >= 1, f"job {name} has a mask of {ways} ways"
+            assert first >= end, f"the mask of job {name} overlaps its neighbour's"
+            end = first + ways
+        assert end <= node.ways, f"masks reach to way {end} of {node.ways}"
+        assert not node.closids or len(command.shares) <= node.closids, f"{len(command.shares)} masks"
+
+
+def _expanded(ranges: Ranges) -> Nodes:
+    """The node numbers of (first, count) ranges, as an array."""
+    if len(ranges) == 1:
+        return np.arange(ranges[0][0], ranges[0][0] + ranges[0][1], dtype=np.int32)
+    pairs = np.array(ranges, np.int64)
+    counts = pairs[:, 1]
+    before = np.cumsum(counts) - counts
+    return (np.repeat(pairs[:, 0] - before, counts) + np.arange(int(counts.sum()))).astype(np.int32)
+
+
+def _note(segments: list[Segment], segment: Segment) -> None:
+    """Add a segment if it says anything new; what lasted no time at all is replaced."""
+    if segments and segments[-1][0] == segment[0]:
+        segments.pop()
+    if not segments or segments[-1][1:] != segment[1:]:
+        segments.append(segment)

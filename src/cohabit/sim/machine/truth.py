@@ -1,0 +1,203 @@
+"""From programs to the law: what a job of a program, so many processes at such a scale, is to one node, and how fast.
+
+The only place that turns a `Program` into a `Load`. Answers are remembered: a trace has thousands of jobs but few
+different loads, and a cluster thousands of nodes but few different mixes of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.profile import DEMAND_CEILING, capped_gbs, stream_gbs
+from cohabit.model.program import WAYS_EXPONENT, Program
+from cohabit.sim.machine import law, phases
+from cohabit.sim.machine.constants import CONSTANTS, Constants
+from cohabit.sim.machine.law import Load, NodeState
+
+
+class Shape(NamedTuple):
+    """What decides a job's load: two runs alike in all of this are interchangeable."""
+
+    program: str
+    density: float  # processes on a node of the compact run
+    scale: int
+    cores: int  # busy on each node
+
+
+def shape_of(program: str, processes: int, nodes: int, scale: int, cores: int = 0) -> Shape:
+    """The shape of a run on so many nodes; cores follow from the processes unless the order says how many."""
+    compact_nodes = max(nodes // scale, 1)
+    return Shape(program, processes / compact_nodes, scale, cores or -(-processes // nodes))
+
+
+Mix = tuple[tuple[int, int], ...]  # (load number, ways of its mask or UNMASKED) of every job on a node, sorted
+UNMASKED = -1
+
+
+class Truth:
+    """The programs on the machine's kinds of nodes. A program nobody described asks for nothing and runs at rate 1."""
+
+    def __init__(
+        self,
+        programs: Mapping[str, Program],
+        groups: Sequence[NodeGroup],
+        contention: str = law.SHARE,
+        q: float | None = None,
+        constants: Constants = CONSTANTS,
+    ) -> None:
+        if contention not in law.CONTENTIONS:
+            choices = " or ".join(f'"{name}"' for name in law.CONTENTIONS)
+            raise InputError(f"contention = {contention!r}", "world.contention", f"use {choices}")
+        self.programs, self.groups = dict(programs), tuple(groups)
+        self.contention, self.constants = contention, constants
+        self.q = constants.law.q if q is None else q
+        self._numbers: dict[tuple[Shape, int, int], int] = {}
+        self._loads: list[Load] = []
+        self._states: dict[tuple[int, Mix], NodeState] = {}
+        self._speeds: dict[tuple[Shape, int], float] = {}
+
+    def load_number(self, shape: Shape, group: int, level: int = phases.AVERAGE) -> int:
+        """The number of the load such a run is to a node of this group."""
+        key = (shape, group, level)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._loads)
+            self._loads.append(self._load(shape, group, level))
+        return number
+
+    def load(self, shape: Shape, group: int, level: int = phases.AVERAGE) -> Load:
+        """The load itself."""
+        return self._loads[self.load_number(shape, group, level)]
+
+    def state(self, group: int, mix: Mix) -> NodeState:
+        """The law for a node of this group with this mix of loads, in the order of the mix."""
+        found = self._states.get((group, mix))
+        if found is None:
+            node = self.groups[group]
+            loads = [self._loads[number] for number, _ in mix]
+            masks = [None if ways == UNMASKED else ways for _, ways in mix]
+            found = self._states[group, mix] = law.node_state(
+                loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law
+            )
+        return found
+
+    def speed(self, shape: Shape, group: int) -> float:
+        """Progress of an exclusive run at its scale against the compact exclusive run: T_1(P) / T_k(P).
+
+        T_k(P) is the time at scale k, stretched where P processes ask for more bandwidth than the cores can draw.
+        """
+        key = (shape, group)
+        found = self._speeds.get(key)
+        if found is None:
+            found = self._speeds[key] = self._speed(shape, group)
+        return found
+
+    def _speed(self, shape: Shape, group: int) -> float:
+        program = self.programs.get(shape.program)
+        if program is None or shape.scale == 1:
+            return 1.0
+        compact = Shape(shape.program, shape.density, 1, math.ceil(shape.density))
+        return (
+            program.speedup_at(shape.scale)
+            * self._stretch(program, compact, group)
+            / self._stretch(program, shape, group)
+        )
+
+    def _stretch(self, program: Program, shape: Shape, group: int) -> float:
+        node = self.groups[group]
+        gbs = program.bandwidth_at(shape.scale, total_ways(program, node), node.ways)
+        return capped_gbs(gbs, self._factor(program, shape, node), node, shape.cores)[1]
+
+    @staticmethod
+    def _factor(program: Program, shape: Shape, node: NodeGroup) -> float:
+        """How many times the reference run's processes a node carries at this scale (model/profile.load_factor)."""
+        reference_nodes = -(-program.processes // node.cores)
+        return shape.density / (program.processes / reference_nodes)
+
+    def _load(self, shape: Shape, group: int, level: int) -> Load:
+        program, node = self.programs.get(shape.program), self.groups[group]
+        if program is None:
+            return Load(shape.cores, 0.0, lambda ways: 1.0, lambda ways: 0.0, 1.0)
+        most, ipc, demand = (
+            total_ways(program, node),
+            self._ipc(program, shape, node),
+            self._demand(program, shape, node),
+        )
+        if level != phases.AVERAGE:
+            ceiling = DEMAND_CEILING * stream_gbs(node, shape.cores)
+            room = ceiling / demand(most) if demand(most) > 0 else 1.0
+            times = phases.multipliers(level, room, ipc(0.0), self.constants.phases)
+            demand, ipc = partial(_in_phase, demand, times.bandwidth, ceiling), partial(_felt, ipc, times.sensitivity)
+        solo = law.solo_latency(shape.cores, demand(most), program.mu, partial(stream_gbs, node), self.constants.law)
+        return Load(shape.cores, program.mu, ipc, demand, solo)
+
+    def _ipc(self, program: Program, shape: Shape, node: NodeGroup) -> Quantity:
+        if not node.ways:
+            return lambda ways: 1.0
+        places = kinks(program, shape.scale, node.ways)
+        return Line(places, [program.ipc_at(shape.scale, place, node.ways) for place in places])
+
+    def _demand(self, program: Program, shape: Shape, node: NodeGroup) -> Quantity:
+        """What it asks for, no more than its cores can draw and never more than the node has."""
+        factor = self._factor(program, shape, node)
+        ceiling = stream_gbs(node, node.cores)
+        if factor != 1.0:
+            ceiling = min(ceiling, DEMAND_CEILING * stream_gbs(node, shape.cores))
+        places = kinks(program, shape.scale, node.ways) if node.ways else (float(total_ways(program, node)),)
+        gbs = [program.bandwidth_at(shape.scale, place, node.ways) * factor for place in places]
+        return Line(places, gbs, ceiling)
+
+
+def total_ways(program: Program, node: NodeGroup) -> int:
+    """All ways of the node; where it does not say, all the program was measured with (and every job has them)."""
+    return node.ways or max(program.ipc.ways[-1], program.bandwidth_gbs.ways[-1])
+
+
+Quantity = Callable[[float], float]
+
+
+class Line:
+    """A quantity against ways: linear between places, flat beyond them, cut off at a ceiling. Quick to ask."""
+
+    __slots__ = ("ceiling", "places", "values")
+
+    def __init__(self, places: Sequence[float], values: Sequence[float], ceiling: float = math.inf) -> None:
+        self.places, self.values, self.ceiling = tuple(places), tuple(values), ceiling
+
+    def __call__(self, ways: float) -> float:
+        right = bisect.bisect_right(self.places, ways)
+        if right == 0:
+            value = self.values[0]
+        elif right == len(self.places):
+            value = self.values[-1]
+        else:
+            low, high, before = self.places[right - 1], self.places[right], self.values[right - 1]
+            value = before + (ways - low) / (high - low) * (self.values[right] - before)
+        return value if value < self.ceiling else self.ceiling
+
+
+def kinks(program: Program, scale: int, ways: int) -> tuple[float, ...]:
+    """Where a program's curves at a scale may bend: between these numbers of ways they are straight lines."""
+    points = {*program.ipc.ways, *program.bandwidth_gbs.ways}
+    for stated in (program.per_scale[scale],) if scale in program.per_scale else ():
+        for curve in (stated.ipc, stated.bandwidth_gbs):
+            points.update(curve.ways if curve is not None else ())
+    acting = {point / scale**WAYS_EXPONENT for point in (*points, ways)}
+    return tuple(sorted({0.0, float(ways)} | {float(place) for place in points | acting if place < ways}))
+
+
+def _in_phase(average: Quantity, times: float, ceiling: float, ways: float) -> float:
+    """Demand in a phase: no more than the cores can draw, unless it is more already on average."""
+    steady = average(ways)
+    return min(times * steady, max(steady, ceiling))
+
+
+def _felt(average: Quantity, times: float, ways: float) -> float:
+    """Relative IPC where lost cache is felt so many times as much."""
+    return 1.0 - times * (1.0 - average(ways))

@@ -1,0 +1,118 @@
+"""Profiles as one JSON file of key-value pairs, the form in which a scheduler caches them (S18). Needs no database.
+
+{"format": "cohabit-profiles", "version": 1, "profiles": {"MG/16/28c-20w-118.26g": {...}, ...}}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from cohabit.model.curve import Curve
+from cohabit.model.errors import InputError
+from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.whole_files import replacing
+
+FORMAT, VERSION = "cohabit-profiles", 1
+
+
+class Key(NamedTuple):
+    """What a profile is about."""
+
+    program: str
+    processes: int
+    hardware: str
+
+    def __str__(self) -> str:
+        return f"{self.program}/{self.processes}/{self.hardware}"
+
+
+class Document(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    profiles: dict[str, Profile]
+    format: str = FORMAT
+    version: int = VERSION
+
+
+def key_of(profile: Profile) -> Key:
+    """The key under which a profile is kept."""
+    return Key(profile.program, profile.processes, profile.hardware)
+
+
+def write_json(profiles: Iterable[Profile], path: Path) -> int:
+    """Write the file whole or not at all; returns how many profiles are in it."""
+    document = Document({str(key_of(one)): one for one in sorted(profiles, key=key_of)})
+    with replacing(path) as stream:
+        stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    return len(document.profiles)
+
+
+def read_json(path: Path) -> dict[Key, Profile]:
+    """Read such a file; anything that is not a profile is an InputError naming it."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file", str(path), "check the name") from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", str(path), "check the name") from None
+    return parse_json(content, str(path))
+
+
+def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
+    """The profiles of such a file by their keys; `where` names it in errors."""
+    try:
+        document = msgspec.json.decode(content, type=Document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what, _, place = str(error).partition(" - at ")
+        raise InputError(
+            f"is not a file of profiles ({what[:1].lower()}{what[1:]})",
+            f"{where}: {place.strip('`')}" if place else where, "make one with: cohabit profiles export FILE",
+        ) from None  # fmt: skip
+    if document.format != FORMAT or document.version > VERSION:
+        raise InputError(
+            f"has format {document.format} version {document.version}", where, f"this program reads {FORMAT} {VERSION}"
+        )
+    for profile in document.profiles.values():
+        check_profile(profile, where)
+    return {key_of(profile): profile for profile in document.profiles.values()}
+
+
+def check_profile(profile: Profile, where: str) -> None:
+    """Refuse what could not be stored or reckoned with."""
+    name = profile.program
+    if not name.strip():
+        raise InputError("a profile has no program", where, "give it a name")
+    if "\0" in name + profile.hardware + profile.provenance:
+        raise InputError(f"the profile of {name!r} has a zero character in its names", where, "leave it out")
+    if not 1 <= profile.processes < 2**31:
+        raise InputError(f"the profile of {name} is for {profile.processes} processes", where, "give a positive number")
+    scales = [one.scale for one in profile.scales]
+    if scales != sorted(set(scales)) or any(not 1 <= scale < 2**31 for scale in scales):
+        raise InputError(f"the scales of {name} are {scales}", where, "each once, rising, from 1 up")
+    for one in profile.scales:
+        numbers = (one.time_s, one.time_variance, one.communication, *one.counters.values())
+        if not all(map(math.isfinite, numbers)) or one.time_s < 0 or one.time_variance < 0:
+            raise InputError(f"{name} at scale {one.scale} has a number that cannot be", where, "measure it again")
+        if one.samples < 1 or abs(one.measured_at_us) >= 2**63:
+            raise InputError(f"{name} at scale {one.scale} has {one.samples} samples", where, "count from 1")
+        for curve in (one.ipc, one.bandwidth_gbs, one.miss_rate):
+            if curve is not None:
+                _check_curve(curve, one, name, where)
+
+
+def _check_curve(curve: Curve, one: ScaleProfile, name: str, where: str) -> None:
+    at = f"a curve of {name} at scale {one.scale}"
+    if len(curve.ways) != len(curve.values) or len(curve.ways) < 2:
+        raise InputError(
+            f"{at} has {len(curve.ways)} ways and {len(curve.values)} values", where, "at least two of each"
+        )
+    if any(low >= high for low, high in zip(curve.ways, curve.ways[1:], strict=False)) or curve.ways[0] < 1:
+        raise InputError(f"{at} has the ways {list(curve.ways)}", where, "rising, from 1 up")
+    for ways, value in zip(curve.ways, curve.values, strict=True):
+        if not math.isfinite(value) or value < 0:
+            raise InputError(f"{at} is {value} at {ways} ways", where, "give a number from 0 up")

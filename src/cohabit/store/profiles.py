@@ -1,0 +1,336 @@
+"""The profile store: what was measured of programs, in SQLite by default or in PostgreSQL by URL.
+
+Profiles are read from a cache in memory (key-value pairs, S18) that notices when another process has written. Writers
+queue up: a merge is one transaction that reads, merges and writes. SQLAlchemy is imported with this module, so only
+commands that use the store should import it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from cohabit.model.curve import Curve
+from cohabit.model.errors import InputError
+from cohabit.model.merging import merged
+from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.store.json_form import Key, check_profile, key_of, read_json, write_json
+from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
+
+BUSY_S = 30.0  # how long to wait for another writer of a SQLite file
+POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+class Sample(NamedTuple):
+    """One measurement as it came."""
+
+    key: Key
+    provenance: str
+    measured: ScaleProfile
+
+
+def default_path() -> Path:
+    """Where the store of this user is: $XDG_DATA_HOME/cohabit/profiles.db, else below ~/.local/share."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
+    return folder / "cohabit" / "profiles.db"
+
+
+def open_store(place: str | Path | None = None, *, create: bool = True) -> ProfileStore:
+    """Open a store by path or URL and bring its tables up to date; without `create`, a file must be there."""
+    if isinstance(place, str) and "://" in place:
+        url = _url(place)
+        where = url.render_as_string(hide_password=True)
+    else:
+        path = default_path() if place is None else Path(place)
+        _prepare(path, create)
+        url, where = sa.URL.create("sqlite", database=str(path)), str(path)
+    return ProfileStore(_engine(url), where)
+
+
+def empty_store() -> ProfileStore:
+    """A store in memory that is gone with the process."""
+    return ProfileStore(_engine(sa.URL.create("sqlite")), "a store in memory")
+
+
+class ProfileStore:
+    """An open store. Every method is one transaction."""
+
+    def __init__(self, engine: sa.Engine, where: str) -> None:
+        self.where = where
+        self._engine, self._cache, self._generation = engine, dict[Key, Profile](), -1
+        with self._talking() as connection, connection.begin():
+            found = version_of(connection)
+        if found != VERSION:
+            with self._talking(writes=True) as connection, connection.begin():
+                migrate(connection, where)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> ProfileStore:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def put(self, profile: Profile) -> Profile:
+        """Merge new measurements into what is known and keep each as a sample; returns what is known now."""
+        check_profile(profile, self.where)
+        with self._writing() as (connection, written):
+            known = _load(connection, key_of(profile))
+            both = merged(known, profile) if known else profile
+            _keep_samples(connection, _write(connection, both), profile, repeated=True)
+            written[key_of(both)] = both
+        return both
+
+    def replace(self, given: Iterable[Profile]) -> int:
+        """Take these as they are in place of what is known of the same things; all of them or none."""
+        count = 0
+        with self._writing() as (connection, written):
+            for profile in given:
+                check_profile(profile, self.where)
+                _keep_samples(connection, _write(connection, profile), profile, repeated=False)
+                written[key_of(profile)] = profile
+                count += 1
+        return count
+
+    def get(self, program: str, processes: int | None = None, hardware: str | None = None) -> Profile | None:
+        """The profile of a program; where several fit, the one measured last, then the one of fewest processes."""
+        found = self.profiles(program, processes, hardware)
+        return max(found, key=lambda one: (measured_at_us(one), -one.processes), default=None)
+
+    def profiles(
+        self, program: str | None = None, processes: int | None = None, hardware: str | None = None
+    ) -> list[Profile]:
+        """All profiles that fit, by program, processes and hardware."""
+        wanted = (program, processes, hardware)
+        fitting = (key for key in self.cached() if all(w is None or w == k for w, k in zip(wanted, key, strict=True)))
+        return [self._cache[key] for key in sorted(fitting)]
+
+    def cached(self) -> dict[Key, Profile]:
+        """Everything as key-value pairs in memory; read again only if somebody has written since."""
+        with self._talking() as connection, connection.begin():
+            generation = _generation(connection)
+            if generation != self._generation:
+                self._cache, self._generation = _load_all(connection), generation
+        return self._cache
+
+    def history(
+        self, program: str, processes: int | None = None, hardware: str | None = None, scale: int | None = None
+    ) -> list[Sample]:
+        """Every measurement of a program as it came, the first one first."""
+        query = sa.select(samples, profiles.c.program, profiles.c.processes, profiles.c.hardware).join_from(
+            samples, profiles
+        )
+        query = query.where(*_fitting(program, processes, hardware))
+        if scale is not None:
+            query = query.where(samples.c.scale == scale)
+        with self._talking() as connection, connection.begin():
+            rows = connection.execute(query.order_by(samples.c.id)).all()
+        return [
+            Sample(Key(row.program, row.processes, row.hardware), row.provenance, _decoded(row.measured))
+            for row in rows
+        ]
+
+    def delete(self, program: str, processes: int | None = None, hardware: str | None = None) -> int:
+        """Forget a program, its samples too; returns how many profiles went."""
+        with self._writing() as (connection, written):
+            found = connection.execute(sa.select(profiles).where(*_fitting(program, processes, hardware))).all()
+            numbers = [row.id for row in found]
+            for table in (samples, scales):
+                connection.execute(sa.delete(table).where(table.c.profile_id.in_(numbers)))
+            connection.execute(sa.delete(profiles).where(profiles.c.id.in_(numbers)))
+            written.update({Key(row.program, row.processes, row.hardware): None for row in found})
+        return len(found)
+
+    def export_json(self, path: Path) -> int:
+        """Write all profiles (not the samples) as one JSON file; returns how many."""
+        return write_json(self.cached().values(), path)
+
+    def import_json(self, path: Path) -> int:
+        """Take the profiles of such a file in place of what is known of the same things; returns how many."""
+        return self.replace(read_json(path).values())
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sa.Connection, dict[Key, Profile | None]]]:
+        """A transaction that holds back all other writers; what it wrote goes into the cache too."""
+        written: dict[Key, Profile | None] = {}
+        with self._talking(writes=True) as connection, connection.begin():
+            bump = sa.update(meta).where(meta.c.key == "generation").values(value=meta.c.value + 1)
+            connection.execute(bump)  # first of all: it locks
+            generation = _generation(connection)
+            yield connection, written
+        if generation != self._generation + 1:
+            return  # others have written as well: read everything again when asked
+        self._generation = generation
+        cache = self._cache | {key: profile for key, profile in written.items() if profile is not None}
+        self._cache = {key: profile for key, profile in cache.items() if written.get(key, profile) is not None}
+
+    @contextmanager
+    def _talking(self, writes: bool = False) -> Iterator[sa.Connection]:
+        """A connection; what the database says against it becomes one sentence."""
+        try:
+            with self._engine.connect().execution_options(cohabit_writes=writes) as connection:
+                yield connection
+        except DBAPIError as error:
+            said = str(error.orig).strip().splitlines()
+            raise InputError(
+                f"the profile store cannot be used ({said[0] if said else 'the database gives no reason'})", self.where,
+                "check that it is there, is a store of profiles and may be written",
+            ) from error  # fmt: skip
+
+
+def measured_at_us(profile: Profile) -> int:
+    """When anything of it was measured last; 0: nobody wrote that down."""
+    return max((one.measured_at_us for one in profile.scales), default=0)
+
+
+def _url(text: str) -> sa.URL:
+    try:
+        url = sa.make_url(text)
+    except ArgumentError:
+        raise InputError("the store is not a URL", "--store", "write postgresql://user@host/database") from None
+    if url.drivername in POSTGRESQL:
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite":
+        if url.database and url.database != ":memory:":
+            _prepare(Path(url.database), create=True)
+        return url
+    raise InputError(
+        f"stores in {url.drivername} are not known", url.render_as_string(hide_password=True),
+        "use a file name or postgresql://user@host/database",
+    )  # fmt: skip
+
+
+def _prepare(path: Path, create: bool) -> None:
+    if not create and not path.exists():
+        raise InputError("there is no profile store", str(path), "make one with: cohabit profiles import FILE")
+    if path.is_dir():
+        raise InputError("is a folder, not a profile store", str(path), "name a file in it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be made: {reason}", str(path), "choose a folder you may write to") from error
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.drivername != "sqlite":
+        try:
+            return sa.create_engine(url, connect_args={"connect_timeout": 10})
+        except (ImportError, NoSuchModuleError) as error:
+            raise InputError(
+                f"PostgreSQL needs the package psycopg ({error})", url.render_as_string(hide_password=True),
+                'install it: pip install "cohabit[postgres]"',
+            ) from None  # fmt: skip
+    in_memory = not url.database or url.database == ":memory:"
+    options: dict[str, Any] = {"poolclass": sa.StaticPool} if in_memory else {}
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False}, **options)
+
+    @sa.event.listens_for(engine, "connect")
+    def _plain(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # sqlite3 would begin transactions late, and none for tables
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("cohabit_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _fitting(program: str | None, processes: int | None, hardware: str | None) -> list[sa.ColumnElement[bool]]:
+    wanted = ((profiles.c.program, program), (profiles.c.processes, processes), (profiles.c.hardware, hardware))
+    return [column == value for column, value in wanted if value is not None]
+
+
+def _generation(connection: sa.Connection) -> int:
+    return int(connection.execute(sa.select(meta.c.value).where(meta.c.key == "generation")).scalar_one())
+
+
+def _load_all(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[Key, Profile]:
+    parts: dict[int, list[ScaleProfile]] = {}
+    query = sa.select(scales).join_from(scales, profiles).where(*where).order_by(scales.c.profile_id, scales.c.scale)
+    for row in connection.execute(query).all():
+        measured = ScaleProfile(
+            scale=row.scale, time_s=row.time_s, ipc=curve_of(row.ipc), bandwidth_gbs=curve_of(row.bandwidth_gbs),
+            miss_rate=curve_of(row.miss_rate), communication=row.communication,
+            counters=msgspec.json.decode(row.counters, type=dict[str, float]), samples=row.samples,
+            time_variance=row.time_variance, measured_at_us=row.measured_at_us,
+        )  # fmt: skip
+        parts.setdefault(row.profile_id, []).append(measured)
+    return {
+        Key(row.program, row.processes, row.hardware): Profile(
+            row.program,
+            row.processes,
+            tuple(parts.get(row.id, ())),
+            bool(row.single_node),
+            row.hardware,
+            row.provenance,
+        )
+        for row in connection.execute(sa.select(profiles).where(*where)).all()
+    }
+
+
+def _load(connection: sa.Connection, key: Key) -> Profile | None:
+    return _load_all(connection, *_fitting(*key)).get(key)
+
+
+def _write(connection: sa.Connection, profile: Profile) -> int:
+    """Put a profile in place of the one with its key; returns its number."""
+    number = connection.execute(sa.select(profiles.c.id).where(*_fitting(*key_of(profile)))).scalar()
+    facts = {"single_node": profile.single_node, "provenance": profile.provenance}
+    if number is None:
+        inserted = connection.execute(sa.insert(profiles).values(**key_of(profile)._asdict(), **facts))
+        assert inserted.inserted_primary_key is not None
+        number = inserted.inserted_primary_key[0]
+    else:
+        connection.execute(sa.update(profiles).where(profiles.c.id == number).values(**facts))
+        connection.execute(sa.delete(scales).where(scales.c.profile_id == number))
+    rows = [
+        {
+            "profile_id": number, "scale": one.scale, "time_s": one.time_s, "time_variance": one.time_variance,
+            "samples": one.samples, "measured_at_us": one.measured_at_us, "communication": one.communication,
+            "counters": text_of(one.counters),
+            "ipc": _text_or_none(one.ipc), "bandwidth_gbs": _text_or_none(one.bandwidth_gbs),
+            "miss_rate": _text_or_none(one.miss_rate),
+        }
+        for one in profile.scales
+    ]  # fmt: skip
+    if rows:
+        connection.execute(sa.insert(scales), rows)
+    return int(number)
+
+
+def _keep_samples(connection: sa.Connection, number: int, profile: Profile, repeated: bool) -> None:
+    """One sample per scale; unless `repeated`, a scale whose last sample says the same is left out."""
+    for one in profile.scales:
+        measured = text_of(one)
+        of_scale = (samples.c.profile_id == number, samples.c.scale == one.scale)
+        last = sa.select(samples.c.measured).where(*of_scale).order_by(samples.c.id.desc()).limit(1)
+        if not repeated and connection.execute(last).scalar() == measured:
+            continue
+        connection.execute(
+            sa.insert(samples).values(
+                profile_id=number, scale=one.scale, provenance=profile.provenance, measured_at_us=one.measured_at_us,
+                measured=measured,
+            )
+        )  # fmt: skip
+
+
+def _text_or_none(curve: Curve | None) -> str | None:
+    return None if curve is None else text_of(curve)
+
+
+def _decoded(text: str) -> ScaleProfile:
+    return msgspec.json.decode(text, type=ScaleProfile)

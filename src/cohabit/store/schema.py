@@ -1,0 +1,161 @@
+"""The tables of the profile store and how older ones become today's: numbered steps, applied in order.
+
+A step that has been released is never changed; a new version is a new step at the end. All steps that are due run in
+one transaction, so a store is never left between two versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import sqlalchemy as sa
+
+from cohabit.model.curve import Curve
+from cohabit.model.errors import InputError
+from cohabit.model.profile import ScaleProfile
+
+META, PROFILES, SCALES, SAMPLES = "cohabit_meta", "cohabit_profiles", "cohabit_scales", "cohabit_samples"
+_LOCK = 0x636F6861  # any number that is ours: writers of the schema queue up behind it in PostgreSQL
+_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER counts up by itself in SQLite
+
+today = sa.MetaData()
+meta = sa.Table(
+    META, today, sa.Column("key", sa.String(40), primary_key=True), sa.Column("value", sa.BigInteger, nullable=False)
+)
+profiles = sa.Table(
+    PROFILES, today,
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("program", sa.Text, nullable=False),
+    sa.Column("processes", sa.BigInteger, nullable=False),
+    sa.Column("hardware", sa.Text, nullable=False),
+    sa.Column("single_node", sa.Boolean, nullable=False),
+    sa.Column("provenance", sa.Text, nullable=False),
+    sa.UniqueConstraint("program", "processes", "hardware"),
+)  # fmt: skip
+scales = sa.Table(
+    SCALES, today,
+    sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), primary_key=True),
+    sa.Column("scale", sa.BigInteger, primary_key=True),
+    sa.Column("time_s", sa.Double, nullable=False),
+    sa.Column("time_variance", sa.Double, nullable=False),
+    sa.Column("samples", sa.BigInteger, nullable=False),
+    sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+    sa.Column("ipc", sa.Text),  # curves and counters as JSON
+    sa.Column("bandwidth_gbs", sa.Text),
+    sa.Column("counters", sa.Text, nullable=False),
+    sa.Column("miss_rate", sa.Text),  # from version 2 on
+    sa.Column("communication", sa.Double, nullable=False),  # from version 2 on
+)  # fmt: skip
+samples = sa.Table(  # from version 2 on: every measurement as it came
+    SAMPLES, today,
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), nullable=False, index=True),
+    sa.Column("scale", sa.BigInteger, nullable=False),
+    sa.Column("provenance", sa.Text, nullable=False),
+    sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+    sa.Column("measured", sa.Text, nullable=False),  # a ScaleProfile as JSON
+)  # fmt: skip
+
+
+def _version_1(connection: sa.Connection) -> None:
+    """Profiles and their scales."""
+    then = sa.MetaData()
+    sa.Table(
+        PROFILES, then,
+        sa.Column("id", _NUMBER, primary_key=True),
+        sa.Column("program", sa.Text, nullable=False),
+        sa.Column("processes", sa.BigInteger, nullable=False),
+        sa.Column("hardware", sa.Text, nullable=False),
+        sa.Column("single_node", sa.Boolean, nullable=False),
+        sa.Column("provenance", sa.Text, nullable=False),
+        sa.UniqueConstraint("program", "processes", "hardware"),
+    )  # fmt: skip
+    sa.Table(
+        SCALES, then,
+        sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), primary_key=True),
+        sa.Column("scale", sa.BigInteger, primary_key=True),
+        sa.Column("time_s", sa.Double, nullable=False),
+        sa.Column("time_variance", sa.Double, nullable=False),
+        sa.Column("samples", sa.BigInteger, nullable=False),
+        sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+        sa.Column("ipc", sa.Text),
+        sa.Column("bandwidth_gbs", sa.Text),
+        sa.Column("counters", sa.Text, nullable=False),
+    )  # fmt: skip
+    then.create_all(connection)
+
+
+def _version_2(connection: sa.Connection) -> None:
+    """Miss rate, communication, and the history of samples; what was known becomes the first sample."""
+    connection.exec_driver_sql(f"ALTER TABLE {SCALES} ADD COLUMN miss_rate TEXT")
+    connection.exec_driver_sql(f"ALTER TABLE {SCALES} ADD COLUMN communication DOUBLE PRECISION NOT NULL DEFAULT -1")
+    then = sa.MetaData()
+    parents = sa.Table(PROFILES, then, sa.Column("id", _NUMBER, primary_key=True), sa.Column("provenance", sa.Text))
+    history = sa.Table(
+        SAMPLES, then,
+        sa.Column("id", _NUMBER, primary_key=True),
+        sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), nullable=False, index=True),
+        sa.Column("scale", sa.BigInteger, nullable=False),
+        sa.Column("provenance", sa.Text, nullable=False),
+        sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+        sa.Column("measured", sa.Text, nullable=False),
+    )  # fmt: skip
+    history.create(connection)
+    names = ("profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs")
+    old = sa.table(SCALES, *(sa.column(name) for name in (*names, "counters")))
+    known = sa.select(old, parents.c.provenance).join_from(old, parents, old.c.profile_id == parents.c.id)
+    for row in connection.execute(known.order_by(old.c.profile_id, old.c.scale)).all():
+        measured = ScaleProfile(
+            scale=row.scale, time_s=row.time_s, time_variance=row.time_variance, samples=row.samples,
+            measured_at_us=row.measured_at_us, ipc=curve_of(row.ipc), bandwidth_gbs=curve_of(row.bandwidth_gbs),
+            counters=msgspec.json.decode(row.counters, type=dict[str, float]),
+        )  # fmt: skip
+        connection.execute(
+            sa.insert(history).values(
+                profile_id=row.profile_id, scale=row.scale, provenance=row.provenance,
+                measured_at_us=row.measured_at_us, measured=text_of(measured),
+            )
+        )  # fmt: skip
+
+
+STEPS: tuple[Callable[[sa.Connection], None], ...] = (_version_1, _version_2)
+VERSION = len(STEPS)
+
+
+def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
+    """Bring the store to this version inside the connection's transaction; refuse one from the future."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+    found = version_of(connection)
+    if found > VERSION:
+        raise InputError(
+            f"the store has schema version {found}, this cohabit knows versions up to {VERSION}", where,
+            "use the newer cohabit that wrote it",
+        )  # fmt: skip
+    if found == 0:
+        meta.create(connection, checkfirst=True)
+        connection.execute(sa.delete(meta))
+        connection.execute(sa.insert(meta), [{"key": "schema", "value": 0}, {"key": "generation", "value": 0}])
+    for step in STEPS[found:upto]:
+        step(connection)
+    if found < upto:
+        connection.execute(sa.update(meta).where(meta.c.key == "schema").values(value=upto))
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The schema version of a store, 0 where there is none yet."""
+    if not sa.inspect(connection).has_table(META):
+        return 0
+    found = connection.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    return 0 if found is None else int(found)
+
+
+def text_of(value: Curve | ScaleProfile | dict[str, float]) -> str:
+    """A value as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def curve_of(text: str | None) -> Curve | None:
+    """A curve from its column."""
+    return None if text is None else msgspec.json.decode(text, type=Curve)

@@ -1,0 +1,157 @@
+"""Who lives on which shared node with what, by a plain account per node, kept from the orders alone.
+
+Every step of a rehearsal is checked against it: nothing is booked twice, nobody shares who should not, and the cache of
+every node with somebody on it is divided whole. Profiles are read here only to know what must never be spread.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.command import SetShares, StartJob
+from cohabit.model.curve import Curve
+from cohabit.model.event import ProfileLearned
+from cohabit.model.job import Job
+from cohabit.model.profile import ScaleProfile, stream_gbs
+from cohabit.testing.clusters import MIB
+from cohabit.testing.programs import KNOWN, PROGRAMS
+
+
+class Tenancy:
+    """One cluster; `divided`: the cache is divided among the jobs on a node."""
+
+    def __init__(self, cluster: Cluster, divided: bool) -> None:
+        self.groups = [group for group in cluster.groups for _ in range(group.count)]
+        self.divided = divided
+        self.tenants: list[dict[str, StartJob]] = [{} for _ in self.groups]
+        self.masks: list[dict[str, tuple[int, int]]] = [{} for _ in self.groups]
+        self.jobs: dict[str, Job] = {}
+
+    def move_in(self, start: StartJob, job: Job, least_nodes: int) -> None:
+        """A job starts; `least_nodes` is its footprint at scale 1."""
+        nodes = nodes_in(start.nodes)
+        assert len(nodes) == start.scale * least_nodes, f"{start}: {least_nodes} nodes at scale 1"
+        assert start.cores == -(-job.processes // len(nodes)), f"{start}: {job.processes} processes (S3)"
+        if start.scale > 1:
+            assert not job.single_node, f"{start}: it cannot span nodes"
+            assert len(nodes) <= job.processes, f"{start}: a node without a process"
+        if job.exclusive or start.purpose != "run":
+            assert start.exclusive, f"{start}: must be alone"
+        if start.purpose != "run":
+            same = [
+                name
+                for tenants in self.tenants
+                for name, other in tenants.items()
+                if (self.jobs[name].program, other.scale, other.purpose) == (job.program, start.scale, start.purpose)
+            ]
+            assert not same, f"{start}: {same} measures the same"
+        self.jobs[start.job_id] = job
+        for node in nodes:
+            self.tenants[node][start.job_id] = start
+
+    def move_out(self, name: str) -> None:
+        """Its run is over."""
+        for tenants in self.tenants:
+            tenants.pop(name, None)
+
+    def divide(self, shares: SetShares) -> None:
+        """The cache of these nodes is divided anew."""
+        for node in nodes_in(shares.nodes):
+            assert self.tenants[node], f"{shares}: nobody is on node {node}"
+            self.masks[node] = {name: (first, ways) for name, first, ways in shares.shares}
+
+    def check(self) -> None:
+        """After every step."""
+        for node, (group, tenants) in enumerate(zip(self.groups, self.tenants, strict=True)):
+            if not tenants:
+                self.masks[node] = {}
+                continue
+            self._check_bookings(f"node {node}", group, tenants)
+            if self.divided and group.ways:
+                _check_masks(f"node {node}", group.ways, tenants, self.masks[node])
+            else:
+                assert not self.masks[node], f"node {node} has no cache to divide"
+
+    def _check_bookings(self, where: str, group: NodeGroup, tenants: dict[str, StartJob]) -> None:
+        memory = sum(self.jobs[name].memory_bytes * start.cores for name, start in tenants.items())
+        has_gbs = bool(group.bandwidth_gbs)
+        peak_mbs = 1000 * stream_gbs(group, group.cores) if has_gbs else math.inf
+        for what, taken, most in (
+            ("cores", sum(start.cores for start in tenants.values()), group.cores),
+            ("ways", sum(start.ways for start in tenants.values()), group.ways or math.inf),
+            ("MB/s", sum(start.bandwidth_mbs for start in tenants.values()), peak_mbs),
+            ("bytes", memory, group.memory_bytes or math.inf),
+            ("partitions", len(tenants) if self.divided else 0, group.closids or math.inf),
+        ):
+            assert taken <= most, f"{where}: {taken} of {most} {what} booked by {list(tenants.values())}"
+        alone = [name for name, start in tenants.items() if start.exclusive]
+        assert not alone or len(tenants) == 1, f"{where}: {alone} must be alone, there are {list(tenants)}"
+
+
+def _check_masks(where: str, ways: int, tenants: dict[str, StartJob], masks: dict[str, tuple[int, int]]) -> None:
+    """Contiguous, disjoint, together all ways there are, and nobody has less than was booked for it (S25, S35, S80)."""
+    assert masks.keys() == tenants.keys(), f"{where}: masks for {list(masks)}, there are {list(tenants)}"
+    end = 0
+    for first, own in sorted(masks.values()):
+        assert first == end, f"{where}: a gap or an overlap at way {end}: {masks}"
+        end = first + own
+    assert end == ways, f"{where}: {end} of {ways} ways are given to somebody: {masks}"
+    for name, (_, own) in masks.items():
+        assert own >= max(tenants[name].ways, 1), f"{where}: {name} has {own} ways, booked {tenants[name].ways}"
+
+
+def nodes_in(ranges: tuple[tuple[int, int], ...]) -> list[int]:
+    """Node numbers of ranges."""
+    return [node for first, count in ranges for node in range(first, first + count)]
+
+
+class Salt:
+    """A number read digit by digit."""
+
+    def __init__(self, value: int) -> None:
+        self.value = self.origin = value
+
+    def again(self) -> Salt:
+        """More digits of the same number, once the first are used up."""
+        return Salt(self.origin * 6364136223846793005 % 2**61)
+
+    def below(self, count: int) -> int:
+        """The next digit, in base `count`."""
+        self.value, digit = divmod(self.value, count)
+        return digit
+
+
+def with_program(asked: Job, salt: Salt, cores: int) -> Job:
+    """The same job as a program that may share nodes; now and then it keeps the whole nodes it asked for."""
+    salt = salt.again()
+    if salt.below(8) < 7:
+        few = (cores, cores // 2, cores, 1, 2, 3, 2 * cores, 3 * cores - 1, 4 * cores)
+        asked = msgspec.structs.replace(asked, processes=few[salt.below(len(few))], nodes=0)
+    if salt.below(10) == 9:
+        asked = msgspec.structs.replace(asked, nodes=1 + salt.below(3), processes=1 + salt.below(2 * cores))
+    return msgspec.structs.replace(
+        asked, program=PROGRAMS[salt.below(len(PROGRAMS))], alpha=(0.0, 0.0, 0.7, 1.0)[salt.below(4)],
+        exclusive=salt.below(12) == 11, single_node=salt.below(12) == 11, reprofile=salt.below(30) == 29,
+        memory_bytes=(0, MIB, 4 * MIB + 1, 8 * MIB)[salt.below(4)] if asked.memory_bytes else 0,
+    )  # fmt: skip
+
+
+def measurement(salt: Salt) -> ProfileLearned:
+    """Somebody measured a program: its time or its curves, as known, a little off, or quite different."""
+    name = PROGRAMS[1 + salt.below(len(PROGRAMS) - 1)]
+    scale, off = (1, 2, 4, 8)[salt.below(4)], (1.0, 1.0, 1.03, 1.0, 0.96, 1.5)[salt.below(6)]
+    known = KNOWN.get(name)
+    old = known.at_scale(scale) if known is not None else None
+    if salt.below(2):
+        taken = ScaleProfile(scale, off * (old.time_s if old is not None and old.time_s else 100.0 / scale))
+    elif old is not None and old.complete and salt.below(2):
+        taken = msgspec.structs.replace(old, time_s=0.0)
+    else:
+        gbs = off * (1 + salt.below(60)) / scale
+        taken = ScaleProfile(
+            scale, ipc=Curve((2, 10), ((0.5, 1.0)[salt.below(2)], 1.0)), bandwidth_gbs=Curve((2, 10), (gbs, gbs / 2))
+        )
+    return ProfileLearned(name, (8, 8, 16, 3)[salt.below(4)], taken)

@@ -1,0 +1,197 @@
+"""`cohabit profiles`: every part from end to end, for people and as JSON, and wrong calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_calls import cohabit, program
+
+PLAIN_PROGRAM = {
+    "class": "scaling", "single_node_only": False, "ce_time_16p_s": 100, "ipc_llc_rel": {"2": 0.8, "10": 1},
+    "bw_llc_gbs": {"2": 30, "10": 20}, "speedup_by_scale": {"1": 1, "2": 1.5}, "memory_bound_fraction_mu": 0.5,
+}  # fmt: skip
+CURVES = (
+    "BENCH,NR_WAYS,ipc,bandwidth_mbps,stalls_l3_miss\nlbm,1,1.0,4000,0.1\nlbm,2,0.99,4000,0.1\nlbm,11,2.0,3000,0.1\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("COHABIT_STORE", raising=False)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    path = tmp_path / "programs.json"
+    path.write_text(json.dumps({"programs": {"solver": PLAIN_PROGRAM, "other": PLAIN_PROGRAM}}))
+    return path
+
+
+def test_show_for_people() -> None:
+    answer = cohabit("profiles", "show", "MG", "--catalogue", "sns12")
+    assert answer.code == 0, answer.err
+    assert answer.err == ""
+    assert "Class: scaling, because spreading makes it faster: +22.0 % at scale 2" in answer.out
+    assert "it gains from more memory bandwidth" in answer.out
+    assert "IPC against cache ways" in answer.out
+    assert "GB/s per node against cache ways" in answer.out
+    assert re.search(r"[\u2801-\u28ff]{5}", answer.out)
+    assert re.search(r"^  2 +2 x 8 +79\.5 +1\.22 +2 +66\.87 ", answer.out, re.MULTILINE)
+    steps = re.findall(r"^  (\d)\. (.*)$", answer.out, re.MULTILINE)
+    assert [number for number, _ in steps] == ["1", "2", "3", "4", "5"]
+    assert steps[0][1] == "with all 20 ways its IPC is 0.75 (F-IPC)"
+    assert "T-IPC" in steps[2][1]
+    assert steps[3][1] == "the fewest ways that give it: 3 (IPC 0.679; 2 would give 0.645)"
+    assert steps[4][1].startswith("with 3 ways it draws 109.50 GB/s per node")
+    assert "Where the numbers come from: cls: T" in answer.out
+    assert "\x1b" not in answer.out
+
+
+def test_show_other_classes_in_words() -> None:
+    said = {
+        name: cohabit("profiles", "show", name, "--catalogue", "sns12").out
+        for name in ("BFS", "EP", "GAN", "TS")
+    }  # fmt: skip
+    assert "Class: compact, because spreading makes it slower" in said["BFS"]
+    assert "Class: neutral, because its time stays within 5 %" in said["EP"]
+    assert "Class: compact, because it cannot run on more than one node" in said["GAN"]
+    assert "it gains from more cache" in said["TS"]
+
+
+def test_show_as_json_at_another_alpha() -> None:
+    call = ("profiles", "show", "CG", "--catalogue", "sns12", "--json")
+    strict, loose = (cohabit(*call, "--alpha", alpha).document for alpha in ("0.9", "0.7"))
+    assert (strict["program"], strict["class"], strict["ideal_scale"]) == ("CG", "scaling", 2)
+    assert [row["ways"] for row in strict["by_scale"]] == [10, 7, 4, 3]
+    assert loose["by_scale"][0]["ways"] == 4
+    assert strict["by_scale"][0]["ipc"]["20"] == pytest.approx(0.6, abs=0.5)
+    assert len(strict["by_scale"][0]["steps"]) == 5
+    more = cohabit(*call, "--processes", "28").document["by_scale"][0]
+    assert (more["nodes"], more["cores"]) == (1, 28)
+    assert more["bandwidth_gbs"] > strict["by_scale"][0]["bandwidth_gbs"]
+
+
+def test_a_narrow_or_plain_terminal(tmp_path: Path) -> None:
+    answer = program("profiles", "show", "MG", "--catalogue", "sns12", PYTHONIOENCODING="ascii", folder=tmp_path)
+    assert answer.code == 0, answer.err
+    assert answer.out.isascii()
+    assert re.search(r"\|o?\.{3}", answer.out)
+
+
+def test_list_of_a_catalogue_and_of_files(programs: Path) -> None:
+    rows = cohabit("profiles", "list", "--catalogue", "sns12", "--json").document["profiles"]
+    assert len(rows) == 12
+    assert rows[0]["program"] == "WC"
+    rows = cohabit("profiles", "list", "--file", programs, "--json").document["profiles"]
+    assert [(row["program"], row["hardware"], row["scales"]) for row in rows] == [
+        ("solver", "", [1, 2]), ("other", "", [1, 2]),
+    ]  # fmt: skip
+    assert "scaling" in cohabit("profiles", "list", "--file", programs).out
+    curves = programs.with_name("curves.csv")
+    curves.write_text(CURVES)
+    answer = cohabit("profiles", "show", "lbm", "--file", curves)
+    assert "1 point of 1 IPC curve(s) fell by at most 5 %" in answer.err
+    assert "Class: unknown, because only scale 1 has been measured" in answer.out
+    assert "600 s for every program" in answer.out
+
+
+def test_the_store_from_import_to_forgetting(programs: Path, tmp_path: Path) -> None:
+    empty = cohabit("profiles", "list")
+    assert (empty.code, empty.out) == (0, "")
+    assert "has no profiles yet" in empty.err
+    assert cohabit("profiles", "list", "--json").document["profiles"] == []
+    assert not (tmp_path / "data").exists()
+    done = cohabit("profiles", "import", programs, "--cores", "32", "--ways", "12")
+    assert "imported 2 profiles into" in done.out
+    assert cohabit("profiles", "import", "sns12", "--json").document["imported"] == 12
+    rows = cohabit("profiles", "list", "--json").document["profiles"]
+    assert len(rows) == 14
+    assert {row["hardware"] for row in rows} == {"28c-20w-118.26g", "32c-12w"}
+    shown = cohabit("profiles", "show", "MG", "--json").document
+    direct = cohabit("profiles", "show", "MG", "--catalogue", "sns12", "--json").document
+    for row, expected in zip(shown["by_scale"], direct["by_scale"], strict=True):
+        assert {key: row[key] for key in ("nodes", "cores", "time_s", "ways", "bandwidth_gbs", "ipc")} == {
+            key: expected[key] for key in ("nodes", "cores", "time_s", "ways", "bandwidth_gbs", "ipc")
+        }
+    assert "nodes of 28 cores and 20 ways" in cohabit("profiles", "show", "MG").out
+    out = tmp_path / "exported.json"
+    assert cohabit("profiles", "export", out, "--json").document == {"exported": 14, "file": str(out)}
+    copy = tmp_path / "copy.db"
+    assert "imported 14 profiles" in cohabit("profiles", "import", out, "--store", copy).out
+    assert cohabit("profiles", "list", "--store", copy, "--json").document["profiles"] == rows
+    assert cohabit("profiles", "list", "--file", out, "--json").document["profiles"] == rows
+    assert cohabit("profiles", "forget", "MG", "--json").document == {"forgotten": 1, "program": "MG"}
+    assert len(cohabit("profiles", "list", "--json").document["profiles"]) == 13
+
+
+def test_the_store_may_be_named_by_the_environment(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COHABIT_STORE", str(tmp_path / "elsewhere.db"))
+    assert cohabit("profiles", "import", programs).code == 0
+    assert (tmp_path / "elsewhere.db").exists()
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "MGG", "--catalogue", "sns12"], "there is no program called 'MGG'; did you mean 'MG'?"),
+        (["show", "zzz", "--catalogue", "sns12"], "known: BFS, BW"),
+        (["show", "MG"], "has no profiles"),
+        (["show", "MG", "--catalogue", "sns13"], "did you mean 'sns12'"),
+        (["show", "MG", "--catalogue", "sns12", "--alpha", "0"], "--alpha 0 "),
+        (["show", "MG", "--catalogue", "sns12", "--alpha", "nan"], "--alpha nan "),
+        (["show", "MG", "--catalogue", "sns12", "--scale", "3"], "at scale 3; known scales: 1, 2, 4, 8"),
+        (["show", "MG", "--catalogue", "sns12", "--processes", "0"], "--processes 0"),
+        (["show", "MG", "--catalogue", "sns12", "--ways", "11"], "has a point at 20 ways, but the cache has 11"),
+        (["show", "MG", "--catalogue", "sns12", "--cores", "-1"], "--cores -1"),
+        (["show", "MG", "--catalogue", "sns12", "--file", "x.json"], "do not go together"),
+        (["list", "--file", "absent.json"], "absent.json: no such file"),
+        (["list", "--store", "absent.db"], "absent.db: there is no profile store"),
+        (["import", "absent.json"], "absent.json: no such file"),
+        (["forget", "MG"], "there is no program called 'MG'"),
+        (["bogus"], "bogus"),
+        (["show"], "PROGRAM"),
+    ],
+)  # fmt: skip
+def test_wrong_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in cohabit("profiles", *arguments).sentence()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"profiles": 5}', "not a file of profiles"),
+        (json.dumps({"programs": {"X": PLAIN_PROGRAM | {"ipc_llc_rel": {"2": 1, "10": 0.9}}}}), "X falls by 10.0 %"),
+        (json.dumps({"programs": {"X": PLAIN_PROGRAM | {"ipc_llc_rel": {"2": 1}}}}), "X has 1 point"),
+    ],
+)
+def test_files_that_cannot_be_imported(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    sentence = cohabit("profiles", "import", path).sentence()
+    assert "bad.json" in sentence
+    assert words in sentence
+    assert [one.name for one in tmp_path.iterdir()] == ["bad.json"]
+
+
+def test_an_export_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be written" in cohabit("profiles", "export", tmp_path / "file" / "x.json").sentence()
+
+
+def test_every_part_has_help_with_an_example() -> None:
+    for part in ("list", "show", "import", "export", "forget"):
+        answer = cohabit("profiles", part, "--help")
+        assert answer.code == 0
+        assert re.search(rf"Example:\s+cohabit profiles {part}", answer.out)
+        assert "--json" in answer.out
