@@ -72,7 +72,8 @@ def lived(choice: Choice, cluster: Cluster, seed: int = 18, deeds: int = 40) -> 
     """A scheduler in the middle of a busy life; every step was checked by invariants and by the rehearsal."""
     rng, rehearsal = np.random.default_rng(seed), Rehearsal(machine_for(choice, cluster), choice)
     rehearsal.play([Deed("submit", int(salt)) for salt in rng.integers(0, 2**40, 12)])
-    rehearsal.play(random_deeds(rng, deeds, KINDS if rehearsal.tenancy is None else SHARED_KINDS))
+    shared = rehearsal.tenancy is not None
+    rehearsal.play(random_deeds(rng, 2 * deeds if shared else deeds, SHARED_KINDS if shared else KINDS))
     return rehearsal
 
 

@@ -321,6 +321,16 @@ def test_s35_only_nodes_whose_residents_changed_are_divided_anew() -> None:
     assert [one.nodes for one in told if isinstance(one, SetShares)] == [((0, 1),)]
 
 
+def test_s35_every_node_is_divided_anew_when_several_change_at_once() -> None:
+    tell = story()
+    must(tell.run(0, "wide", "stream"))
+    must(tell.run(1, "a", "neutral", 1))
+    must(tell.run(1, "b", "neutral", 1))
+    assert (tell.shares[0], tell.shares[1]) == ({"wide": (0, 5), "a": (5, 5)}, {"wide": (0, 5), "b": (5, 5)})
+    tell(2, JobFinished("a", 1), JobFinished("b", 1))
+    assert tell.shares == {node: {"wide": (0, 10)} for node in range(4)}
+
+
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=10), st.integers(0, 10))
 def test_s80_give_away_and_reclaim_conserve_every_way(booked: list[int], spare: int) -> None:
     ways = sum(booked) + spare

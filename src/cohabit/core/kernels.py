@@ -276,12 +276,7 @@ def _pass_in_ladder_order(
 
 
 @compiled
-def _pass_over_arrivals(
-    now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
-    r_items, r_info, r_meta, idle, pool, gauges, started,
-):  # fmt: skip
-    """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
-    column = BACKFILL_SCORE if two_orders else SCORE
+def _sort_arrivals(arrivals, column, jobs, keys):
     for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq)
         row, place = arrivals[index], index
         while place > 0:
@@ -292,6 +287,15 @@ def _pass_over_arrivals(
             arrivals[place] = before
             place -= 1
         arrivals[place] = row
+
+
+@compiled
+def _pass_over_arrivals(
+    now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    r_items, r_info, r_meta, idle, pool, gauges, started,
+):  # fmt: skip
+    """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
+    _sort_arrivals(arrivals, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
     for row in arrivals:
         if may_backfill(row, now, jobs, gauges):
             dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
@@ -340,25 +344,71 @@ def _pass_in_score_order(
 
 
 @compiled
+def _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting):
+    """Who fits the idle nodes, and the first `depth` who do not: nobody else can start or get a reservation."""
+    count, fitting, blocked = 0, 0, 0
+    for place in range(q_meta[RUNGS]):
+        rung = q_info[ORDER, place]
+        if blocked < depth or q_info[MIN_NODES, rung] <= gauges[FREE]:
+            for position in range(q_info[SIZE, rung]):
+                row = q_items[rung, position]
+                fits = jobs[NODES, row] <= gauges[FREE]
+                if fits or blocked < depth:
+                    waiting[count] = row
+                    count += 1
+                fitting += fits
+                blocked += not fits
+    return count if fitting > 0 else 0
+
+
+@compiled
+def _all_behind(row, arrivals, jobs, keys):
+    """Whether a queued job comes before all of these."""
+    for other in arrivals:
+        ahead = keys[SCORE, other] - keys[SCORE, row]
+        if ahead < 0 or (ahead == 0 and jobs[SEQ, other] < jobs[SEQ, row]):
+            return False
+    return True
+
+
+@compiled
 def _pass_with_reservations(
-    now, depth, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders, changing,
-    r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+    now, depth, released, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+    changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
-    """Depth two and more: a profile of free nodes over time that holds the reservations."""
+    """Depth two and more: a profile of free nodes over time that holds the reservations.
+
+    Finite depth: as long as nothing is released and no instant of the profile has passed, the reservations would come
+    out the same, and those refused before stay refused; only arrivals behind them, if they do not outrank one, can start.
+    """
+    second = keys[BACKFILL_SCORE if two_orders else SCORE]
     if changing:
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
-    elif depth != CONSERVATIVE or len(waiting) > 1 or not profile.only_arrivals_matter(now, gauges):
+    elif depth == CONSERVATIVE:
+        if len(waiting) > 1 or not profile.only_arrivals_matter(now, gauges):
+            waiting = np.empty(q_meta[ROWS], np.int64)
+            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+    elif (
+        not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
+        and _all_behind(gauges[HEAD], waiting, jobs, keys)
+    ):  # fmt: skip
+        _sort_arrivals(waiting, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
+        depth = 0  # the reservations stand
+    else:
         waiting = np.empty(q_meta[ROWS], np.int64)
-        ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+        waiting = waiting[: _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting)]
     if depth == CONSERVATIVE:
         if len(waiting) == q_meta[ROWS]:
             gauges[DUE] = FOREVER  # of everybody
         ready = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges)
+    elif depth == 0:
+        ready = profile.plan_arrivals(now, waiting, jobs, slots, gauges)
     else:
-        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        second = keys[BACKFILL_SCORE if two_orders else SCORE]
+        gauges[HEAD] = -1
+        if len(waiting) > 0:
+            profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
         ready = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges)
     for row in ready:
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
@@ -381,7 +431,7 @@ def schedule_pass(
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
         _pass_with_reservations(
-            now, depth, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            now, depth, released, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
             changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
         return

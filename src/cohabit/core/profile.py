@@ -21,6 +21,7 @@ from cohabit.core.columns import (
     EARLY_END,
     EXPECTED,
     FREE,
+    HEAD,
     HOLE_END,
     LIMIT,
     NODES,
@@ -185,6 +186,18 @@ def _join(slots, gauges, place):
 
 
 @compiled_lean
+def _shift_points(slots, begin, end, by):
+    """Move the points of these columns to others of the same block."""
+    for row in range(3):
+        if by > 0:
+            for index in range(end - 1, begin - 1, -1):
+                slots[row, index + by] = slots[row, index]
+        else:
+            for index in range(begin, end):
+                slots[row, index + by] = slots[row, index]
+
+
+@compiled_lean
 def _use_point(slots, gauges, instant):
     """The place and column of the point exactly at `instant`, made if missing; one more interval begins or ends there."""
     place, column = _find(slots, gauges, instant)
@@ -194,9 +207,7 @@ def _use_point(slots, gauges, instant):
             place, column = _find(slots, gauges, instant)
         end = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
         column += 1
-        for row in range(3):
-            for index in range(end, column, -1):
-                slots[row, index] = slots[row, index - 1]
+        _shift_points(slots, column, end, 1)
         slots[TIME, column], slots[IDLE, column], slots[USES, column] = instant, slots[IDLE, column - 1], 0
         slots[POINTS, place] += 1
     slots[USES, column] += 1
@@ -214,9 +225,7 @@ def _drop_point(slots, gauges, instant):
     if not forgotten and slots[USES, column] == 0:
         slots[POINTS, place] -= 1
         end = first + slots[POINTS, place]
-        for row in range(3):
-            for index in range(column, end):
-                slots[row, index] = slots[row, index + 1]
+        _shift_points(slots, column + 1, end + 1, -1)
         slots[FROM, place] = slots[TIME, first]
         if end == first:
             _close_block(slots, gauges, place)
@@ -291,9 +300,7 @@ def _forget_past(slots, gauges, now):
     past = column - first
     if past > BLOCK // 4:
         slots[POINTS, 0] -= past
-        for row in range(3):
-            for index in range(first, first + slots[POINTS, 0]):
-                slots[row, index] = slots[row, index + past]
+        _shift_points(slots, column, column + slots[POINTS, 0], -past)
         slots[FROM, 0] = slots[TIME, first]
         _join(slots, gauges, 0)
 
@@ -435,19 +442,28 @@ def _move(slots, gauges, now, old, start, length, nodes):
 def _shift_bound(slots, gauges, old, new, nodes):
     """One bound of an interval moves up: so many nodes more are free between the two instants."""
     place, column = _find(slots, gauges, new)
-    first = slots[NUMBER, place] * BLOCK
-    end = first + slots[POINTS, place]
-    gone = column
-    while gone < end and slots[TIME, gone] < old:
-        gone += 1
-    if gone < end and slots[USES, gone] == 1 and slots[TIME, column] < new:  # one point goes, one comes
-        for index in range(gone, column + 1, -1):
-            slots[TIME, index] = slots[TIME, index - 1]
-            slots[IDLE, index] = slots[IDLE, index - 1] + nodes
-            slots[USES, index] = slots[USES, index - 1]
-        slots[TIME, column + 1], slots[IDLE, column + 1] = new, slots[IDLE, column] + nodes
-        slots[USES, column + 1] = 1
-        _summarise(slots, place)
+    end = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
+    at_old = column + 1
+    while at_old < end and slots[TIME, at_old] < old:
+        at_old += 1
+    comes = slots[TIME, column] < new
+    goes = at_old < end and slots[USES, at_old] == 1
+    if at_old < end and (slots[POINTS, place] < BLOCK or goes or not comes):  # all of it within one block
+        if comes:
+            column += 1
+            _shift_points(slots, column, at_old if goes else end, 1)
+            slots[TIME, column], slots[IDLE, column], slots[USES, column] = new, slots[IDLE, column - 1], 0
+            at_old += 1
+        elif goes:
+            _shift_points(slots, at_old + 1, end, -1)
+        slots[POINTS, place] += comes - goes
+        slots[USES, column] += 1
+        if not goes:
+            slots[USES, at_old] -= 1
+        _change_in_block(slots, place, column, at_old, nodes)
+        if goes and not comes:
+            _join(slots, gauges, place)
+            _join(slots, gauges, place - 1)
     else:
         _use_point(slots, gauges, new)
         _change(slots, gauges, new, old, nodes)
@@ -571,10 +587,17 @@ def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges):
                 occupy(slots, gauges, start, start + planned(limit), nodes)
             reserved += 1
         index += 1
+    gauges[HEAD] = waiting[index - 1] if reserved == depth else -1  # the last one with a reservation
     rest = waiting[index:]
     if two_orders:
         rest = rest[np.argsort(jobs[SEQ][rest], kind="mergesort")]
         rest = rest[np.argsort(second[rest], kind="mergesort")]
+    return ready[: _start_what_fits(now, rest, left, ready, count, jobs, slots, gauges)]
+
+
+@compiled
+def _start_what_fits(now, rest, left, ready, count, jobs, slots, gauges):
+    """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
     for row in rest:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
         if nodes <= left and (limit == 0 or _earliest(slots, gauges, now, nodes, limit, FOREVER, now + 1) == now):
@@ -582,4 +605,21 @@ def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges):
             ready[count] = row
             count += 1
             left -= nodes
-    return ready[:count]
+    return count
+
+
+@compiled_lean
+def still_holds(now, slots, gauges):
+    """Whether no point has passed since `rebuild`; the profile is then taken to begin now."""
+    place, column = _find(slots, gauges, now)
+    holds = place == 0 and column == slots[NUMBER, 0] * BLOCK
+    if holds:
+        slots[TIME, column] = slots[FROM, 0] = now
+    return holds
+
+
+@compiled
+def plan_arrivals(now, arrivals, jobs, slots, gauges):
+    """The reservations stand: start the arrivals that disturb none."""
+    ready = np.empty(len(arrivals), np.int64)
+    return ready[: _start_what_fits(now, arrivals, gauges[FREE], ready, 0, jobs, slots, gauges)]

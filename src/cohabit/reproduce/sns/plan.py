@@ -30,8 +30,8 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(
-    sets=1, rough_sequences=18, occupancy_sequences=12, variant_sequences=6, balance=4, shuffles=1, learners=1,
-    trinity_jobs=250, trinity_seeds=1, sensitivity_sequences=8,
+    sets=1, occupancy_sequences=18, variant_sequences=12, balance=10, shuffles=4, learners=3, trinity_jobs=300,
+    trinity_seeds=1, sensitivity_sequences=8,
 )  # fmt: skip
 
 
