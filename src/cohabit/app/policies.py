@@ -10,12 +10,9 @@ from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.policy.backfill import reservation
-from cohabit.policy.exploration import Trials
 from cohabit.policy.partition.equal import Equal
-from cohabit.policy.placement.exclusive import Exclusive
-from cohabit.policy.placement.share import Share
-from cohabit.policy.placement.spread import Spread
-from cohabit.policy.registry import BUNDLES, LISTED_BY, PLACEMENTS, make_order, order_entry, unknown
+from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.registry import BUNDLES, LISTED_BY, PLACEMENTS, make_order, make_placement, order_entry, unknown
 
 
 def resolve(config: PolicyConfig) -> dict[str, Any]:
@@ -32,10 +29,9 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
 def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
     """The policies, with orders that change over time compiled; sharing = "exclusive" is the switch back to CE."""
     chosen = resolve(config)
-    if sharing == "exclusive" and chosen["placement"] in ("share", "spread"):
+    if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
         chosen["placement"] = "exclusive"
-    if chosen["placement"] not in PLACEMENTS:
-        raise unknown("placement", chosen["placement"], PLACEMENTS, LISTED_BY)
+    placer = make_placement(chosen["placement"], _options(config))
     backfill = reservation.from_name(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
@@ -44,7 +40,7 @@ def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
             "leave it out, or use easy, first-fit or a depth",
         )  # fmt: skip
     _refuse_age_limit_without_overtaking(chosen, config)
-    if chosen["placement"] != "exclusive" and backfill.depth not in (FIRST_FIT, STRICT):
+    if not placer.exclusive and backfill.depth not in (FIRST_FIT, STRICT):
         raise InputError(
             f"placement {chosen['placement']!r} makes no reservations: backfill = {chosen['backfill']!r} cannot hold",
             "policy", "use first-fit (with an age limit against starvation) or none",
@@ -53,8 +49,8 @@ def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
     return PolicySet(
         order=make_order(first, config.order_options, changing),
         backfill=backfill,
-        placer=_placer(chosen["placement"], config),
-        partitioner=Equal() if chosen["placement"] == "spread" and config.partition == "equal" else None,
+        placer=placer,
+        partitioner=Equal() if PLACEMENTS[chosen["placement"]].divides_cache and config.partition == "equal" else None,
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
@@ -77,16 +73,10 @@ def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyC
         chosen.pop("age_limit_runs", None)
 
 
-def _placer(name: str, config: PolicyConfig) -> Exclusive | Share | Spread:
-    scales = tuple(config.scales)
-    if name == "share":
-        return Share(scales)
-    if name == "spread":
-        return Spread(
-            config.alpha, config.beta, scales, book_ways=config.partition != "none",
-            book_bandwidth=config.book_bandwidth, trials=Trials(scales) if config.learn else None,
-        )  # fmt: skip
-    return Exclusive()
+def _options(config: PolicyConfig) -> PlacementOptions:
+    return PlacementOptions(
+        config.alpha, config.beta, tuple(config.scales), config.partition != "none", config.book_bandwidth, config.learn
+    )
 
 
 def title(names: dict[str, Any]) -> str:

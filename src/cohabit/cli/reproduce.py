@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="sns, shepherd, colocation, rush, coscheduling or all.")],
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help="sns, shepherd, colocation, rush, coscheduling or all.")
+    ],
     seed: Annotated[int, typer.Option(help="Where all chance comes from; 0 to 99 are for development.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Every row, fewer repeats, in under a minute.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write rows.json, rows.csv and report.html.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write rows.json, rows.csv and report.html.")] = None,
     salt: Annotated[
         str | None, typer.Option(help="Evaluation seeds from this text; else COHABIT_EVALUATION_SALT.")
     ] = None,
@@ -63,7 +63,9 @@ def reproduce(
         outputs.check_folder(out)
     options = Options(seed, quick, salt_from(salt), programs, sensitivity, workers)
     if not as_json:
-        note("simulating ..." if quick else "simulating the paper's repeats: this takes a while (--quick is shorter) ...")
+        note(
+            "simulating ..." if quick else "simulating the paper's repeats: this takes a while (--quick is shorter) ..."
+        )
     with progress("reproducing") as advance:
         done = run(paper, options, advance, draw=out is not None)
     if out is not None:
@@ -99,7 +101,9 @@ def show(done: Reproduction) -> None:
         ]
         for one in done.rows
     ]  # fmt: skip
-    table(f"{done.paper}, seed {done.seed}", ["row", "role", "paper", "measured", "95 % interval", "band", "holds"], cells)
+    table(
+        f"{done.paper}, seed {done.seed}", ["row", "role", "paper", "measured", "95 % interval", "band", "holds"], cells
+    )
     missed = [one for one in done.rows if one.holds is False]
     typer.echo(f"{sum(one.holds is True for one in done.rows)} rows hold, {len(missed)} do not, of {len(done.rows)}.")
     for one in missed:

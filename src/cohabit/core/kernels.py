@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, trailing_zeros
+from cohabit.compiled import compiled, compiled_lean, trailing_zeros
 from cohabit.core import ladder, profile
 from cohabit.core.columns import (
     ARRIVAL,
@@ -58,7 +58,7 @@ CONSERVATIVE = 2**31  # every queued job keeps a reservation
 # ---- nodes: a bitmap of idle nodes, given out lowest number first --------------------------------------------
 
 
-@compiled
+@compiled_lean
 def take_nodes(row, jobs, idle, pool, gauges):
     """Give the job its nodes: the lowest-numbered idle ones, kept as a linked list of ranges."""
     need = jobs[NODES, row]
@@ -95,7 +95,7 @@ def take_nodes(row, jobs, idle, pool, gauges):
     jobs[RANGES, row] = chain
 
 
-@compiled
+@compiled_lean
 def release_nodes(row, jobs, idle, pool, gauges):
     """Give the job's nodes back."""
     gauges[FREE] += jobs[NODES, row]
@@ -119,7 +119,7 @@ def release_nodes(row, jobs, idle, pool, gauges):
 # ---- one job in, one job out -----------------------------------------------------------------------------------
 
 
-@compiled
+@compiled_lean
 def enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
     """Put a job into the queue: by score, or by arrival where scores change; a second static order has its ladder."""
     jobs[STATE, row] = QUEUED
@@ -129,7 +129,7 @@ def enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_it
         ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
-@compiled
+@compiled_lean
 def dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
     """Take a job out of the queue."""
     key = keys[ARRIVAL] if changing else keys[SCORE]
@@ -138,7 +138,7 @@ def dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_it
         ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
-@compiled
+@compiled_lean
 def begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
     """Mark a job running from now until its requested end, on nodes of its own."""
     take_nodes(row, jobs, idle, pool, gauges)
@@ -149,7 +149,7 @@ def begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sta
     gauges[STARTED] += 1
 
 
-@compiled
+@compiled_lean
 def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, slots, depth):
     """A running job ended: its nodes are idle again."""
     ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
@@ -164,7 +164,7 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
             profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])
 
 
-@compiled
+@compiled_lean
 def _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges):
     """A job that is past its request but not yet expected one second from now; -1 if there is none.
 
@@ -183,7 +183,7 @@ def _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges):
     return -1
 
 
-@compiled
+@compiled_lean
 def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
     """A job past its request (no-kill mode) is expected to end one second from now, whenever now is."""
     row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
@@ -275,7 +275,7 @@ def _pass_in_ladder_order(
         dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
 
-@compiled
+@compiled_lean
 def _sort_arrivals(arrivals, column, jobs, keys):
     for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq)
         row, place = arrivals[index], index
@@ -343,7 +343,7 @@ def _pass_in_score_order(
         dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
 
-@compiled
+@compiled_lean
 def _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting):
     """Who fits the idle nodes, and the first `depth` who do not: nobody else can start or get a reservation."""
     count, fitting, blocked = 0, 0, 0
@@ -361,7 +361,7 @@ def _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting):
     return count if fitting > 0 else 0
 
 
-@compiled
+@compiled_lean
 def _all_behind(row, arrivals, jobs, keys):
     """Whether a queued job comes before all of these."""
     for other in arrivals:
@@ -402,15 +402,16 @@ def _pass_with_reservations(
     if depth == CONSERVATIVE:
         if len(waiting) == q_meta[ROWS]:
             gauges[DUE] = FOREVER  # of everybody
-        ready = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges)
+        count = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, started)
     elif depth == 0:
-        ready = profile.plan_arrivals(now, waiting, jobs, slots, gauges)
+        count = profile.plan_arrivals(now, waiting, jobs, slots, gauges, started)
     else:
         gauges[HEAD] = -1
         if len(waiting) > 0:
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        ready = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges)
-    for row in ready:
+        count = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, started)
+    for index in range(count):
+        row = started[index]  # where `begin` puts it again
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 

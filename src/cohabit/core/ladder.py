@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled
+from cohabit.compiled import compiled_lean
 
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
@@ -40,7 +40,7 @@ def make(capacity: int) -> Ladder:
     return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
 
 
-@compiled
+@compiled_lean
 def _summarise(items, info, jobs, rung):
     nodes_row, limit_row = 0, 1  # the first two job columns, see core/columns.py
     fewest, shortest, total = NO_ROW, NO_ROW, 0
@@ -51,7 +51,7 @@ def _summarise(items, info, jobs, rung):
     info[MIN_NODES, rung], info[MIN_LIMIT, rung], info[SUM_NODES, rung] = fewest, shortest, total
 
 
-@compiled
+@compiled_lean
 def _find_rung(items, info, meta, key, seq, row):
     """Index (in sorted order) of the first rung whose last row is not before `row`."""
     low, high = 0, meta[RUNGS]
@@ -66,7 +66,7 @@ def _find_rung(items, info, meta, key, seq, row):
     return low
 
 
-@compiled
+@compiled_lean
 def _find_position(items, info, rung, key, seq, row):
     low, high = 0, info[SIZE, rung]
     while low < high:
@@ -79,7 +79,7 @@ def _find_position(items, info, rung, key, seq, row):
     return low
 
 
-@compiled
+@compiled_lean
 def _open_rung(info, meta, place):
     """Put an unused rung at `place` in the order; unused rungs wait behind the used ones."""
     count = meta[RUNGS]
@@ -92,7 +92,7 @@ def _open_rung(info, meta, place):
     return rung
 
 
-@compiled
+@compiled_lean
 def _close_rung(info, meta, place):
     count = meta[RUNGS] - 1
     rung = info[ORDER, place]
@@ -102,7 +102,7 @@ def _close_rung(info, meta, place):
     meta[RUNGS] = count
 
 
-@compiled
+@compiled_lean
 def insert(items, info, meta, jobs, key, seq, row):
     """Add `row`, sorted by (key[row], seq[row])."""
     if meta[RUNGS] == 0:
@@ -137,7 +137,7 @@ def insert(items, info, meta, jobs, key, seq, row):
     meta[ROWS] += 1
 
 
-@compiled
+@compiled_lean
 def remove(items, info, meta, jobs, key, seq, row):
     """Take `row` out; its key must not have changed since it was inserted."""
     place = _find_rung(items, info, meta, key, seq, row)
@@ -166,7 +166,7 @@ def remove(items, info, meta, jobs, key, seq, row):
         _summarise(items, info, jobs, rung)
 
 
-@compiled
+@compiled_lean
 def rows_in_order(items, info, meta, out):
     """Write all rows in sorted order into `out`; return how many."""
     count = 0

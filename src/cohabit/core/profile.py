@@ -21,6 +21,7 @@ from cohabit.core.columns import (
     EARLY_END,
     EXPECTED,
     FREE,
+    FREED_UNTIL,
     HEAD,
     HOLE_END,
     LIMIT,
@@ -77,7 +78,7 @@ def reset(slots, gauges, nodes):
     slots[MOST, 0], slots[LEAST, 0], slots[SHIFT, 0] = nodes, nodes, 0
     gauges[PROFILE_BLOCKS], gauges[PROFILE_SPARE] = 1, 1
     slots[GAPS, :OPEN_GAPS] = FOREVER
-    gauges[HOLE_END], gauges[WAKE], gauges[DUE] = -FOREVER, FOREVER, FOREVER
+    gauges[HOLE_END], gauges[FREED_UNTIL], gauges[WAKE], gauges[DUE] = -FOREVER, -FOREVER, FOREVER, FOREVER
 
 
 @compiled_lean
@@ -281,14 +282,20 @@ def vacate(slots, gauges, begin, end, nodes):
 
 
 @compiled_lean
+def _let_others_move_up(gauges, end):
+    """Nodes that were taken until `end` are free again."""
+    gauges[EARLY_END] = 1
+    gauges[HOLE_END], gauges[FREED_UNTIL] = max(gauges[HOLE_END], end), max(gauges[FREED_UNTIL], end)
+
+
+@compiled_lean
 def give_back(slots, gauges, now, end, nodes):
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
         _use_point(slots, gauges, now)
         _change(slots, gauges, now, end, nodes)
-        gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], end), 1
         _drop_point(slots, gauges, end)
-        _note_gaps(slots, gauges, now, now, end)
+        _let_others_move_up(gauges, end)
 
 
 @compiled_lean
@@ -421,8 +428,7 @@ def cancel_reservation(row, jobs, slots, gauges):
     if start != UNRESERVED and start < FOREVER:
         end = start + planned(jobs[LIMIT, row])
         vacate(slots, gauges, start, end, jobs[NODES, row])
-        gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], end), 1
-        _note_gaps(slots, gauges, max(slots[FROM, 0], 0), start, end)
+        _let_others_move_up(gauges, end)
     jobs[RESERVED, row] = UNRESERVED
 
 
@@ -476,9 +482,9 @@ def only_arrivals_matter(now, gauges):
     return gauges[EARLY_END] == 0 and gauges[HOLE_END] != FOREVER and gauges[DUE] > now
 
 
-@compiled
-def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges):
-    """Move reservations up into holes, reserve for arrivals, and return the rows whose time has come.
+@compiled_lean
+def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, ready):
+    """Move reservations up into holes, reserve for arrivals; the rows whose time has come go into `ready`: how many?
 
     waiting: the queue in order, with gauges[DUE] FOREVER; or, where `only_arrivals_matter`, just the arrivals.
     """
@@ -490,8 +496,10 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
         for row in waiting:
             jobs[RESERVED, row] = UNRESERVED
         early_end = False
-    slots[GAPS, LATER_GAPS:OPEN_GAPS] = FOREVER
-    ready, count, wake, kept_waiting = np.empty(len(waiting), np.int64), 0, gauges[DUE], False
+    if early_end and len(waiting) > 0:
+        _note_gaps(slots, gauges, now, now, gauges[FREED_UNTIL])
+        slots[GAPS, LATER_GAPS:OPEN_GAPS] = FOREVER
+    count, wake, kept_waiting = 0, gauges[DUE], False
     for row in waiting:
         old, nodes, length = jobs[RESERVED, row], jobs[NODES, row], planned(jobs[LIMIT, row])
         if old == UNRESERVED:
@@ -528,10 +536,11 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
             wake, kept_waiting = min(wake, now + SECOND), True
     if hole_end == FOREVER or (early_end and not moved):
         hole_end = -FOREVER  # a sweep in which nobody moved leaves nothing to gain; otherwise the next one goes on
-    if early_end:  # everybody has looked at all gaps but those that came up after his turn
+    if early_end and len(waiting) > 0:  # everybody has looked at all gaps but those that came up after his turn
         slots[GAPS, :LATER_GAPS] = slots[GAPS, LATER_GAPS:OPEN_GAPS]
     gauges[HOLE_END], gauges[EARLY_END], gauges[WAKE], gauges[DUE] = hole_end, 0, wake, now if kept_waiting else wake
-    return ready[:count]
+    gauges[FREED_UNTIL] = -FOREVER
+    return count
 
 
 @compiled_lean
@@ -567,9 +576,8 @@ def _finish_block(slots, block, count, most):
 
 
 @compiled
-def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges):
+def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, ready):
     """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none."""
-    ready = np.empty(len(waiting), np.int64)
     count, left, reserved, index = 0, gauges[FREE], 0, 0
     while index < len(waiting) and reserved < depth:
         row = waiting[index]
@@ -592,16 +600,44 @@ def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges):
     if two_orders:
         rest = rest[np.argsort(jobs[SEQ][rest], kind="mergesort")]
         rest = rest[np.argsort(second[rest], kind="mergesort")]
-    return ready[: _start_what_fits(now, rest, left, ready, count, jobs, slots, gauges)]
+    return _start_what_fits(now, rest, left, jobs, slots, gauges, ready, count)
+
+
+@compiled_lean
+def _note_lasting(slots, gauges, now, lasting):
+    """lasting[1, i] nodes stay free from `now` until lasting[0, i], and fewer after that; down to none."""
+    place, column = _find(slots, gauges, now)
+    least, steps = slots[IDLE, column] + slots[SHIFT, place], 0
+    while least > 0:
+        place, column = _point_after(slots, place, column)
+        instant, idle = FOREVER, 0
+        if place < gauges[PROFILE_BLOCKS]:
+            instant, idle = slots[TIME, column], slots[IDLE, column] + slots[SHIFT, place]
+        if idle < least:
+            lasting[0, steps], lasting[1, steps] = instant, least
+            steps += 1
+            least = idle
+    lasting[0, steps], lasting[1, steps] = FOREVER, 0
+
+
+@compiled_lean
+def _fits_now(now, nodes, limit, lasting):
+    step = 0
+    while lasting[0, step] < now + limit:
+        step += 1
+    return nodes <= lasting[1, step]
 
 
 @compiled
-def _start_what_fits(now, rest, left, ready, count, jobs, slots, gauges):
+def _start_what_fits(now, rest, left, jobs, slots, gauges, ready, count):
     """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
+    lasting = np.empty((2, gauges[PROFILE_BLOCKS] * BLOCK + 2 * len(rest) + 2), np.int64)
+    _note_lasting(slots, gauges, now, lasting)
     for row in rest:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        if nodes <= left and (limit == 0 or _earliest(slots, gauges, now, nodes, limit, FOREVER, now + 1) == now):
+        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, lasting)):
             occupy(slots, gauges, now, now + limit, nodes)
+            _note_lasting(slots, gauges, now, lasting)
             ready[count] = row
             count += 1
             left -= nodes
@@ -619,7 +655,6 @@ def still_holds(now, slots, gauges):
 
 
 @compiled
-def plan_arrivals(now, arrivals, jobs, slots, gauges):
+def plan_arrivals(now, arrivals, jobs, slots, gauges, ready):
     """The reservations stand: start the arrivals that disturb none."""
-    ready = np.empty(len(arrivals), np.int64)
-    return ready[: _start_what_fits(now, arrivals, gauges[FREE], ready, 0, jobs, slots, gauges)]
+    return _start_what_fits(now, arrivals, gauges[FREE], jobs, slots, gauges, ready, 0)

@@ -147,11 +147,15 @@ class View:
         return self.node_type(row).cores
 
     def profile(self, program: str, processes: int) -> Profile | None:
-        """What was measured of a program: with this many processes, else with the nearest number there is."""
+        """What was measured of a program: the most complete profile, of those the nearest in number of processes."""
         known = self._state.profiles.get(program)
         if not known:
             return None
-        return known[min(known, key=lambda count: (count != processes, abs(count - processes), count))]
+        return known[min(known, key=lambda count: (-known[count].usable_scales, abs(count - processes), count))]
+
+    def profiles_of(self, program: str) -> dict[int, Profile]:
+        """All profiles of a program, by number of processes."""
+        return self._state.profiles.get(program, {})
 
     def trials_of(self, program: str) -> set[tuple[int, str]]:
         """The measuring runs of a program that are under way, as (scale, purpose)."""

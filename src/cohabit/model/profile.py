@@ -55,6 +55,11 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
         """The measurements at one scale."""
         return next((one for one in self.scales if one.scale == scale), None)
 
+    @property
+    def usable_scales(self) -> int:
+        """At how many scales both time and curves are known."""
+        return sum(one.complete for one in self.scales)
+
     def with_scale(self, measured: ScaleProfile) -> Profile:
         """The same with one scale replaced or added."""
         others = [one for one in self.scales if one.scale != measured.scale]

@@ -8,8 +8,10 @@ cannot afford that turns learning off and imports profiles.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, footprint
@@ -34,6 +36,15 @@ class Trials:
     ) -> None:
         self.scales, self.least_cores = scales, least_cores
         self.worst_loss, self.saturated_below = worst_loss, saturated_below
+
+    def due(
+        self, job: Job, known: Mapping[int, Profile], cores: int, under_way: Collection[tuple[int, str]]
+    ) -> Trial | None:
+        """The next trial for this job; none once the program is known well with any number of processes."""
+        for profile in known.values():
+            if self.next_for(msgspec.structs.replace(job, processes=profile.processes), profile, cores, ()) is None:
+                return None
+        return self.next_for(job, known.get(job.processes), cores, under_way)
 
     def next_for(
         self, job: Job, profile: Profile | None, cores_per_node: int, under_way: Collection[tuple[int, str]]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
-from cohabit.core.protocols import Order
+from cohabit.core.protocols import Order, Placer, SharedPlacer
 from cohabit.model.errors import InputError
+from cohabit.policy.placement.options import PlacementOptions
 
 
 class OrderEntry(NamedTuple):
@@ -26,6 +27,16 @@ class OrderEntry(NamedTuple):
     summary: str
     source: str
     falling: bool = False  # whether no score rises while the job waits, nor falls as its user's share of usage grows
+
+
+class PlacementEntry(NamedTuple):
+    """Where a placement lives and what a person should know of it."""
+
+    module: str
+    name: str  # of a class with `from_options`
+    divides_cache: bool  # whether jobs book cache ways, so that a partitioner has something to divide
+    summary: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -71,10 +82,29 @@ BACKFILLS: dict[str, Described] = {
     "<depth>": Described("a whole number: that many blocked jobs are promised a start", "Fluxion hybrid"),
 }
 
-PLACEMENTS: dict[str, Described] = {
-    "exclusive": Described("CE: every job has its nodes to itself, as few as hold its processes", "SC 2019"),
-    "share": Described("CS: nodes are shared by free cores alone, at the lowest scale that fits", "SC 2019"),
-    "spread": Described("SNS: spread and share as profiles of cache and bandwidth allow", "SC 2019"),
+_PLACEMENT = "cohabit.policy.placement."
+PLACEMENTS: dict[str, PlacementEntry] = {
+    "exclusive": PlacementEntry(
+        _PLACEMENT + "exclusive",
+        "Exclusive",
+        False,
+        "CE: every job has its nodes to itself, as few as it needs",
+        "SC 2019",
+    ),
+    "share": PlacementEntry(
+        _PLACEMENT + "share",
+        "Share",
+        False,
+        "CS: nodes are shared by free cores, at the lowest scale that fits",
+        "SC 2019",
+    ),
+    "spread": PlacementEntry(
+        _PLACEMENT + "spread",
+        "Spread",
+        True,
+        "SNS: spread and share as profiles of cache and bandwidth allow",
+        "SC 2019",
+    ),
 }
 
 LISTED_BY = "cohabit policies"
@@ -178,3 +208,14 @@ def _example() -> tuple[Columns, NDArray[np.int64], int]:
     jobs = np.arange(1, 3 * JOB_COLUMNS + 1, dtype=np.int64).reshape(JOB_COLUMNS, 3)
     jobs[USER] = 0
     return columns_of(jobs, np.ones((2, 2))), np.arange(3), 10**9
+
+
+def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlacer:
+    """The placement by name, with its options."""
+    from cohabit.compiled import load_source
+
+    if name not in PLACEMENTS:
+        raise unknown("placement", name, PLACEMENTS, LISTED_BY)
+    entry = PLACEMENTS[name]
+    made: Placer | SharedPlacer = getattr(load_source(entry.module), entry.name).from_options(options)
+    return made

@@ -63,9 +63,7 @@ def write_page(
         stream.write(render_page(document, about, pictures).encode("utf-8"))
 
 
-def render_page(
-    document: Mapping[str, Any], about: Sequence[str], pictures: Sequence[tuple[str, Figure, str]]
-) -> str:
+def render_page(document: Mapping[str, Any], about: Sequence[str], pictures: Sequence[tuple[str, Figure, str]]) -> str:
     """The whole page as text."""
     rows = document["rows"]
     title = f"Reproduction: {document['paper']}"
@@ -79,7 +77,8 @@ def render_page(
     _add_rows(page, "calibrated", rows)
     origin = (
         f"<p>Seed {escaped(document['seed'])}. Calibration {escaped(document['calibration_hash'])}: a digest of every "
-        "number that was put in, so that a change after the results were seen cannot go unnoticed. Bands and roles come "
+        "number that was put in, so that a change after the results were seen cannot go unnoticed. Bands and "
+        "roles come "
         "from the specification's table and were fixed before the first run.</p>"
     )
     page.add_section("Where this comes from", origin)

@@ -1,1 +1,1 @@
-"""The published results again: one package per paper, its experiments, and the paper's value beside the measured one."""
+"""The published results again: one package per paper, with its value beside the measured one."""

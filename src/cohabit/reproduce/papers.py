@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -105,15 +105,19 @@ def paper_of(name: str) -> Paper:
 
 
 def reproduce(
-    name: str, options: Options, progress: Progress | None = None, draw: bool = False, run: Callable[..., Any] = run_tasks
+    name: str,
+    options: Options,
+    progress: Progress | None = None,
+    draw: bool = False,
+    run: Callable[..., Any] = run_tasks,
 ) -> Reproduction:
     """Run everything, judge it, and draw it where asked."""
     papers = [paper_of(one) for one in chosen(name)]
     plans = [paper.tasks(options) for paper in papers]
     names = [f"{paper.name}: {task.name}" for paper, tasks in zip(papers, plans, strict=True) for task in tasks]
     flat = [task for tasks in plans for task in tasks]
-    answers = run([Task(name, task.function, task.arguments, task.cost) for name, task in zip(names, flat, strict=True)],
-                  options.workers, progress)  # fmt: skip
+    renamed = [replace(task, name=name) for name, task in zip(names, flat, strict=True)]
+    answers = run(renamed, options.workers, progress)
     rows: list[Row] = []
     pictures: list[Picture] = []
     about: list[str] = []

@@ -132,7 +132,9 @@ def row_over_sets(
 def _over_members(
     members: Sequence[Sample], statistic: Callable[[Sequence[Sample]], float | None], rng: np.random.Generator
 ) -> tuple[float | None, float | None]:
-    drawn = [statistic([members[int(i)] for i in rng.integers(0, len(members), len(members))]) for _ in range(RESAMPLES)]
+    drawn = [
+        statistic([members[int(i)] for i in rng.integers(0, len(members), len(members))]) for _ in range(RESAMPLES)
+    ]
     known = [value for value in drawn if value is not None]
     if not known:
         return None, None

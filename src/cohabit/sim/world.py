@@ -245,7 +245,6 @@ class World:
             self.events += 1
             run.stage += 1
             self.machine.set_phase(job_id, run.track.levels[run.stage])
-            run.proceed(at_us)
             run.foresee(self.kill)
         self._look_again(run)
         return []

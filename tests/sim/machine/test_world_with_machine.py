@@ -136,23 +136,29 @@ def test_a_whole_run_follows_the_law(seed: int, partition: bool) -> None:
     assert all(outcome.status == "done" for outcome in world.outcomes.values())
 
 
-def test_segments_account_for_all_work() -> None:
+def work_done_s(world: World, name: str, until_us: int) -> float:
+    """The work of a job until then, added up from its segments."""
+    assert world.machine is not None
+    assert world.machine.segments is not None
+    segments = [one for one in world.machine.segments[name] if one[0] < until_us]
+    instants = [one[0] for one in segments] + [until_us]
+    return sum(
+        (after - before) * rate / SECOND
+        for before, after, (_, rate, _) in zip(instants, instants[1:], segments, strict=False)
+    )
+
+
+@pytest.mark.parametrize("phases", [None, Phases(5)])
+def test_segments_account_for_all_work(phases: Phases | None) -> None:
     rng = np.random.default_rng(4)
     programs = {"p": random_program(rng), "q": random_program(rng)}
     jobs = random_plan(rng, programs)
-    world, _ = world_of(jobs, programs)
+    world, _ = world_of(jobs, programs, phases=phases)
     world.run()
-    assert world.machine is not None
-    assert world.machine.segments is not None
     for one in jobs:
-        segments, end = world.machine.segments[one.name], world.outcomes[one.name].end_us
-        assert end is not None
-        instants = [segment[0] for segment in segments] + [end]
-        done = sum(
-            (after - before) * rate
-            for before, after, (_, rate, _) in zip(instants, instants[1:], segments, strict=False)
-        )
-        assert done / SECOND == pytest.approx(one.run_s, abs=1e-4)
+        end_us = world.outcomes[one.name].end_us
+        assert end_us is not None
+        assert work_done_s(world, one.name, end_us) == pytest.approx(one.run_s, abs=1e-4)
 
 
 def test_exclusive_runs_take_their_traced_time_divided_by_their_speed() -> None:
@@ -277,6 +283,26 @@ def test_phases_leave_exclusive_runs_alone() -> None:
     assert world.events > 10
 
 
+def test_stages_change_at_their_places_in_the_work() -> None:
+    entered: list[tuple[str, int]] = []
+
+    class Noting(Machine):
+        def set_phase(self, job_id: str, level: int) -> None:
+            entered.append((job_id, world.now_us))
+            super().set_phase(job_id, level)
+
+    rng = np.random.default_rng(6)
+    programs = {"p": random_program(rng), "q": random_program(rng)}
+    jobs = random_plan(rng, programs)
+    world, _ = world_of(jobs, programs, phases=Phases(9))
+    assert world.machine is not None
+    world.machine = Noting(world.machine.truth, keep_segments=True)
+    world.run()
+    for one in jobs:
+        places = [work_done_s(world, one.name, at_us) / one.run_s for name, at_us in entered if name == one.name]
+        assert places == pytest.approx(Phases(9).track(one.name).ends[:-1], abs=1e-5)
+
+
 def test_phases_make_shared_runs_vary() -> None:
     jobs = [Planned(name, "p", 14, 0, 100, [0]) for name in ("a", "b")]
     programs = {"p": plain_program(gbs=(60,) * 4, mu=0.8)}
@@ -311,6 +337,14 @@ def test_what_was_measured_is_told_after_the_end_in_the_same_instant() -> None:
     assert curve.measured.scale == 2
     assert ends_of(world)["c"] == pytest.approx(119 / 1.2, abs=1e-6)
     assert sorted(one.measured.time_s for one in core.learned) == [0.0, 100.0, 100.0]
+
+
+def test_a_run_cut_at_its_limit_teaches_nothing() -> None:
+    cut = Planned("t", "p", 16, 0, 100, [0], 1, True, "time", limit_s=90)
+    world, core = world_of([cut], {"p": plain_program()}, profile=True)
+    world.run()
+    assert world.outcomes["t"].status == "killed"
+    assert not core.learned
 
 
 def test_late_reports_tell_profiles_late_too() -> None:

@@ -14,12 +14,18 @@ from cohabit.model.plan import Placement
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
+    from cohabit.policy.placement.options import PlacementOptions
 
 
 class Exclusive:
     """Whole nodes, least capable kinds first, lowest numbers first."""
 
     exclusive = True
+
+    @classmethod
+    def from_options(cls, options: PlacementOptions) -> Exclusive:
+        """It has none."""
+        return cls()
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
         """Idle nodes within the allowed number of each kind."""

@@ -15,6 +15,7 @@ from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whol
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
+    from cohabit.policy.placement.options import PlacementOptions
 
 
 class Share:
@@ -25,6 +26,11 @@ class Share:
     def __init__(self, scales: tuple[int, ...] = (1, 2, 4, 8)) -> None:
         self.scales = scales
         self.dimensions: tuple[Dimension, ...] = (CORES, MEMORY)
+
+    @classmethod
+    def from_options(cls, options: PlacementOptions) -> Share:
+        """Made as the scenario says."""
+        return cls(options.scales)
 
     def asks(self, row: int, view: View) -> list[Ask]:
         """The ways in which the job could run, the preferred one first."""

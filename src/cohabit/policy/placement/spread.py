@@ -18,6 +18,7 @@ from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whol
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
+    from cohabit.policy.placement.options import PlacementOptions
 
 
 class Spread:
@@ -40,6 +41,14 @@ class Spread:
         bandwidth = (BANDWIDTH,) if book_bandwidth else ()
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY, *more)
 
+    @classmethod
+    def from_options(cls, options: PlacementOptions) -> Spread:
+        """Made as the scenario says."""
+        return cls(
+            options.alpha, options.beta, options.scales, book_ways=options.divide_cache,
+            book_bandwidth=options.book_bandwidth, trials=Trials(options.scales) if options.learn else None,
+        )  # fmt: skip
+
     def asks(self, row: int, view: View) -> list[Ask]:
         """The ways in which the job could run, the preferred one first."""
         job = view.job(row)
@@ -49,7 +58,8 @@ class Spread:
         profile = view.profile(job.program, job.processes)
         found: list[Ask] = []
         if self.trials is not None and job.program:
-            trial = self.trials.next_for(job, profile, view.smallest_node(row), view.trials_of(job.program))
+            known, under_way = view.profiles_of(job.program), view.trials_of(job.program)
+            trial = self.trials.due(job, known, view.smallest_node(row), under_way)
             if trial is not None:
                 found += alone(row, view, self.dimensions, trial.scale, trial.purpose)
         for wanted in [] if profile is None else self.demands(row, profile, view):

@@ -60,8 +60,12 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     for name, (words, _, run_time, beyond) in summary(plan, results).items():
         sets = sequences.gathered(f"ablation {name}", results)
         size = plan.shortened(len(sets[0]), FULL.variant_sequences, "sequences")
-        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading nobody shares: CE" * (name == "no_spread")
+        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading nobody shares: CE" * (
+            name == "no_spread"
+        )
         note = joined(alike, f"mean run time {run_time:.3f} of CE, {beyond:.0f} of 720 jobs beyond 1.1x CE", size)
         about = Expected(f"S83.{name}_gain_pct", f"ablation: mean throughput gain over CE of {words}")
-        found.append(row_over_sets(about, sets, mean_gain("sns"), stream(plan.seed("bootstrap"), f"ablation {name}"), note))
+        found.append(
+            row_over_sets(about, sets, mean_gain("sns"), stream(plan.seed("bootstrap"), f"ablation {name}"), note)
+        )
     return found

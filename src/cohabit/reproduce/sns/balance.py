@@ -41,12 +41,14 @@ def tasks(plan: Plan) -> list[Task]:
     """One task per recorded sequence and world."""
     return [
         Task(
-            f"balance {name} {number}", run,
-            {"bench": plan.bench, "seed": plan.seed("balance"), "number": number, "conditions": conditions}, 0.5,
+            f"balance {name} {number}",
+            run,
+            {"bench": plan.bench, "seed": plan.seed("balance"), "number": number, "conditions": conditions},
+            0.5,
         )
         for name, conditions in CONDITIONS.items()
         for number in range(plan.sizes.balance)
-    ]  # fmt: skip
+    ]
 
 
 def matrices(plan: Plan, results: dict[str, Any], name: str = "plain") -> list[dict[str, Floats]]:
@@ -72,22 +74,57 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         return parts[0] / parts[1] if parts[0] is not None and parts[1] else None
 
     def near(policy: str, low: float, high: float) -> Any:
-        return lambda members: _share(members[0][policy], low, high, max(float(one.max()) for one in members[0].values()))
+        return lambda members: _share(
+            members[0][policy], low, high, max(float(one.max()) for one in members[0].values())
+        )
 
     ours = [
         (Expected("S59.sns_std_over_peak", "std/peak of bandwidth under SNS", 0.25, 0.22, 0.30), plain, of("sns")),
         (Expected("S59.ce_std_over_peak", "std/peak of bandwidth under CE", 0.40, 0.35, 0.45), plain, of("ce")),
-        (Expected("S59.bw_imbalance_ratio_rough", "std/peak SNS over CE with phases and profile error", 0.625, 0.0, 1.0),
-         rough, ratio),
-        (Expected("S59.bw_imbalance_ratio_busy", "std/peak SNS over CE, each only until its last job ends", 0.625, 0.0, 1.0),
-         plain, own_span),
-        (Expected("S59.near_peak_change_points", "Fig 18: episodes above 80 % of the peak, SNS minus CE (points)", None,
-                  None, 0.0), plain, lambda m: near("sns", 0.8, 2.0)(m) - near("ce", 0.8, 2.0)(m)),
-        (Expected("S59.near_idle_change_points", "Fig 18: episodes below 10 % of the peak, SNS minus CE (points)", None,
-                  None, 0.0), plain, lambda m: near("sns", -1.0, 0.1)(m) - near("ce", -1.0, 0.1)(m)),
-    ]  # fmt: skip
+        (
+            Expected(
+                "S59.bw_imbalance_ratio_rough", "std/peak SNS over CE with phases and profile error", 0.625, 0.0, 1.0
+            ),
+            rough,
+            ratio,
+        ),
+        (
+            Expected(
+                "S59.bw_imbalance_ratio_busy",
+                "std/peak SNS over CE, each only until its last job ends",
+                0.625,
+                0.0,
+                1.0,
+            ),
+            plain,
+            own_span,
+        ),
+        (
+            Expected(
+                "S59.near_peak_change_points",
+                "Fig 18: episodes above 80 % of the peak, SNS minus CE (points)",
+                None,
+                None,
+                0.0,
+            ),
+            plain,
+            lambda m: near("sns", 0.8, 2.0)(m) - near("ce", 0.8, 2.0)(m),
+        ),
+        (
+            Expected(
+                "S59.near_idle_change_points",
+                "Fig 18: episodes below 10 % of the peak, SNS minus CE (points)",
+                None,
+                None,
+                0.0,
+            ),
+            plain,
+            lambda m: near("sns", -1.0, 0.1)(m) - near("ce", -1.0, 0.1)(m),
+        ),
+    ]
     why = (
-        "SNS ends a sequence a fifth earlier, and its idle nodes at the end count as imbalance; while jobs run it books "
+        "SNS ends a sequence a fifth earlier, and its idle nodes at the end count as imbalance; while jobs "
+        "run it books "
         "nodes up to their whole bandwidth, where CE leaves single jobs at 40 to 90 GB/s"
     )
     busy = float(np.mean([own_span(members) or 0.0 for members in plain]))

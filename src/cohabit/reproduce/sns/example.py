@@ -1,4 +1,4 @@
-"""Experiment 1 (Fig. 1): MG five times over, HC and TS with 16 processes each, on three nodes under CE or two under SNS."""
+"""Experiment 1 (Fig. 1): MG five times over, HC and TS, 16 processes each, on three nodes under CE or two under SNS."""
 
 from __future__ import annotations
 
@@ -32,9 +32,15 @@ def workload(bench: Bench, order: tuple[str, ...] = NAMES) -> Workload:
         np.array([bench.programs[NAMES[code]].exclusive_time_s(16, node) for code in programs]) * SECOND
     ).astype(np.int64)
     jobs = synthetic_workload(
-        np.zeros(len(programs), np.int64), run_us, 4 * run_us, np.full(len(programs), 16, np.int64), nodes=3,
-        source="Fig. 1", program=np.array(programs, np.int32), program_names=NAMES,
-    )  # fmt: skip
+        np.zeros(len(programs), np.int64),
+        run_us,
+        4 * run_us,
+        np.full(len(programs), 16, np.int64),
+        nodes=3,
+        source="Fig. 1",
+        program=np.array(programs, np.int32),
+        program_names=NAMES,
+    )
     names = [str(one) for one in jobs.job_id]
     chained = [number > 0 and code == 0 == programs[number - 1] for number, code in enumerate(programs)]
     after = [(names[number - 1],) if linked else () for number, linked in enumerate(chained)]
@@ -50,9 +56,11 @@ def run(bench: Bench, seed: int, conditions: Conditions, order: tuple[str, ...] 
         codes = table.workload.program
         found[name] = {
             "run_s": {program: float(run_s[codes == code].mean()) for code, program in enumerate(NAMES)},
-            "node_seconds": node_seconds(table), "makespan_s": float(table.end_us.max() / SECOND),
-            "bars": _bars(table), "scales": {program: int(table.scale[codes == code].max()) for code, program in enumerate(NAMES)},
-        }  # fmt: skip
+            "node_seconds": node_seconds(table),
+            "makespan_s": float(table.end_us.max() / SECOND),
+            "bars": _bars(table),
+            "scales": {program: int(table.scale[codes == code].max()) for code, program in enumerate(NAMES)},
+        }
     return found
 
 
@@ -103,13 +111,17 @@ def tasks(plan: Plan) -> list[Task]:
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """Fig. 1 in numbers."""
     ids = ("S50.node_seconds_change_pct", "S50.mg_gain_pct", "S50.ts_gain_pct", "S50.hc_loss_pct")
-    change = Expected("S50.makespan_change_pct", "Fig 1: start to end of all jobs, SNS on 2 nodes against CE on 3", 2.62)
+    change = Expected(
+        "S50.makespan_change_pct", "Fig 1: start to end of all jobs, SNS on 2 nodes against CE on 3", 2.62
+    )
     if plan.hidden:
         return [missing(expected(name), ABOUT_HIDDEN) for name in ids] + [missing(change, ABOUT_HIDDEN)]
     main, other = (measured(results[f"{NAME} {name}"]) for name in CONDITIONS)
     turned = measured(results[f"{NAME} other order"])
     scales = ", ".join(f"{name} {scale}" for name, scale in results[f"{NAME} share"]["sns"]["scales"].items())
-    order = "submitted as MG, HC, TS, the order of the text; HC then takes 16 cores of one node, so that TS cannot spread"
+    order = (
+        "submitted as MG, HC, TS, the order of the text; HC then takes 16 cores of one node, so that TS cannot spread"
+    )
     one_run = "one run: nothing in this experiment is random"
     found = []
     for name in ids:

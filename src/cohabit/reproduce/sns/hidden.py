@@ -1,7 +1,7 @@
 """Programs nobody here has seen, drawn from the specification's priors (5.6.3), to see whether the results are luck.
 
-Five scaling, four neutral and three compact ones, like the paper's. The ways for 90 % of the speed are uniform from 2 to
-19, the bandwidth there log-uniform from 0.1 to 110 GB/s; speedups follow the class. Names say nothing.
+Five scaling, four neutral and three compact ones, like the paper's. The ways for 90 % of the speed are uniform from 2
+to 19, the bandwidth there log-uniform from 0.1 to 110 GB/s; speedups follow the class. Names say nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _ipc(rng: np.random.Generator, needed: int) -> tuple[float, ...]:
     """Relative IPC at 2, 4, 8 and 20 ways that reaches 0.9 at exactly `needed` ways by linear interpolation."""
     first = float(rng.uniform(0.35, 0.85))
     if needed <= 2:
-        return tuple(sorted(float(value) for value in rng.uniform(0.9, 1.0, 3))) + (1.0,)
+        return (*sorted(float(value) for value in rng.uniform(0.9, 1.0, 3)), 1.0)
     right = next(point for point in POINTS if point >= needed)
     left = POINTS[POINTS.index(right) - 1]
     # between two samples the line crosses 0.9 in (needed - 1, needed]

@@ -193,7 +193,7 @@ def _varied_programs(bench: Bench, factors: tuple[tuple[str, float], ...]) -> Pr
 
 
 def _with_exponent(program: Program, exponent: float, ways: int) -> Program:
-    """The same program where w ways at scale k act as w * k^exponent; curves of scale 1 decide, bandwidth in keeping."""
+    """The same program where w ways at scale k act as w * k^exponent; the curves of scale 1 decide."""
     points = tuple(range(1, ways + 1))
     stated = {}
     for scale in program.scales:

@@ -6,6 +6,7 @@ scales. What the core has then learned is compared with the catalogue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -53,7 +54,9 @@ def repeated(bench: Bench) -> Workload:
     )  # fmt: skip
 
 
-def explored(bench: Bench, seed: int, conditions: Conditions) -> tuple[dict[str, Profile], dict[str, list[tuple[int, str, float]]]]:
+def explored(
+    bench: Bench, seed: int, conditions: Conditions
+) -> tuple[dict[str, Profile], dict[str, list[tuple[int, str, float]]]]:
     """Profiles the core has learned, and the runs it made to learn them: scale, purpose, seconds over work."""
     cores: list[SchedulerCore] = []
 
@@ -66,9 +69,7 @@ def explored(bench: Bench, seed: int, conditions: Conditions) -> tuple[dict[str,
     trials: dict[str, tuple[int, str]] = {}
     workload = repeated(bench)
     table = simulate(bench, "sns", workload, conditions, seed=seed, profiles=(), observe=watch)
-    profiles = {
-        name: known[PROCESSES] for name, known in cores[0].state.profiles.items() if PROCESSES in known
-    }
+    profiles = {name: known[PROCESSES] for name, known in cores[0].state.profiles.items() if PROCESSES in known}
     runs: dict[str, list[tuple[int, str, float]]] = {}
     for job, (scale, purpose) in trials.items():
         row = int(job)
@@ -132,7 +133,13 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     rough = [results[f"learning in phases {number}"] for number in range(plan.sizes.learners)]
     size = plan.shortened(len(steady), FULL.learners, "seeds")
     found = [
-        row_over_sets(expected("S19.classes_found"), steady, _classes, _rng(plan, "c"), joined(BY_DEFINITION, _wrong(steady), size)),
+        row_over_sets(
+            expected("S19.classes_found"),
+            steady,
+            _classes,
+            _rng(plan, "c"),
+            joined(BY_DEFINITION, _wrong(steady), size),
+        ),
         row_over_sets(expected("S45.ways_within_one"), steady, _ways, _rng(plan, "w"), joined(_off(steady), size)),
     ]
     ours = [
@@ -147,30 +154,35 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         (Expected("S14.curve_run_cost_pct", "slowdown of the run that samples the cache", 19, 18.5, 19.5, CALIBRATED),
          steady, _cost, "stated in the paper and charged as such"),
     ]  # fmt: skip
-    found += [row_over_sets(about, sets, one, _rng(plan, about.id), joined(note, size)) for about, sets, one, note in ours]
+    found += [
+        row_over_sets(about, sets, one, _rng(plan, about.id), joined(note, size)) for about, sets, one, note in ours
+    ]
     return found
 
 
-def _classes(members: list[Learned]) -> float:
+def _classes(members: Sequence[Learned]) -> float:
     return float(sum(one["kind"] == one["learned"] for one in members))
 
 
-def _ways(members: list[Learned]) -> float:
+def _ways(members: Sequence[Learned]) -> float:
     return float(sum(abs(one["ways"] - one["learned_ways"]) <= WAYS_ERROR for one in members))
 
 
-def _ideal(members: list[Learned]) -> float:
+def _ideal(members: Sequence[Learned]) -> float:
     return float(sum(one["ideal"] == one["learned_ideal"] for one in members if one["kind"] == "scaling"))
 
 
-def _cost(members: list[Learned]) -> float | None:
+def _cost(members: Sequence[Learned]) -> float | None:
     costs = [one["cost"] for one in members if one["cost"]]
     return 100 * (float(np.mean(costs)) - 1) if costs else None
 
 
 def _wrong(sets: list[list[Learned]]) -> str:
     missed = {
-        f"{one['name']} taken for {one['learned']}" for members in sets for one in members if one["kind"] != one["learned"]
+        f"{one['name']} taken for {one['learned']}"
+        for members in sets
+        for one in members
+        if one["kind"] != one["learned"]
     }
     return f"missed: {', '.join(sorted(missed))}" if missed else ""
 

@@ -1,7 +1,7 @@
 """Experiment 7 (Fig. 19): 30 jobs of 28 processes, BW (scaling) and HC (neutral), in eleven proportions.
 
-The scaling ratio is the share of core-hours (S66), so eleven ratios from 0 to 1 need other numbers of jobs than the same
-eleven shares of the jobs; those are run as well and reported beside.
+The scaling ratio is the share of core-hours (S66), so eleven ratios from 0 to 1 need other numbers of jobs than the
+same eleven shares of the jobs; those are run as well and reported beside.
 """
 
 from __future__ import annotations
@@ -59,12 +59,20 @@ def run(bench: Bench, seed: int, number: int, by_jobs: bool) -> list[Point]:
         jobs = ratio_mix(rng, bench.programs, share, scaling=scaling, other=other, jobs=JOBS, processes=PROCESSES)
         tables = {policy: simulate(bench, policy, jobs, seed=seed) for policy in ("ce", "sns")}
         ce, sns = (times_of(tables[policy]) for policy in ("ce", "sns"))
-        same = bool((tables["ce"].start_us == tables["sns"].start_us).all() and (tables["ce"].end_us == tables["sns"].end_us).all())
-        found.append({
-            "ratio": ratio, "real_ratio": scaling_ratio(jobs, bench.programs, bench.node), "same": float(same),
-            "run": float(sns.run_s.mean() / ce.run_s.mean()), "wait": float(sns.wait_s.mean() / ce.wait_s.mean()),
-            "turnaround": float(sns.turnaround_s.mean() / ce.turnaround_s.mean()),
-        })  # fmt: skip
+        same = bool(
+            (tables["ce"].start_us == tables["sns"].start_us).all()
+            and (tables["ce"].end_us == tables["sns"].end_us).all()
+        )
+        found.append(
+            {
+                "ratio": ratio,
+                "real_ratio": scaling_ratio(jobs, bench.programs, bench.node),
+                "same": float(same),
+                "run": float(sns.run_s.mean() / ce.run_s.mean()),
+                "wait": float(sns.wait_s.mean() / ce.wait_s.mean()),
+                "turnaround": float(sns.turnaround_s.mean() / ce.turnaround_s.mean()),
+            }
+        )
     return found
 
 
@@ -72,12 +80,14 @@ def tasks(plan: Plan) -> list[Task]:
     """As many orders as there are seeds, by core-hours and by jobs."""
     return [
         Task(
-            f"mixes {name} {number}", run,
-            {"bench": plan.bench, "seed": plan.seed("mixes"), "number": number, "by_jobs": name == "jobs"}, 2.0,
+            f"mixes {name} {number}",
+            run,
+            {"bench": plan.bench, "seed": plan.seed("mixes"), "number": number, "by_jobs": name == "jobs"},
+            2.0,
         )
         for name in ("core-hours", "jobs")
         for number in range(plan.sizes.shuffles)
-    ]  # fmt: skip
+    ]
 
 
 def points(plan: Plan, results: dict[str, Any], name: str = "core-hours") -> list[list[Point]]:
@@ -105,26 +115,51 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     found = [
         row(expected("S60.equal_at_ratio_0"), min(members[0]["same"] for members in sets), size, n_seeds=len(sets)),
         row_over_sets(
-            expected("S60.turnaround_mid"), wrapped,
-            lambda one: _middle_mean({point["ratio"]: point["turnaround"] for point in one[0]}), rng,
+            expected("S60.turnaround_mid"),
+            wrapped,
+            lambda one: _middle_mean({point["ratio"]: point["turnaround"] for point in one[0]}),
+            rng,
             joined(f"by shares of jobs instead of core-hours: {mid_by_jobs:.2f}", size),
         ),
         row(
-            expected("S60.wait_minimum_at"), best,
-            joined(f"wait by ratio {curve}", f"by shares of jobs: minimum at {min(by_jobs, key=lambda r: by_jobs[r]):g}", size),
-            interval=_argmin_interval(sets, rng), n_seeds=len(sets),
+            expected("S60.wait_minimum_at"),
+            best,
+            joined(
+                f"wait by ratio {curve}",
+                f"by shares of jobs: minimum at {min(by_jobs, key=lambda r: by_jobs[r]):g}",
+                size,
+            ),
+            interval=_argmin_interval(sets, rng),
+            n_seeds=len(sets),
         ),
-    ]  # fmt: skip
+    ]
     ours = [
-        (Expected("S60.run_at_1", "mean run time ratio to CE where all jobs scale (falls with the ratio)", None, None, 1.0),
-         lambda one: one[0][-1]["run"]),
-        (Expected("S60.wait_at_1", "mean wait ratio to CE where all jobs scale: rising again after the minimum", None),
-         lambda one: one[0][-1]["wait"]),
-        (Expected("S60.wait_rise_points", "wait ratio at 1 minus the smallest: fragmentation (S70), reported as it is",
-                  None, 0.0), lambda one: 100 * (one[0][-1]["wait"] - min(point["wait"] for point in one[0]))),
-    ]  # fmt: skip
+        (
+            Expected(
+                "S60.run_at_1", "mean run time ratio to CE where all jobs scale (falls with the ratio)", None, None, 1.0
+            ),
+            lambda one: one[0][-1]["run"],
+        ),
+        (
+            Expected(
+                "S60.wait_at_1", "mean wait ratio to CE where all jobs scale: rising again after the minimum", None
+            ),
+            lambda one: one[0][-1]["wait"],
+        ),
+        (
+            Expected(
+                "S60.wait_rise_points",
+                "wait ratio at 1 minus the smallest: fragmentation (S70), reported as it is",
+                None,
+                0.0,
+            ),
+            lambda one: 100 * (one[0][-1]["wait"] - min(point["wait"] for point in one[0])),
+        ),
+    ]
     found += [row_over_sets(about, wrapped, statistic, rng, size) for about, statistic in ours]
-    most = Expected("S60.ratios_better_in_all", "ratios above 0 where run, wait and turnaround all beat CE (of 10)", None, 6, 10)
+    most = Expected(
+        "S60.ratios_better_in_all", "ratios above 0 where run, wait and turnaround all beat CE (of 10)", None, 6, 10
+    )
     found.append(row(most, better, joined("the paper: most of the range", size), n_seeds=len(sets)))
     return found
 

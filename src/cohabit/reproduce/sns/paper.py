@@ -55,8 +55,10 @@ class SpreadNShare:
         plan = Plan(options)
         programs = "twelve hidden programs drawn from priors" if plan.hidden else "the twelve programs of the paper"
         return [
-            "Spread-n-Share (SC 2019) spreads jobs over more nodes where that makes them faster and lets jobs share nodes "
-            "as far as their profiles of cache and memory bandwidth allow. CE gives every job whole nodes, as most sites "
+            "Spread-n-Share (SC 2019) spreads jobs over more nodes where that makes them faster and lets jobs "
+            "share nodes "
+            "as far as their profiles of cache and memory bandwidth allow. CE gives every job whole nodes, as "
+            "most sites "
             "do; CS shares nodes by free cores alone; SNS is the paper's strategy.",
             f"Everything below was simulated with {programs}; the paper measured a real cluster of eight nodes.",
         ]

@@ -34,14 +34,23 @@ def line(x: Sequence[float], y: Sequence[float], name: str, number: int, **more:
     """A curve with a name."""
     dash = more.pop("dash", "solid")
     return {
-        "type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "name": safe(name),
-        "line": {"width": 2, "color": colour(number), "dash": dash}, **more,
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "x": [float(one) for one in x],
+        "y": [float(one) for one in y],
+        "name": safe(name),
+        "line": {"width": 2, "color": colour(number), "dash": dash},
+        **more,
+    }
 
 
 def level(at: float, vertical: bool = False) -> Figure:
     """A dotted line where nothing is gained and nothing lost."""
-    ends = {"x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1} if vertical else {"y0": at, "y1": at, "xref": "paper", "x0": 0, "x1": 1}
+    ends = (
+        {"x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1}
+        if vertical
+        else {"y0": at, "y1": at, "xref": "paper", "x0": 0, "x1": 1}
+    )
     return {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, **ends}
 
 
@@ -58,15 +67,24 @@ def _schedule(answer: dict[str, Any]) -> Picture:
                     starts.append(start)
                     lengths.append(end - start)
                     places.append(f"{policy.upper()} node {node}")
-        traces.append({
-            "type": "bar", "orientation": "h", "name": program, "x": lengths, "base": starts, "y": places,
-            "offsetgroup": str(number), "marker": {"color": colour(number)},
-            "hovertemplate": program + " from %{base:.0f} s for %{x:.0f} s<extra>%{y}</extra>",
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": program,
+                "x": lengths,
+                "base": starts,
+                "y": places,
+                "offsetgroup": str(number),
+                "marker": {"color": colour(number)},
+                "hovertemplate": program + " from %{base:.0f} s for %{x:.0f} s<extra>%{y}</extra>",
+            }
+        )
     plan = layout(360, "seconds", "", showlegend=True, barmode="group", bargap=0.25)
     plan["yaxis"] |= {"categoryorder": "array", "categoryarray": labels[::-1]}
     words = (
-        "Fig. 1: three programs of 16 processes on three nodes of their own (CE) and together on two (SNS). MG runs five "
+        "Fig. 1: three programs of 16 processes on three nodes of their own (CE) and together on two (SNS). "
+        "MG runs five "
         "times. Each bar is one program on one node; under SNS bars lie side by side because nodes are shared."
     )
     return Picture("Three jobs on two nodes instead of three", {"data": traces, "layout": plan}, words)
@@ -75,14 +93,28 @@ def _schedule(answer: dict[str, Any]) -> Picture:
 def _ratios(members: Sequence[Sequence20]) -> Picture:
     traces: list[Figure] = [
         {
-            "type": "scatter", "mode": "markers", "name": NAMES[policy], "x": packed(np.array([one.ratio for one in members])),
+            "type": "scatter",
+            "mode": "markers",
+            "name": NAMES[policy],
+            "x": packed(np.array([one.ratio for one in members])),
             "y": packed(np.array([1 + one.gain_pct(policy) / 100 for one in members])),
-            "marker": {"size": 7 if len(members) < 100 else 4, "color": colour(COLOURS[policy]), "symbol": symbol, "opacity": 0.75},
+            "marker": {
+                "size": 7 if len(members) < 100 else 4,
+                "color": colour(COLOURS[policy]),
+                "symbol": symbol,
+                "opacity": 0.75,
+            },
             "hovertemplate": "scaling ratio %{x:.2f}<br>%{y:.3f} times CE<extra>" + policy.upper() + "</extra>",
         }
         for policy, symbol in (("cs", 4), ("sns", 0))
-    ]  # fmt: skip
-    plan = layout(360, "scaling ratio (share of core-hours by programs that gain from spreading)", "throughput over CE", showlegend=True, shapes=[level(1.0)])
+    ]
+    plan = layout(
+        360,
+        "scaling ratio (share of core-hours by programs that gain from spreading)",
+        "throughput over CE",
+        showlegend=True,
+        shapes=[level(1.0)],
+    )
     words = (
         "Fig. 14: each mark is one sequence of 20 jobs; above the dotted line is better than CE. The paper's means are "
         "1.137 for CS and 1.198 for SNS."
@@ -91,12 +123,18 @@ def _ratios(members: Sequence[Sequence20]) -> Picture:
 
 
 def _sorted_gains(members: Sequence[Sequence20]) -> Picture:
-    place = list(np.linspace(0, 100, len(members)))
+    place = np.linspace(0, 100, len(members)).tolist()
     traces = [
-        line(place, sorted(1 + one.gain_pct("sns", over) / 100 for one in members), f"SNS over {over.upper()}", number,
-             dash=dash, hovertemplate="%{y:.3f}<extra>SNS over " + over.upper() + "</extra>")
+        line(
+            place,
+            sorted(1 + one.gain_pct("sns", over) / 100 for one in members),
+            f"SNS over {over.upper()}",
+            number,
+            dash=dash,
+            hovertemplate="%{y:.3f}<extra>SNS over " + over.upper() + "</extra>",
+        )
         for over, number, dash in (("ce", 1, "solid"), ("cs", 0, "dash"))
-    ]  # fmt: skip
+    ]
     plan = layout(340, "sequences, sorted (%)", "relative throughput", showlegend=True, shapes=[level(1.0)])
     words = (
         "Fig. 15: the same sequences sorted by gain, each curve by itself. Where a curve is below the dotted line SNS "
@@ -107,17 +145,23 @@ def _sorted_gains(members: Sequence[Sequence20]) -> Picture:
 
 def _run_times(members: Sequence[Sequence20]) -> Picture:
     ordered = sorted(members, key=lambda one: one.mean_run_time("sns"))
-    place = list(np.linspace(0, 100, len(ordered)))
+    place = np.linspace(0, 100, len(ordered)).tolist()
     traces = []
     for policy in ("cs", "sns"):
-        curves = (("mean", "solid", [one.mean_run_time(policy) for one in ordered]),
-                  ("slowest job", "dot", [float(one.run_times(policy).max()) for one in ordered]),
-                  ("fastest job", "dash", [float(one.run_times(policy).min()) for one in ordered]))  # fmt: skip
-        traces += [line(place, values, f"{policy.upper()} {name}", COLOURS[policy], dash=dash) for name, dash, values in curves]
+        curves = (
+            ("mean", "solid", [one.mean_run_time(policy) for one in ordered]),
+            ("slowest job", "dot", [float(one.run_times(policy).max()) for one in ordered]),
+            ("fastest job", "dash", [float(one.run_times(policy).min()) for one in ordered]),
+        )
+        traces += [
+            line(place, values, f"{policy.upper()} {name}", COLOURS[policy], dash=dash) for name, dash, values in curves
+        ]
     plan = layout(380, "sequences, sorted by SNS's mean (%)", "run time over CE", showlegend=True, shapes=[level(1.0)])
     words = (
-        "Fig. 16: run times of single jobs against their run alone (CE = 1): the mean of each sequence, its slowest and its "
-        "fastest job. In the paper SNS's mean is below CS's everywhere, and the slowest job under CS takes 3.5 times as long."
+        "Fig. 16: run times of single jobs against their run alone (CE = 1): the mean of each sequence, its "
+        "slowest and its "
+        "fastest job. In the paper SNS's mean is below CS's everywhere, and the slowest job under CS takes "
+        "3.5 times as long."
     )
     return Picture("What sharing does to single jobs", {"data": traces, "layout": plan}, words)
 
@@ -128,29 +172,47 @@ def _bandwidth(matrices: list[dict[str, Any]]) -> list[Picture]:
     for policy in ("ce", "sns"):
         cells = matrices[0][policy]
         trace: Figure = {
-            "type": "heatmap", "z": packed(cells), "x0": 0.25, "dx": 0.5, "y0": 0, "dy": 1, "zmin": 0, "zmax": top,
+            "type": "heatmap",
+            "z": packed(cells),
+            "x0": 0.25,
+            "dx": 0.5,
+            "y0": 0,
+            "dy": 1,
+            "zmin": 0,
+            "zmax": top,
             "colorscale": [[0, "@heat0"], [0.5, "@heat1"], [1, "@heat2"]],
             "colorbar": {"title": {"text": "GB/s"}, "thickness": 12},
             "hovertemplate": "node %{y}, minute %{x:.1f}: %{z:.0f} GB/s<extra></extra>",
-        }  # fmt: skip
+        }
         plan = layout(270, "minutes", "node")
         plan["yaxis"] |= {"dtick": 1, "autorange": "reversed"}
         words = (
             f"Fig. 17: memory bandwidth of each node in episodes of 30 s, one random sequence under {policy.upper()}. "
-            + ("Dark cells are nodes at their limit, pale ones are idle." if policy == "ce" else "The same jobs, same colours.")
+            + (
+                "Dark cells are nodes at their limit, pale ones are idle."
+                if policy == "ce"
+                else "The same jobs, same colours."
+            )
         )
         found.append(Picture(f"Memory bandwidth over time: {NAMES[policy]}", {"data": [trace], "layout": plan}, words))
     edges = np.arange(0, 121, 12)
     traces: list[Figure] = []
     for policy in ("ce", "sns"):
         counts = np.mean([np.histogram(one[policy], edges)[0] for one in matrices], axis=0)
-        traces.append({
-            "type": "bar", "name": NAMES[policy], "x": [f"{low} to {low + 12}" for low in edges[:-1]], "y": list(counts),
-            "marker": {"color": colour(COLOURS[policy])}, "hovertemplate": "%{y:.0f} episodes<extra>" + policy.upper() + "</extra>",
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "bar",
+                "name": NAMES[policy],
+                "x": [f"{low} to {low + 12}" for low in edges[:-1]],
+                "y": counts.tolist(),
+                "marker": {"color": colour(COLOURS[policy])},
+                "hovertemplate": "%{y:.0f} episodes<extra>" + policy.upper() + "</extra>",
+            }
+        )
     plan = layout(320, "GB/s of a node in an episode", "episodes per sequence", showlegend=True, barmode="group")
     words = (
-        f"Fig. 18: how many of the 480 node-episodes fall into each interval, mean of {len(matrices)} sequences. The paper "
+        f"Fig. 18: how many of the 480 node-episodes fall into each interval, mean of {len(matrices)} "
+        f"sequences. The paper "
         "saw fewer near-peak and fewer near-idle episodes under SNS; here only the idle ones become fewer."
     )
     return [*found, Picture("Episodes by bandwidth", {"data": traces, "layout": plan}, words)]
@@ -161,13 +223,23 @@ def _mixes(plan: Plan, results: dict[str, Any]) -> Picture:
     traces = []
     for number, (key, name) in enumerate((("run", "run time"), ("wait", "wait"), ("turnaround", "turnaround"))):
         curve = mixes.average(sets, key)
-        traces.append(line(list(curve), list(curve.values()), name, number, mode="lines+markers",
-                           hovertemplate="scaling ratio %{x:.1f}: %{y:.2f} of CE<extra>" + name + "</extra>"))  # fmt: skip
+        traces.append(
+            line(
+                list(curve),
+                list(curve.values()),
+                name,
+                number,
+                mode="lines+markers",
+                hovertemplate="scaling ratio %{x:.1f}: %{y:.2f} of CE<extra>" + name + "</extra>",
+            )
+        )
     scaling, other = mixes.pair(plan.bench)
     figure = layout(350, "scaling ratio", "mean over CE's", showlegend=True, shapes=[level(1.0)])
     words = (
-        f"Fig. 19: 30 jobs of 28 processes of {safe(scaling)} (gains from spreading) and {safe(other)} (does not) in eleven "
-        f"proportions, mean of {len(sets)} orders. Below the dotted line is better than CE. At 0 both are the same; near 1 "
+        f"Fig. 19: 30 jobs of 28 processes of {safe(scaling)} (gains from spreading) and {safe(other)} (does "
+        f"not) in eleven "
+        f"proportions, mean of {len(sets)} orders. Below the dotted line is better than CE. At 0 both are the "
+        f"same; near 1 "
         "jobs that spread early leave no whole nodes, so others wait: the paper saw that beyond 0.75."
     )
     return Picture("How the mix of jobs matters", {"data": traces, "layout": figure}, words)
@@ -184,14 +256,28 @@ def _breakdown(plan: Plan, results: dict[str, Any]) -> Picture:
                 runs.append(float(np.mean([one["run"] for one in points])) / ce["turnaround"])
                 waits.append(float(np.mean([one["wait"] for one in points])) / ce["turnaround"])
     traces: list[Figure] = [
-        {"type": "bar", "name": name, "x": labels, "y": values, "marker": {"color": colour(number)},
-         "hovertemplate": "%{y:.3f} of CE's turnaround<extra>" + name + "</extra>"}
+        {
+            "type": "bar",
+            "name": name,
+            "x": labels,
+            "y": values,
+            "marker": {"color": colour(number)},
+            "hovertemplate": "%{y:.3f} of CE's turnaround<extra>" + name + "</extra>",
+        }
         for number, (name, values) in enumerate((("running", runs), ("waiting", waits)))
-    ]  # fmt: skip
-    figure = layout(400, "nodes and scaling ratio", "mean time over CE's turnaround", showlegend=True, barmode="stack", shapes=[level(1.0)])
+    ]
+    figure = layout(
+        400,
+        "nodes and scaling ratio",
+        "mean time over CE's turnaround",
+        showlegend=True,
+        barmode="stack",
+        shapes=[level(1.0)],
+    )
     jobs = int(trinity.answers(plan, results, "main", 4096, "ce")[0]["jobs"])
     words = (
-        f"Fig. 20: {jobs:,} jobs of the LANL Trinity trace on machines of three sizes, 90 % or 50 % of them given programs "
+        f"Fig. 20: {jobs:,} jobs of the LANL Trinity trace on machines of three sizes, 90 % or 50 % of them "
+        f"given programs "
         "that gain from spreading. Bars are mean run and wait, in units of CE's mean turnaround; CE's bars end at 1."
     )
     return Picture("Large machines: run and wait", {"data": traces, "layout": figure}, words)
@@ -202,12 +288,17 @@ def _ablations(plan: Plan, results: dict[str, Any]) -> Picture:
     names = [words for words, *_ in found.values()]
     gains = [gain for _, gain, _, _ in found.values()]
     trace: Figure = {
-        "type": "bar", "orientation": "h", "x": gains[::-1], "y": [safe(name) for name in names[::-1]],
-        "marker": {"color": colour(1)}, "hovertemplate": "%{x:+.1f} % over CE<extra>%{y}</extra>",
-    }  # fmt: skip
+        "type": "bar",
+        "orientation": "h",
+        "x": gains[::-1],
+        "y": [safe(name) for name in names[::-1]],
+        "marker": {"color": colour(1)},
+        "hovertemplate": "%{x:+.1f} % over CE<extra>%{y}</extra>",
+    }
     figure = layout(90 + 26 * len(names), "mean throughput gain over CE (%)", "")
     words = (
-        "What each part is worth: the same sequences with one thing about SNS changed. The first bar is SNS as it is (alpha "
+        "What each part is worth: the same sequences with one thing about SNS changed. The first bar is SNS "
+        "as it is (alpha "
         "0.9, beta 2)."
     )
     return Picture("Parts taken away", {"data": [trace], "layout": figure}, words)

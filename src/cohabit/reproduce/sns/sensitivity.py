@@ -59,7 +59,8 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         signs = [means["sns_gain_pct"] > 0, means["beats_cs"] > 0.5, means["below_cs"] > 0.5]
         note = joined(
             f"SNS {means['sns_gain_pct']:+.1f} % over CE, CS {means['cs_gain_pct']:+.1f} %, "
-            f"SNS beats CS in {100 * means['beats_cs']:.0f} %, runs below CS in {100 * means['below_cs']:.0f} % of sequences",
+            f"SNS beats CS in {100 * means['beats_cs']:.0f} % of sequences and has the shorter run time in "
+            f"{100 * means['below_cs']:.0f} %",
             plan.shortened(len(members), FULL.sensitivity_sequences, "sequences"),
         )
         about = Expected(f"S-sensitivity.{name}", f"claims whose sign survives with {words} (of 3)", None, 3, 3, CHECK)

@@ -1,7 +1,8 @@
 """Experiment 8 (Fig. 20): the LANL Trinity trace on 4,096, 8,192 and 32,768 nodes, 90 % or 50 % scaling programs.
 
-The trace gives submit times, sizes and CE run times; every job is given a program, whose profile says what spreading and
-sharing do to it. Two readings of the paper's filter (trace/trinity.py) and two of "its profile applied" are compared.
+The trace gives submit times, sizes and CE run times; every job is given a program, whose profile says what spreading
+and sharing do to it. Two readings of the paper's filter (trace/trinity.py) are compared, and two of how a profile is
+applied to the jobs of a trace.
 """
 
 from __future__ import annotations
@@ -61,18 +62,24 @@ def run(
     """One strategy on one machine: SNS at a ratio, or CE where there is none; runs in a worker."""
     workload = window(filtered(path, by)[0], jobs)
     name = "ce" if ratio is None else "sns"
-    labelled = label_with_programs(workload, bench.programs, ratio or 0.5, stream(seed, f"programs {ratio}"), node=bench.node)
+    labelled = label_with_programs(
+        workload, bench.programs, ratio or 0.5, stream(seed, f"programs {ratio}"), node=bench.node
+    )
     table = simulate(bench, name, labelled, conditions, seed=seed, nodes=nodes)
     times = times_of(table)
     assert times.finished, "a job of the trace did not finish"
     return {
-        "wait": float(times.wait_s.mean()), "run": float(times.run_s.mean()),
-        "turnaround": float(times.turnaround_s.mean()), "jobs": float(len(table)),
-    }  # fmt: skip
+        "wait": float(times.wait_s.mean()),
+        "run": float(times.run_s.mean()),
+        "turnaround": float(times.turnaround_s.mean()),
+        "jobs": float(len(table)),
+    }
 
 
-# What is run: (name, filter, how profiles are applied, conditions). A profile "as measured" belongs to a full node of the
-# trace; "by processes" stretches it from 16 to 28 processes by the law of the specification.
+# What is run: filter, how profiles are applied, conditions. "As measured" takes a profile for that of a full node, which
+# is how the paper reads ("we apply program-specific profile data ... taken from real-system measurements: the program's
+# speedup from scaling out ..."); "by processes" stretches it from 16 to 28 processes by the specification's law. Both are
+# reported. The main one was chosen by that text, but with the other's result (+50 % at 32,768 nodes) already seen.
 AS_MEASURED, BY_PROCESSES = "as measured", "by processes"
 NO_AGE_LIMIT = Conditions(policy=(("age_limit_runs", 1e9),))
 VARIANTS: dict[str, tuple[str, str, Conditions]] = {
@@ -98,9 +105,15 @@ def tasks(plan: Plan) -> list[Task]:
             for name, ratio, number in runs:
                 seed = int(stream(plan.seed("trinity"), f"draw {number}").integers(0, 2**40))
                 arguments = {
-                    "bench": bench, "path": str(path), "by": by, "jobs": sizes.trinity_jobs, "nodes": nodes,
-                    "ratio": ratio, "seed": seed, "conditions": conditions,
-                }  # fmt: skip
+                    "bench": bench,
+                    "path": str(path),
+                    "by": by,
+                    "jobs": sizes.trinity_jobs,
+                    "nodes": nodes,
+                    "ratio": ratio,
+                    "seed": seed,
+                    "conditions": conditions,
+                }
                 cost = (sizes.trinity_jobs or 9500) / 100
                 found.append(Task(f"trinity {variant} {nodes} {name} {number}", run, arguments, cost))
     return found
@@ -138,9 +151,21 @@ def runs(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: f
 
 
 OWN = {
-    "S62.gain_4k_ratio09_pct": ("throughput gain at 4096 nodes ratio 0.9 (slightly worse: S70)", gains, 4096, 0.9, None),
+    "S62.gain_4k_ratio09_pct": (
+        "throughput gain at 4096 nodes ratio 0.9 (slightly worse: S70)",
+        gains,
+        4096,
+        0.9,
+        None,
+    ),
     "S62.gain_4k_ratio05_pct": ("throughput gain at 4096 nodes ratio 0.5", gains, 4096, 0.5, None),
-    "S62.gain_8k_ratio09_pct": ("throughput gain at 8192 nodes ratio 0.9: run time outweighs wait", gains, 8192, 0.9, None),
+    "S62.gain_8k_ratio09_pct": (
+        "throughput gain at 8192 nodes ratio 0.9: run time outweighs wait",
+        gains,
+        8192,
+        0.9,
+        None,
+    ),
     "S62.gain_8k_ratio05_pct": ("throughput gain at 8192 nodes ratio 0.5", gains, 8192, 0.5, None),
     "S62.gain_32k_ratio05_pct": ("throughput gain at 32768 nodes ratio 0.5", gains, 32768, 0.5, None),
     "S62.run_gain_4k_ratio05_pct": ("run time saved at 4096 nodes ratio 0.5", runs, 4096, 0.5, 8.0),
@@ -170,9 +195,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     rng = stream(plan.seed("bootstrap"), "trinity")
     found = _filter_rows(str(path))
     for name, (measure, nodes, ratio) in CONTRACT.items():
-        beside = [
-            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
-        ]
+        beside = [f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS]
         found.append(_row(expected(name), measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
     apart = [
         None if a is None or b is None else a - b
@@ -181,9 +204,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     found.append(_row(expected(DIFFERENCE), apart, size, rng))
     for name, (claim, measure, nodes, ratio, paper) in OWN.items():
         about = Expected(name, claim, paper)
-        beside = [
-            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
-        ]
+        beside = [f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS]
         found.append(_row(about, measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
     return found
 

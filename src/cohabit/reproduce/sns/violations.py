@@ -51,15 +51,15 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """The paper's count, the same without each cause, and how far beyond."""
     rough = sequences.gathered(throughput.ROUGH_SETS, results)
     plain = sequences.gathered(throughput.PLAIN_SETS, results)
-    variants = {
-        name: sequences.gathered(f"violations {name}", results) for name in (*VARIANTS, LEARNED)
-    }
+    variants = {name: sequences.gathered(f"violations {name}", results) for name in (*VARIANTS, LEARNED)}
     counts = {name: violations_of_720(sets[0]) for name, sets in variants.items()}
     off = float(np.mean([violations_of_720(members) for members in plain]))
     said = ", ".join(f"{name.replace('_', ' ')} {count:.0f}" for name, count in counts.items())
     size = plan.shortened(len(rough[0]), FULL.rough_sequences, "sequences of a set, counts as of 720 jobs")
     note = f"without phases and error {off:.0f} of 720; {said}"
-    found = [row_over_sets(expected("S57.violations_of_720"), rough, violations_of_720, _rng(plan, "v"), joined(note, size))]
+    found = [
+        row_over_sets(expected("S57.violations_of_720"), rough, violations_of_720, _rng(plan, "v"), joined(note, size))
+    ]
     found.append(
         row_over_sets(
             Expected("S57.violations_plain", "the same with phases and profile error off", None), plain,

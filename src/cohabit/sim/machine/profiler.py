@@ -147,12 +147,11 @@ def noisy_profile(profile: Profile, sigma: float, rng: np.random.Generator) -> P
         values = tuple(float(value) for value in np.array(curve.values) * errors)
         return Curve(curve.ways, never_falling(values) if rising else values)
 
-    scales = []
-    for one in profile.scales:
-        scales.append(
-            msgspec.structs.replace(
-                one, ipc=blurred(one.ipc, rising=True), bandwidth_gbs=blurred(one.bandwidth_gbs),
-                miss_rate=blurred(one.miss_rate),
-            )
-        )  # fmt: skip
-    return msgspec.structs.replace(profile, scales=tuple(scales))
+    scales = tuple(
+        msgspec.structs.replace(
+            one, ipc=blurred(one.ipc, rising=True), bandwidth_gbs=blurred(one.bandwidth_gbs),
+            miss_rate=blurred(one.miss_rate),
+        )
+        for one in profile.scales
+    )  # fmt: skip
+    return msgspec.structs.replace(profile, scales=scales)

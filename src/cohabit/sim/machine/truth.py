@@ -38,6 +38,7 @@ def shape_of(program: str, processes: int, nodes: int, scale: int, cores: int = 
 
 Mix = tuple[tuple[int, int], ...]  # (load number, ways of its mask or UNMASKED) of every job on a node, sorted
 UNMASKED = -1
+MOST_REMEMBERED = 200_000  # mixes; beyond that all are forgotten, and come back as they are needed
 
 
 class Truth:
@@ -79,6 +80,8 @@ class Truth:
         """The law for a node of this group with this mix of loads, in the order of the mix."""
         found = self._states.get((group, mix))
         if found is None:
+            if len(self._states) >= MOST_REMEMBERED:
+                self._states.clear()
             node = self.groups[group]
             loads = [self._loads[number] for number, _ in mix]
             masks = [None if ways == UNMASKED else ways for _, ways in mix]
