@@ -49,6 +49,8 @@ campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
 
 bench: setup ## speed and memory, as ratios to a reference measured in the same run
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.placement
+	@$(BIN)/python -m benchmarks.contention
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

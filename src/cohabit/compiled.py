@@ -33,6 +33,7 @@ __all__ = [
     "ScoreEntry",
     "compile_scores",
     "compiled",
+    "compiled_free",
     "compiled_lean",
     "leading_zeros",
     "load_source",
@@ -88,8 +89,13 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_lean(function: Function) -> Function:
-    """`compiled` for small functions that make no arrays: nothing counts references, which would take half their time."""
+    """`compiled` for small functions that make no arrays: no counting of references, which can take half their time."""
     return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
+
+
+def compiled_free(function: Function) -> Function:
+    """`compiled` for long searches that touch no Python object: other threads run meanwhile."""
+    return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
 # ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----

@@ -13,7 +13,7 @@ from cohabit.testing.builders import Choice, TraceRow, policies, prepared_trace
 from cohabit.testing.engines import schedule
 from cohabit.testing.randomised import BACKFILLS
 from cohabit.testing.strategies import choices, traces
-from tests.campaign import compare_engines
+from tests.campaign import compare_engines, reference_starts
 
 Trace = tuple[list[TraceRow], int]
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -49,6 +49,43 @@ def test_without_kill_a_request_of_nothing_overruns_from_the_next_pass_on() -> N
     zero, two = TraceRow(0, 0, 0, 1), TraceRow(0, 0, 0, 2)
     rows = [zero, zero, zero, zero, zero, two, two, TraceRow(0, 0, SECOND, 1), TraceRow(0, SECOND, 0, 1)]
     compare_engines(rows, 2, Choice("fcfs", "easy"), kill=False)
+
+
+def _seconds(*rows: tuple[int, int, int, int]) -> list[TraceRow]:
+    return [TraceRow(submit * SECOND, run * SECOND, limit * SECOND, size) for submit, run, limit, size in rows]
+
+
+def test_without_kill_a_promise_of_now_is_looked_at_again_after_a_second() -> None:
+    """At 12 s D starts, which asks for nothing, so C is promised 12 s as well; D runs on, and A passes C at 13 s."""
+    rows = _seconds((12, 2, 1, 2), (7, 3, 8, 100), (9, 1, 4, 100), (9, 3, 0, 9), (6, 3, 2, 7))
+    choice = Choice("f3", "conservative")
+    compare_engines(rows, 100, choice, kill=False)
+    assert schedule(prepared_trace(rows, 100, choice, kill=False), "fast").starts_us[0] == 13 * SECOND
+
+
+def test_without_kill_promises_are_void_in_every_pass_of_an_overrun() -> None:
+    """B ends in the instant it starts, 1 s; C overruns then, so the second pass plans anew and E comes before F."""
+    rows = _seconds((1, 1, 2, 7), (1, 0, 2, 8), (0, 2, 0, 18), (0, 2, 3, 24), (1, 0, 0, 26), (1, 0, 2, 8))
+    choice = Choice("fcfs", "conservative")
+    compare_engines(rows, 64, choice, kill=False)
+    assert schedule(prepared_trace(rows, 64, choice, kill=False), "fast").starts_us[5] == 2 * SECOND
+
+
+@pytest.mark.parametrize("backfill", ["conservative", "8", "2"])
+@settings(quiet, max_examples=30)
+@given(rng=st.integers(0, 2**32).map(np.random.default_rng), order=st.sampled_from(["fcfs", "sjf", "saf", "ljf"]))
+def test_long_queues_with_early_ends_agree_with_the_textbook(
+    backfill: str, rng: np.random.Generator, order: str
+) -> None:
+    """Reservations slide, jump and cascade; the profile has many blocks."""
+    jobs, nodes, longest = 50, int(rng.choice([5, 64, 100])), int(rng.choice([10, 3600, 20_000]))
+    run = 1 + (longest * rng.random(jobs) ** 3).astype(int)
+    limit = run + (rng.random(jobs) < 0.8) * rng.integers(0, 3 * longest, jobs)
+    size = 1 + (nodes * rng.random(jobs) ** rng.integers(1, 4)).astype(int)
+    submit = np.sort(rng.random(jobs) * (run * size).sum() / nodes / rng.choice([0.8, 1.2, 5.0])).astype(int)
+    rows = _seconds(*zip(submit.tolist(), run.tolist(), limit.tolist(), size.tolist(), strict=True))
+    prepared, choice = prepared_trace(rows, nodes, Choice(order, backfill)), Choice(order, backfill)
+    assert schedule(prepared, "fast").starts_us == reference_starts(rows, nodes, choice, kill=True)
 
 
 @settings(quiet, max_examples=60)

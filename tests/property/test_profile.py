@@ -27,7 +27,7 @@ from cohabit.testing.clusters import PLAIN
 from cohabit.testing.rehearsal import Deed, Rehearsal
 from cohabit.testing.strategies import choices, deeds
 
-NODES, HORIZON = 8, 60
+NODES, HORIZON = 8, 200
 
 intervals = st.tuples(st.integers(0, HORIZON - 1), st.integers(1, 15), st.integers(1, NODES))
 
@@ -36,7 +36,7 @@ class Twin:
     """slots and gauges beside one free count per second."""
 
     def __init__(self) -> None:
-        self.slots, self.gauges = profile.make(60, NODES), np.zeros(GAUGES, np.int64)
+        self.slots, self.gauges = profile.make(100, NODES), np.zeros(GAUGES, np.int64)
         profile.reset(self.slots, self.gauges, NODES)
         self.free = np.full(4 * HORIZON, NODES)
         self.taken: list[tuple[int, int, int]] = []
@@ -48,6 +48,18 @@ class Twin:
         self.free[begin : begin + length] -= nodes
         self.taken.append((begin, begin + length, nodes))
         return True
+
+    def move(self, number: int, earlier: int) -> None:
+        """Move one up by so much, if it finds room there."""
+        number %= len(self.taken)
+        begin, end, nodes = self.taken[number]
+        start, length = begin - earlier, end - begin
+        self.free[begin:end] += nodes
+        if start >= 0 and start < begin and (self.free[start : start + length] >= nodes).all():
+            profile._move(self.slots, self.gauges, 0, begin, start, length, nodes)
+            self.taken[number] = (start, start + length, nodes)
+        begin, end, nodes = self.taken[number]
+        self.free[begin:end] -= nodes
 
     def vacate(self, number: int) -> None:
         begin, end, nodes = self.taken.pop(number % len(self.taken))
@@ -65,17 +77,32 @@ class Twin:
         return next(t for t in range(now, len(self.free)) if (self.free[t : t + length] >= nodes).all())
 
 
+def _check_gaps(twin: Twin) -> None:
+    """Whoever looks where the noted gaps begin misses no slot that meets what was freed."""
+    slots, gauges, freed = twin.slots, twin.gauges, 40
+    slots[profile.GAPS, : profile.OPEN_GAPS] = FOREVER
+    profile._note_gaps(slots, gauges, 0, 0, freed)
+    for nodes in range(1, NODES + 1):
+        for length in (1, 3, 10, 30):
+            first = slots[profile.GAPS, profile._level_of(nodes) * profile.LENGTHS + profile._length_of(length)]
+            begins = (t for t in range(freed) if (twin.free[t : t + length] >= nodes).all())
+            assert first <= next(begins, FOREVER)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(intervals, st.integers(0, 3)), max_size=25), intervals)
+@given(st.lists(st.tuples(intervals, st.integers(0, 7)), max_size=80), intervals)
 def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], asked: tuple[int, int, int]) -> None:
     twin = Twin()
     for interval, kind in steps:
         if kind == 0 and twin.taken:
             twin.vacate(interval[0])
+        elif kind in (1, 2) and twin.taken:
+            twin.move(interval[0], interval[1] if kind == 1 else 1)
         else:
             twin.occupy(*interval)
         twin.check()
     now, length, nodes = asked
+    _check_gaps(twin)
     found = profile._earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER)
     assert found == twin.earliest(now, nodes, length)
     profile._forget_past(twin.slots, twin.gauges, now)

@@ -217,8 +217,8 @@ class _Simulation:
 
     def run(self) -> list[Result]:
         while True:
-            # One pass per instant unless something ends in it: a promise of now that could not be kept, because a job of
-            # request 0 is still there, is looked at again when that job, if it overruns, is expected to end.
+            # One pass per instant unless something ends in it: a promise of now that could not be kept because a job
+            # of request 0 is still there is looked at again when that job, if it overruns, is expected to end.
             promised = [t if t > self.now else self.now + self.tick for t in self.reserved.values()]
             instants = [self.end[i] for i in self.running] + promised
             if self.coming:

@@ -162,9 +162,14 @@ def _beyond_fast(prepared: Prepared) -> str:
         "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not prepared.policies.placer.exclusive,
-        "an age limit": bool(prepared.policies.age_limit_us or prepared.policies.age_limit_runs),
+        "an age limit beside this order": _limits_age_beside_another_order(prepared.policies),
     }
     return ", ".join(reason for reason, holds in reasons.items() if holds)
+
+
+def _limits_age_beside_another_order(policies: PolicySet) -> bool:
+    limited = bool(policies.age_limit_us or policies.age_limit_runs)
+    return limited and (policies.order.name not in ("age", "fcfs") or policies.backfill_order is not None)
 
 
 def _durations(prepared: Prepared) -> NDArray[np.int64]:

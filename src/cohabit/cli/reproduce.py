@@ -81,12 +81,13 @@ def reproduce(
 def _write(done: Reproduction, out: Path) -> None:
     from cohabit.report.reproduction import write_page
     from cohabit.report.tables import write_summary, write_table
+    from cohabit.reproduce.rows import contract
 
     document = done.document()
     write_summary(document, out / "rows.json")
     write_table(document["rows"], out / "rows.csv")
     pictures = [(one.title, one.figure, one.caption) for one in done.pictures]
-    write_page(document, done.about, pictures, out / "report.html")
+    write_page(document, done.title, done.about, set(contract()), pictures, out / "report.html")
 
 
 def show(done: Reproduction) -> None:

@@ -30,7 +30,9 @@ from cohabit.core.columns import (
     RANGES,
     RELEASED,
     RESERVED,
+    RUN_US,
     RUNNING,
+    RUNS,
     SCORE,
     SEQ,
     START,
@@ -211,8 +213,8 @@ class Applier:
         ):
             return False  # an old attempt, or told twice
         if status != "lost":
-            self.state.run_us += now_us - int(self.state.jobs[START, row])
-            self.state.runs += 1
+            self.state.gauges[RUN_US] += now_us - self.state.jobs[START, row]
+            self.state.gauges[RUNS] += 1
         self._stop(now_us, row)
         if status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue":
             return self._enter_queue(now_us, row) or True

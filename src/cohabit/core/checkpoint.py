@@ -21,12 +21,12 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
-VERSION = 2
+VERSION = 3
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
     "rows", "spare_rows", "finished", "attempts", "arrays", "open_arrays", "next_seq", "generation", "wake_us",
-    "profiled", "memory", "run_us", "runs",
+    "profiled", "memory",
 )  # fmt: skip
 
 

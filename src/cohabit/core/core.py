@@ -71,8 +71,9 @@ class SchedulerCore:
     def compiled(self) -> bool:
         """Whether the compiled pass may decide just now: interchangeable whole nodes, nothing refused lately."""
         exclusive = self.policies.placer.exclusive
-        if self.policies.age_limit_us or self.policies.age_limit_runs:
-            return False
+        limited = self.policies.age_limit_us or self.policies.age_limit_runs
+        if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
+            return False  # the compiled pass knows the oldest only as the first in the order of age
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
     def _decide_and_commit(self, now_us: int) -> list[Command]:

@@ -25,7 +25,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
     if isinstance(policies.placer, SharedPlacer):
         return decide_on_shared_nodes(view, policies, policies.placer)
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
-    age_limit_us = view.age_limit_us(policies)
+    age_limit_us = view.age_limit_us()
     queue = view.ranked(view.queued(), policies.order)
     if depth == CONSERVATIVE:
         return _decide_with_kept_promises(view, policies, queue, timeline, idle, plan)

@@ -14,7 +14,7 @@ from cohabit.model.plan import Ask
 
 def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: int, queue: list[int]) -> str:
     """Which scales were tried and what was missing on the nearest node, or who may not be overtaken."""
-    age_limit_us = view.age_limit_us(policies)
+    age_limit_us = view.age_limit_us()
     strict = policies.backfill.depth == STRICT
     for other in queue[: queue.index(row)]:
         if strict or view.waited_us(other) >= age_limit_us:

@@ -16,10 +16,13 @@ import numpy as np
 from cohabit.compiled import compiled, compiled_lean, trailing_zeros
 from cohabit.core import ladder, profile
 from cohabit.core.columns import (
+    AGE_LIMIT,
+    AGE_RUNS,
     ARRIVAL,
     BACKFILL_SCORE,
     DUE,
     EARLY_END,
+    ELIGIBLE,
     ENDS,
     EXPECTED,
     EXTRA,
@@ -35,7 +38,9 @@ from cohabit.core.columns import (
     RANGE_NEXT,
     RANGES,
     RELEASED,
+    RUN_US,
     RUNNING,
+    RUNS,
     SCORE,
     SEQ,
     SHADOW,
@@ -196,6 +201,16 @@ def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
         row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
 
 
+@compiled
+def age_limit(gauges):
+    """After which wait nobody may overtake a job any more: fixed, or so many thousandths of the mean run so far."""
+    if gauges[AGE_LIMIT] > 0:
+        return gauges[AGE_LIMIT]
+    if gauges[AGE_RUNS] > 0 and gauges[RUNS] > 0:
+        return np.int64(gauges[AGE_RUNS] / 1000.0 * gauges[RUN_US] / gauges[RUNS])
+    return FOREVER
+
+
 # ---- the pass -----------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +267,9 @@ def _pass_in_ladder_order(
         gauges[HEAD] = -1
         return
     head = q_items[q_info[ORDER, 0], 0]
+    if now - jobs[ELIGIBLE, head] >= age_limit(gauges):  # in order of age the head is the oldest
+        gauges[HEAD] = -1
+        return
     gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
     if depth == EASY:
         gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
@@ -295,6 +313,8 @@ def _pass_over_arrivals(
     r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
+    if now - jobs[ELIGIBLE, gauges[HEAD]] >= age_limit(gauges):
+        return
     _sort_arrivals(arrivals, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
     for row in arrivals:
         if may_backfill(row, now, jobs, gauges):
@@ -379,7 +399,7 @@ def _pass_with_reservations(
     """Depth two and more: a profile of free nodes over time that holds the reservations.
 
     Finite depth: as long as nothing is released and no instant of the profile has passed, the reservations would come
-    out the same, and those refused before stay refused; only arrivals behind them, if they do not outrank one, can start.
+    out the same, and those refused before stay refused; only arrivals that come behind the reservations can start.
     """
     second = keys[BACKFILL_SCORE if two_orders else SCORE]
     if changing:
@@ -432,8 +452,8 @@ def schedule_pass(
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
         _pass_with_reservations(
-            now, depth, released, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
-            changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+            now, depth, released, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+            two_orders, changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
         return
     if q_meta[ROWS] == 0 or gauges[FREE] == 0:

@@ -1,7 +1,7 @@
 """Free nodes over time, compiled: running jobs by requested end, and reservations, for depth two and more.
 
 A point says how many nodes are free from its instant until the next point's; the last one lasts for ever, and a point
-stays as long as an interval begins or ends there. Points live in blocks of at most 64, in order of time; for every
+stays as long as an interval begins or ends there. Points live in blocks of at most 32, in order of time; for every
 block the directory holds bounds of what is free in it, so a search skips blocks in which nothing can begin or in which
 nothing can get in the way, and an interval is taken from the blocks it covers whole by one number each.
 
@@ -44,8 +44,8 @@ TIME, IDLE, USES = 0, 1, 2
 # rows of `slots`, one column per block in order of time: its number (its points are columns NUMBER * BLOCK and on), how
 # many points, the first one's instant, bounds of the nodes free in it, and what to add to every IDLE in it
 NUMBER, POINTS, FROM, MOST, LEAST, SHIFT = 3, 4, 5, 6, 7, 8
-# the last row of `slots`: for every power of two of nodes and of length, when the first gap begins that some job has not
-# looked at yet; the same for gaps that came up in this sweep; and since when the gap is open that is being measured
+# the last row of `slots`: for every power of two of nodes and of length, when the first gap begins that some job has
+# not looked at yet; the same for gaps that came up in this sweep; and since when the gap being measured is open
 GAPS = 9
 LEVELS, LENGTHS = 20, 20  # powers of two; more nodes and longer times count as the last
 LATER_GAPS, OPEN_GAPS = LEVELS * LENGTHS, 2 * LEVELS * LENGTHS
@@ -77,7 +77,8 @@ def reset(slots, gauges, nodes):
     slots[NUMBER, 0], slots[POINTS, 0], slots[FROM, 0] = 0, 1, -FOREVER
     slots[MOST, 0], slots[LEAST, 0], slots[SHIFT, 0] = nodes, nodes, 0
     gauges[PROFILE_BLOCKS], gauges[PROFILE_SPARE] = 1, 1
-    slots[GAPS, :OPEN_GAPS] = FOREVER
+    for column in range(OPEN_GAPS):
+        slots[GAPS, column] = FOREVER
     gauges[HOLE_END], gauges[FREED_UNTIL], gauges[WAKE], gauges[DUE] = -FOREVER, -FOREVER, FOREVER, FOREVER
 
 
@@ -200,7 +201,7 @@ def _shift_points(slots, begin, end, by):
 
 @compiled_lean
 def _use_point(slots, gauges, instant):
-    """The place and column of the point exactly at `instant`, made if missing; one more interval begins or ends there."""
+    """One more interval begins or ends at `instant`; its point is made if it is missing."""
     place, column = _find(slots, gauges, instant)
     if slots[TIME, column] != instant:
         if slots[POINTS, place] == BLOCK:
@@ -212,7 +213,6 @@ def _use_point(slots, gauges, instant):
         slots[TIME, column], slots[IDLE, column], slots[USES, column] = instant, slots[IDLE, column - 1], 0
         slots[POINTS, place] += 1
     slots[USES, column] += 1
-    return place, column
 
 
 @compiled_lean
@@ -302,7 +302,7 @@ def give_back(slots, gauges, now, end, nodes):
 def _forget_past(slots, gauges, now):
     while gauges[PROFILE_BLOCKS] > 1 and slots[FROM, 1] <= now:
         _close_block(slots, gauges, 0)
-    place, column = _find(slots, gauges, now)
+    _, column = _find(slots, gauges, now)
     first = slots[NUMBER, 0] * BLOCK
     past = column - first
     if past > BLOCK // 4:
@@ -352,9 +352,9 @@ def _extended_left(slots, gauges, now, nodes, start):
 
 
 # ---- what has become free -----------------------------------------------------------------------------------------
-# A queued job stands where nothing earlier was free when it was last asked. A better slot must therefore meet nodes that
-# have become free since: it reaches the job's own reservation, or it lies in a gap that meets them. Such gaps are noted
-# as they come up, by the powers of two of their nodes and length, so that hardly any job looks for a slot in vain.
+# A queued job stands where nothing earlier was free when it was last asked. A better slot must therefore meet nodes
+# that have become free since: it reaches the job's own reservation, or it lies in a gap that meets them. Such gaps are
+# noted as they come up, by the powers of two of their nodes and length, so that hardly any job looks in vain.
 
 
 @compiled_lean
@@ -498,7 +498,8 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
         early_end = False
     if early_end and len(waiting) > 0:
         _note_gaps(slots, gauges, now, now, gauges[FREED_UNTIL])
-        slots[GAPS, LATER_GAPS:OPEN_GAPS] = FOREVER
+        for column in range(LATER_GAPS, OPEN_GAPS):
+            slots[GAPS, column] = FOREVER
     count, wake, kept_waiting = 0, gauges[DUE], False
     for row in waiting:
         old, nodes, length = jobs[RESERVED, row], jobs[NODES, row], planned(jobs[LIMIT, row])
@@ -537,7 +538,8 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
     if hole_end == FOREVER or (early_end and not moved):
         hole_end = -FOREVER  # a sweep in which nobody moved leaves nothing to gain; otherwise the next one goes on
     if early_end and len(waiting) > 0:  # everybody has looked at all gaps but those that came up after his turn
-        slots[GAPS, :LATER_GAPS] = slots[GAPS, LATER_GAPS:OPEN_GAPS]
+        for column in range(LATER_GAPS):
+            slots[GAPS, column] = slots[GAPS, LATER_GAPS + column]
     gauges[HOLE_END], gauges[EARLY_END], gauges[WAKE], gauges[DUE] = hole_end, 0, wake, now if kept_waiting else wake
     gauges[FREED_UNTIL] = -FOREVER
     return count
@@ -617,7 +619,7 @@ def _note_lasting(slots, gauges, now, lasting):
             lasting[0, steps], lasting[1, steps] = instant, least
             steps += 1
             least = idle
-    lasting[0, steps], lasting[1, steps] = FOREVER, 0
+    lasting[0, steps], lasting[1, steps] = 2 * (FOREVER - 1), 0
 
 
 @compiled_lean

@@ -123,6 +123,11 @@ class PolicySet:
     names: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def age_limit_thousandths(self) -> int:
+        """`age_limit_runs` in whole numbers, as the compiled pass has it."""
+        return round(1000 * self.age_limit_runs)
+
+    @property
     def changing(self) -> bool:
         """Whether any order must be computed anew in every pass."""
         return self.order.changing or (self.backfill_order is not None and self.backfill_order.changing)

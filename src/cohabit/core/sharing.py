@@ -25,7 +25,7 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
     room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
     hopeless: set[tuple[object, ...]] = set()
     trials: set[tuple[str, int, str]] = set()  # measuring runs of this pass: one of each is enough
-    for row, aged in zip(queue, view.aged(queue, policies), strict=True):
+    for row, aged in zip(queue, view.aged(queue), strict=True):
         description = view.description(row)
         if description not in hopeless:
             start = _place(row, view, placer, draft, room, trials)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from cohabit.core import fair_share, kernels, ladder, profile
 from cohabit.core.columns import (
+    AGE_LIMIT,
+    AGE_RUNS,
     FIRST_WORD,
     FREE,
     GAUGES,
@@ -54,6 +56,7 @@ class State:
         self.idle = np.zeros((nodes + 63) // 64, np.uint64)
         self.pool = np.zeros((3, nodes + 1), np.int64)
         self.gauges = np.zeros(GAUGES, np.int64)
+        self.gauges[AGE_LIMIT], self.gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
         kernels.initialise(self.idle, self.pool, self.gauges, nodes)
         self.slots = profile.make(capacity, 0)
         self.slots[:] = 0
@@ -73,7 +76,6 @@ class State:
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured
         self.asks: dict[tuple[Any, ...], list[Ask]] = {}  # answers kept by description; never in a checkpoint
         self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
-        self.run_us, self.runs = 0, 0  # run time of all finished runs, and how many: for the age limit
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
         self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core import kernels
 from cohabit.core.columns import ELIGIBLE, EXPECTED, LIMIT, NODES, QUEUED, RUNNING, STARTING, STATE, Columns, columns_of
 from cohabit.core.kinds import Kinds
 from cohabit.core.ladder import all_rows
 from cohabit.core.ledger import Ledger
-from cohabit.core.protocols import Order, PolicySet, SharedPlacer
-from cohabit.core.state import FOREVER, State
+from cohabit.core.protocols import Order, SharedPlacer
+from cohabit.core.state import State
 from cohabit.core.timeline import Timeline
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.job import Job
@@ -190,18 +191,14 @@ class View:
         """How long the job has been able to run."""
         return self.now_us - int(self.jobs[ELIGIBLE, row])
 
-    def aged(self, rows: list[int], policies: PolicySet) -> list[bool]:
+    def aged(self, rows: list[int]) -> list[bool]:
         """Which of them have waited past the age limit."""
-        waited: list[bool] = (self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us(policies)).tolist()
+        waited: list[bool] = (self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us()).tolist()
         return waited
 
-    def age_limit_us(self, policies: PolicySet) -> int:
+    def age_limit_us(self) -> int:
         """After which wait a job may not be overtaken any more."""
-        if policies.age_limit_us:
-            return policies.age_limit_us
-        if policies.age_limit_runs and self._state.runs:
-            return int(policies.age_limit_runs * self._state.run_us / self._state.runs)
-        return FOREVER
+        return int(kernels.age_limit(self.gauges))
 
     def job_id(self, row: int) -> str:
         """Its name."""

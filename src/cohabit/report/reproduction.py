@@ -7,25 +7,31 @@ and figures as plain data; nothing here runs an experiment.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cohabit.report.figures import Figure
 from cohabit.report.html import assembled_page, new_page
-from cohabit.report.html_tables import escaped, table
+from cohabit.report.html_tables import escaped
 from cohabit.whole_files import replacing
 
 MISSING = "-"
-ROLES = {
-    "emergent": "Results: what comes out of the simulated machine and the algorithm. Only these may be claimed.",
-    "check": "Checks: numbers that must agree with each other, or signs that must survive a change. Not a claim.",
-    "calibrated": "Put in: numbers taken from the paper or assumed. They show that the input is the paper's.",
-}
-TITLES = {"emergent": "What came out", "check": "Checks", "calibrated": "What was put in"}
-HEADS = (
-    ("claim", ""), ("paper", "number"), ("measured", "number"), ("95 % interval", "number"), ("band", "number"),
-    ("holds", ""), ("note", ""),
-)  # fmt: skip
+HEADS = (("claim", ""), ("paper", "number"), ("measured", "number"), ("95 % interval", "number"), ("band", "number"),
+         ("holds", ""))  # fmt: skip
+MAIN = (
+    "The paper's results",
+    "The claims that were fixed beforehand, each with the band our value had to fall into.",
+)
+OTHER = (
+    "Other results",
+    "Further numbers of the paper, the same claims in other simulated worlds, and parts of the algorithm taken away. A "
+    "band is given only where the specification has one or where a sign has to survive.",
+)
+CHECKS = ("Checks", "Numbers that must agree with each other, or signs that must survive a change. Not a claim.")
+INPUT = (
+    "What was put in",
+    "Numbers taken from the paper or assumed before the first run. They show that the input is the paper's.",
+)
 
 
 def number(value: float | None) -> str:
@@ -54,77 +60,93 @@ def judged(holds: bool | None) -> str:
 
 def write_page(
     document: Mapping[str, Any],
+    title: str,
     about: Sequence[str],
+    main: Collection[str],
     pictures: Sequence[tuple[str, Figure, str]],
     path: str | os.PathLike[str],
 ) -> None:
-    """Write report.html."""
+    """Write report.html; `main` names the rows that were fixed beforehand."""
     with replacing(path) as stream:
-        stream.write(render_page(document, about, pictures).encode("utf-8"))
+        stream.write(render_page(document, title, about, main, pictures).encode("utf-8"))
 
 
-def render_page(document: Mapping[str, Any], about: Sequence[str], pictures: Sequence[tuple[str, Figure, str]]) -> str:
+def render_page(
+    document: Mapping[str, Any],
+    title: str,
+    about: Sequence[str],
+    main: Collection[str],
+    pictures: Sequence[tuple[str, Figure, str]],
+) -> str:
     """The whole page as text."""
     rows = document["rows"]
-    title = f"Reproduction: {document['paper']}"
     page = new_page()
-    lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in [*about, _verdict(rows)])
-    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{_cards(rows)}</header>")
-    for role in ("emergent", "check"):
-        _add_rows(page, role, rows)
+    chosen = [one for one in rows if one["id"] in main]
+    lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in [*about, _verdict(chosen)])
+    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{_cards(rows, chosen)}</header>")
+    _add_rows(page, MAIN, chosen)
     for name, figure, caption in pictures:
         page.add_section(name, page.picture(figure, name, caption))
-    _add_rows(page, "calibrated", rows)
+    rest = [one for one in rows if one["id"] not in main]
+    for words, role in ((OTHER, "emergent"), (CHECKS, "check"), (INPUT, "calibrated")):
+        _add_rows(page, words, [one for one in rest if one["role"] == role])
     origin = (
         f"<p>Seed {escaped(document['seed'])}. Calibration {escaped(document['calibration_hash'])}: a digest of every "
-        "number that was put in, so that a change after the results were seen cannot go unnoticed. Bands and "
-        "roles come "
-        "from the specification's table and were fixed before the first run.</p>"
+        "number that was put in, so that a change after the results were seen cannot go unnoticed. Bands and roles "
+        "come from the specification's table and were fixed before the first run.</p>"
     )
     page.add_section("Where this comes from", origin)
     return assembled_page(title, page)
 
 
-def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
-    held, missed = _counts(rows)
-    return (
-        f"Of {held + missed} results with a band, {held} lie inside it and {missed} outside. A result outside its band "
-        "is reported like any other, with the best explanation we have in its note."
-    )
+def _verdict(chosen: Sequence[Mapping[str, Any]]) -> str:
+    held, missed = _counts(chosen)
+    unknown = len(chosen) - held - missed
+    words = f"Of {len(chosen)} claims of the paper with a band fixed beforehand, {held} come out inside it"
+    words += f", {missed} outside"
+    words += f" and {unknown} could not be measured here" if unknown else ""
+    return f"{words}. A result outside its band is reported like any other, with the best explanation we have below it."
 
 
 def _counts(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    emergent = [one["holds"] for one in rows if one["role"] == "emergent"]
-    return sum(one is True for one in emergent), sum(one is False for one in emergent)
+    return sum(one["holds"] is True for one in rows), sum(one["holds"] is False for one in rows)
 
 
-def _cards(rows: Sequence[Mapping[str, Any]]) -> str:
-    held, missed = _counts(rows)
-    unmeasured = sum(one["measured"] is None for one in rows)
-    values = ((held, "results inside their band"), (missed, "results outside"), (len(rows), "rows in all"),
-              (unmeasured, "not measured here"))  # fmt: skip
-    return '<div class="cards">' + "".join(
+def _cards(rows: Sequence[Mapping[str, Any]], chosen: Sequence[Mapping[str, Any]]) -> str:
+    held, missed = _counts(chosen)
+    values = (
+        (held, "claims inside their band"), (missed, "claims outside"), (len(rows), "numbers in all"),
+        (sum(one["measured"] is None for one in rows), "not measured here"),
+    )  # fmt: skip
+    found = "".join(
         f'<div class="card"><div class="label">{escaped(label)}</div><div class="value">{value}</div></div>'
         for value, label in values
-    ) + "</div>"  # fmt: skip
+    )
+    return f'<div class="cards">{found}</div>'
 
 
-def _add_rows(page: Any, role: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    chosen = [one for one in rows if one["role"] == role]
-    if chosen:
-        lines = (_line(one) for one in chosen)
-        page.add_section(TITLES[role], f'<p class="caption">{escaped(ROLES[role])}</p>', table(HEADS, lines, "rows"))
+def _add_rows(page: Any, words: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        page.add_section(words[0], f'<p class="caption">{escaped(words[1])}</p>', _table(rows))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Two lines per row: the numbers, and below them what is to be said about them."""
+    head = "".join(f'<th scope="col" class="{style}">{escaped(text)}</th>' for text, style in HEADS)
+    body = "".join(_line(one) for one in rows)
+    return f'<div class="scroll"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _line(one: Mapping[str, Any]) -> str:
     style = {True: "better", False: "worse", None: ""}[one["holds"]]
     seeds = f"<small>{one['n_seeds']} seed{'s' if one['n_seeds'] != 1 else ''}</small>" if one["n_seeds"] else ""
+    remark = f"{one['id']}. {_sentence(one['note'])}" if one["note"] else f"{one['id']}"
     return (
-        f'<th scope="row">{escaped(_sentence(one["claim"]))}<br><span class="meaning">{escaped(one["id"])}</span></th>'
+        f'<tr class="row"><th scope="row">{escaped(_sentence(one["claim"]))}</th>'
         f'<td class="number">{number(one["paper"])}</td><td class="number">{number(one["measured"])}{seeds}</td>'
         f'<td class="number">{span(one["ci_low"], one["ci_high"])}</td>'
-        f'<td class="number">{span(one["low"], one["high"])}</td>'
-        f'<td class="{style}">{judged(one["holds"])}</td><td class="meaning">{escaped(one["note"])}</td>'
+        f'<td class="number">{span(one["low"], one["high"])}</td><td class="{style}">{judged(one["holds"])}</td></tr>'
+        f'<tr class="remark"><td colspan="{len(HEADS)}">{escaped(remark)}</td></tr>'
     )
 
 

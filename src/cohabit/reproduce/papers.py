@@ -54,6 +54,7 @@ class Reproduction:
     seed: int
     calibration_hash: str
     rows: list[Row]
+    title: str = ""
     pictures: list[Picture] = field(default_factory=list)
     about: list[str] = field(default_factory=list)  # sentences for the top of the report
 
@@ -69,6 +70,7 @@ class Paper(Protocol):
     """A paper: what to run, what it comes to, and how to draw it."""
 
     name: str
+    title: str
 
     def tasks(self, options: Options) -> list[Task]:
         """The work, in independent pieces."""
@@ -129,7 +131,8 @@ def reproduce(
             pictures += paper.pictures(options, results)
     check_rows(rows)
     hashes = [paper.calibration_hash(options) for paper in papers]
-    return Reproduction(name, options.seed, _one_hash(hashes), rows, pictures, about)
+    title = f"{', '.join(paper.title for paper in papers)}: the paper's results again"
+    return Reproduction(name, options.seed, _one_hash(hashes), rows, title, pictures, about)
 
 
 def complete(paper: str, rows: Sequence[Row]) -> list[Row]:

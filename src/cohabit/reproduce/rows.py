@@ -19,7 +19,7 @@ from cohabit.report.intervals import CONFIDENCE, bootstrap_interval
 
 CALIBRATED, EMERGENT, CHECK = "calibrated", "emergent", "check"
 ROLES = (CALIBRATED, EMERGENT, CHECK)
-RESAMPLES = 1000
+RESAMPLES = 500
 ROUNDING = 1e-9  # of a value that lies exactly on the edge of its band
 
 Sample = TypeVar("Sample")

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cohabit.compiled import ScoreEntry, compiled, no_scores, python_entry
 from cohabit.core import fair_share, kernels, ladder, profile, shortlist
 from cohabit.core.columns import (
+    AGE_LIMIT,
+    AGE_RUNS,
     ARRIVAL,
     BACKFILL_SCORE,
     CORES,
@@ -32,6 +34,8 @@ from cohabit.core.columns import (
     RANGE_NEXT,
     RANGES,
     RESERVED,
+    RUN_US,
+    RUNS,
     SCORE,
     SEQ,
     STARTED,
@@ -124,6 +128,8 @@ def drive(
             if half_life > 0 and jobs[USER, row] >= 0:
                 fair_share.charge(usage, jobs[USER, row], jobs[CORES, row], start_us[row], now, half_life)
             end_us[row] = now
+            gauges[RUN_US] += now - start_us[row]
+            gauges[RUNS] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, FINISHED, row, now)
         clock[ARRIVED] = clock[NEXT]
@@ -228,6 +234,7 @@ def replay(
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
     kernels.initialise(idle, pool, gauges, cluster_nodes)
+    gauges[AGE_LIMIT], gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
     slots = profile.make(total, cluster_nodes) if depth > kernels.EASY else profile.make(0, 0)
     profile.reset(slots, gauges, cluster_nodes)
     started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)

@@ -123,9 +123,8 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         ),
     ]
     why = (
-        "SNS ends a sequence a fifth earlier, and its idle nodes at the end count as imbalance; while jobs "
-        "run it books "
-        "nodes up to their whole bandwidth, where CE leaves single jobs at 40 to 90 GB/s"
+        "SNS ends a sequence earlier, and its idle nodes at the end count as imbalance; while jobs run it books nodes "
+        "up to their whole bandwidth, where single jobs under CE often draw 40 to 90 GB/s"
     )
     busy = float(np.mean([own_span(members) or 0.0 for members in plain]))
     note = joined(words, f"counted only until the last job ends: {busy:.2f}", why, size)

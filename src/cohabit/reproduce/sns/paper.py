@@ -29,6 +29,7 @@ class SpreadNShare:
     """What the command asks of a paper."""
 
     name = "sns"
+    title = "Spread-n-Share"
 
     def tasks(self, options: Options) -> list[Task]:
         """The work, in independent pieces."""

@@ -23,14 +23,14 @@ class Sizes:
     shuffles: int = 20  # orders of every mix of two programs
     learners: int = 20  # times the profiler starts from nothing
     trinity_jobs: int = 0  # of the trace; 0: all
-    trinity_seeds: int = 5  # draws of programs for the jobs of the trace (each is a run of minutes)
+    trinity_seeds: int = 20  # draws of programs for the jobs of the trace
     trinity_filters: tuple[str, ...] = ("cores", "nodes")
     sensitivity_sequences: int = 36
 
 
 FULL = Sizes()
 QUICK = Sizes(
-    sets=1, occupancy_sequences=18, variant_sequences=12, balance=10, shuffles=4, learners=3, trinity_jobs=300,
+    sets=1, occupancy_sequences=18, variant_sequences=9, balance=10, shuffles=4, learners=3, trinity_jobs=300,
     trinity_seeds=1, sensitivity_sequences=8,
 )  # fmt: skip
 

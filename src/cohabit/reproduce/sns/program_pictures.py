@@ -135,6 +135,7 @@ def _needs(bench: Bench) -> Picture:
     plan["margin"]["r"] = 64
     plan["yaxis2"] = {
         "overlaying": "y",
+        "tickmode": "auto",
         "side": "right",
         "title": {"text": "GB/s"},
         "showgrid": False,

@@ -76,10 +76,10 @@ def run(
     }
 
 
-# What is run: filter, how profiles are applied, conditions. "As measured" takes a profile for that of a full node, which
-# is how the paper reads ("we apply program-specific profile data ... taken from real-system measurements: the program's
-# speedup from scaling out ..."); "by processes" stretches it from 16 to 28 processes by the specification's law. Both are
-# reported. The main one was chosen by that text, but with the other's result (+50 % at 32,768 nodes) already seen.
+# What is run: filter, how profiles are applied, conditions. "As measured" takes a profile for that of a full node, as
+# the paper reads ("we apply program-specific profile data ... taken from real-system measurements: the program's
+# speedup from scaling out ..."); "by processes" stretches it from 16 to 28 processes by the specification's law. Both
+# are reported. The main one was chosen by that text, but with the other's result (+50 % at 32,768 nodes) already seen.
 AS_MEASURED, BY_PROCESSES = "as measured", "by processes"
 NO_AGE_LIMIT = Conditions(policy=(("age_limit_runs", 1e9),))
 VARIANTS: dict[str, tuple[str, str, Conditions]] = {

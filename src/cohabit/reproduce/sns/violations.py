@@ -15,9 +15,9 @@ from cohabit.reproduce.tasks import Task
 from cohabit.sim.streams import stream
 
 VARIANTS = {
-    "phases_only": (Conditions(phases=True), "with phases, exact profiles"),
-    "error_only": (Conditions(profile_noise=PROFILE_ERROR), "without phases, profiles off by 5 %"),
-    "error_20": (Conditions(phases=True, profile_noise=0.2), "with phases, profiles off by 20 %"),
+    "phases_only": (Conditions(phases=True), "with phases and exact profiles"),
+    "error_only": (Conditions(profile_noise=PROFILE_ERROR), "without phases but profiles off by 5 %"),
+    "error_20": (Conditions(phases=True, profile_noise=0.2), "with phases and profiles off by 20 %"),
     "occupancy": (
         Conditions("occupancy", phases=True, profile_noise=PROFILE_ERROR),
         "with phases and 5 % error under the second contention model",
@@ -54,9 +54,9 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     variants = {name: sequences.gathered(f"violations {name}", results) for name in (*VARIANTS, LEARNED)}
     counts = {name: violations_of_720(sets[0]) for name, sets in variants.items()}
     off = float(np.mean([violations_of_720(members) for members in plain]))
-    said = ", ".join(f"{name.replace('_', ' ')} {count:.0f}" for name, count in counts.items())
+    said = ", ".join(f"{_words(name)} {count:.0f}" for name, count in counts.items())
     size = plan.shortened(len(rough[0]), FULL.rough_sequences, "sequences of a set, counts as of 720 jobs")
-    note = f"without phases and error {off:.0f} of 720; {said}"
+    note = f"of 720 jobs: without phases and error {off:.0f}, {said}"
     found = [
         row_over_sets(expected("S57.violations_of_720"), rough, violations_of_720, _rng(plan, "v"), joined(note, size))
     ]
@@ -67,9 +67,8 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         )
     )  # fmt: skip
     for name, sets in variants.items():
-        words = VARIANTS[name][1] if name in VARIANTS else "with phases, profiles learned by the profiler itself"
         cut = plan.shortened(len(sets[0]), FULL.variant_sequences, "sequences, counts as of 720 jobs")
-        about = Expected(f"S57.violations_{name}", f"SNS runs beyond 1.1x CE {words}")
+        about = Expected(f"S57.violations_{name}", f"SNS runs beyond 1.1x CE {_words(name)}")
         found.append(row_over_sets(about, sets, violations_of_720, _rng(plan, name), cut))
     found.append(
         row_over_sets(
@@ -84,6 +83,10 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         )
     )  # fmt: skip
     return found
+
+
+def _words(name: str) -> str:
+    return VARIANTS[name][1] if name in VARIANTS else "with phases and profiles learned by the profiler itself"
 
 
 def _excesses(members: Sequences) -> np.ndarray:

@@ -1,0 +1,320 @@
+"""Simulated annealing over placements, one stretch of swaps at a time. Compiled.
+
+A swap exchanges two jobs of different nodes, or a job and an empty seat where a node has room. Only the two nodes it
+touches are valued again: from memory where their sets of jobs were met before, and not at all where an estimate says that
+the swap would be refused by far. A better placement is always taken, a worse one with probability exp(loss / temperature). Jobs of the same kind are never exchanged: nothing would change. The random
+numbers are a splitmix64 sequence from the word handed in, so a stretch is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cohabit.compiled import compiled_free, compiled_lean
+from cohabit.model.mix import Ints
+from cohabit.optimise.division import MINIMUM, divide
+from cohabit.optimise.estimates import fill_spare, with_newcomer
+from cohabit.optimise.memo import HITS, LOOKUPS, put, slot_of
+from cohabit.optimise.occupancy import share
+
+DIVIDED, SHARED = 0, 1  # how a node's cache is run
+DRAWS = 64  # attempts to find two jobs that differ
+EMPTY = -1
+TABLED = -1
+PATIENCE = 3  # proposals a node sits through before tables are made for it
+
+
+class How(NamedTuple):
+    """What is sought."""
+
+    run: int
+    objective: int
+    charged: bool  # see division
+    margin: float  # by how much an estimate must fall short to decide alone; below 0: estimates decide nothing
+
+
+class Seating(NamedTuple):
+    """Who sits where: `room` seats per node, one after another."""
+
+    seats: Any  # job, or EMPTY
+    seat_of: Any  # of every job
+    kind_of: Any
+    key: Any  # of every node: sums of its members' words
+    second: Any
+    value: Any  # of every node
+    load: Any
+    price: Any
+    age: Any  # proposals since the node changed; TABLED: its tables are there
+    spare: Any  # node x (room + 1) x (buckets + 1): see estimates
+    estimate: Any  # of every node as it is, from its tables
+    best: Any  # the seats of the best placement seen
+    totals: Any  # value of the present placement, of the best
+    word: Any  # state of the random sequence
+
+
+class Scratch(NamedTuple):
+    """Room for one node at a time."""
+
+    kinds: Any
+    rows: Any
+    left: Any
+    right: Any
+    found: Any  # value, load, price of the node looked at
+
+
+def make_scratch(room: int, buckets: int) -> Scratch:
+    """Scratch space for nodes of so many seats."""
+    plane = (room + 2, buckets + 1)
+    return Scratch(np.zeros(room + 1, np.int64), np.zeros(plane), np.zeros(plane), np.zeros(plane), np.zeros(3))
+
+
+def make_seating(seats: Ints, kind_of: Ints, nodes: int, buckets: int, word: int) -> Seating:
+    """A seating that `seat_all` will value; word begins the random sequence."""
+    room = len(seats) // nodes
+    return Seating(
+        seats.copy(), np.zeros(len(kind_of), np.int64), kind_of, np.zeros(nodes, np.uint64),
+        np.zeros(nodes, np.uint64), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes, np.int64),
+        np.zeros((nodes, room + 1, buckets + 1)), np.zeros(nodes), seats.copy(), np.zeros(2),
+        np.array([word], np.uint64),
+    )  # fmt: skip
+
+
+@compiled_lean
+def next_uniform(word):
+    """The next number in [0, 1)."""
+    word[0] += np.uint64(0x9E3779B97F4A7C15)
+    mixed = word[0]
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    return float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@compiled_lean
+def worth(kinds, count, tables, how, work):
+    """Value of a node with these jobs."""
+    if count == 0:
+        work.rest[:] = 0.0
+        return 0.0
+    if how.run == SHARED:
+        return share(kinds, count, tables, how.objective, work)
+    return divide(kinds, count, tables, how.objective, how.charged, work)
+
+
+@compiled_lean
+def gather(seats, kind_of, first, room, out_seat, in_kind, kinds):
+    """The kinds on a node in rising order, with the one at out_seat replaced by in_kind; how many there are."""
+    count = 0
+    for seat in range(first, first + room):
+        if seat == out_seat:
+            kind = in_kind
+        else:
+            job = seats[seat]
+            kind = kind_of[job] if job != EMPTY else EMPTY
+        if kind == EMPTY:
+            continue
+        place = count
+        while place > 0 and kinds[place - 1] > kind:
+            kinds[place] = kinds[place - 1]
+            place -= 1
+        kinds[place] = kind
+        count += 1
+    return count
+
+
+@compiled_lean
+def look_up(memo, key, second, scratch):
+    """Whether the set is remembered; its value, load and price are then in scratch.found."""
+    memo.counts[LOOKUPS] += 1
+    place = slot_of(memo, key, second)
+    if memo.keys[place] != key or memo.seconds[place] != second:
+        return False
+    memo.counts[HITS] += 1
+    scratch.found[0] = memo.values[place]
+    scratch.found[1] = memo.loads[place]
+    scratch.found[2] = memo.prices[place]
+    return True
+
+
+@compiled_lean
+def work_out(seating, node, room, out_seat, in_kind, key, second, tables, how, work, scratch, memo):
+    """Value a node after an exchange at one of its seats, and remember it; the answer is in scratch.found."""
+    count = gather(seating.seats, seating.kind_of, node * room, room, out_seat, in_kind, scratch.kinds)
+    scratch.found[0] = worth(scratch.kinds, count, tables, how, work)
+    scratch.found[1] = work.rest[0]
+    scratch.found[2] = work.rest[1]
+    place = slot_of(memo, key, second)
+    put(memo, place, key, second, scratch.found[0], scratch.found[1], scratch.found[2])
+
+
+@compiled_lean
+def tabled(seating, node, room, tables, how, scratch):
+    """Whether the node's tables are there; they are made once it has been left alone for a while."""
+    if seating.age[node] == TABLED:
+        return True
+    seating.age[node] += 1
+    if seating.age[node] < PATIENCE:
+        return False
+    count = 0
+    for seat in range(node * room, (node + 1) * room):
+        job = seating.seats[seat]
+        if job != EMPTY:
+            scratch.kinds[count] = seating.kind_of[job]
+            count += 1
+    fill_spare(
+        scratch.kinds, count, tables, how.objective, seating.load[node], seating.price[node], scratch.rows,
+        scratch.left, scratch.right, seating.spare[node],
+    )  # fmt: skip
+    seating.estimate[node] = seating.spare[node, count, tables.mpki.shape[1] - 1]
+    seating.age[node] = TABLED
+    return True
+
+
+@compiled_lean
+def estimated_change(seating, seat, in_kind, room, tables, how, scratch):
+    """What the node of this seat would gain from another kind there, by its tables."""
+    node = seat // room
+    place = 0
+    count = 0
+    for other in range(node * room, (node + 1) * room):
+        if seating.seats[other] != EMPTY:
+            count += 1
+            if other < seat:
+                place += 1
+    others = count - 1
+    if seating.seats[seat] == EMPTY:
+        place = count
+        others = count
+    if in_kind == EMPTY:
+        left = seating.spare[node, place, tables.mpki.shape[1] - 1] if others > 0 else 0.0
+        return left - seating.estimate[node]
+    found = with_newcomer(
+        seating.spare[node, place], others, in_kind, tables, how.objective, seating.load[node], seating.price[node],
+        scratch.rows[room],
+    )  # fmt: skip
+    return found - seating.estimate[node]
+
+
+@compiled_free
+def seat_all(seating, room, tables, how, work, scratch, memo):
+    """Value every node of a fresh seating and begin the totals."""
+    total = 0.0
+    for node in range(seating.value.shape[0]):
+        key = np.uint64(0)
+        second = np.uint64(0)
+        for seat in range(node * room, (node + 1) * room):
+            job = seating.seats[seat]
+            if job != EMPTY:
+                seating.seat_of[job] = seat
+                key += tables.key[seating.kind_of[job]]
+                second += tables.second_key[seating.kind_of[job]]
+        seating.key[node] = key
+        seating.second[node] = second
+        if not look_up(memo, key, second, scratch):
+            work_out(seating, node, room, -1, EMPTY, key, second, tables, how, work, scratch, memo)
+        seating.value[node] = scratch.found[0]
+        seating.load[node] = scratch.found[1]
+        seating.price[node] = scratch.found[2]
+        seating.age[node] = 0
+        total += seating.value[node]
+    seating.totals[0] = total
+    seating.totals[1] = total
+    seating.best[:] = seating.seats
+
+
+@compiled_free
+def anneal(seating, room, tables, how, work, scratch, memo, swaps, temperature, cooling):
+    """Propose so many swaps, the temperature times `cooling` after each; returns how many could be proposed."""
+    jobs = seating.seat_of.shape[0]
+    seats = seating.seats.shape[0]
+    estimating = how.run == DIVIDED and how.objective != MINIMUM and how.margin >= 0.0
+    for done in range(swaps):
+        found = False
+        here = 0
+        there = 0
+        kind_here = 0
+        kind_there = 0
+        for _ in range(DRAWS):
+            here = seating.seat_of[int(next_uniform(seating.word) * jobs)]
+            there = int(next_uniform(seating.word) * seats)
+            if here // room == there // room:
+                continue
+            kind_here = seating.kind_of[seating.seats[here]]
+            other = seating.seats[there]
+            kind_there = seating.kind_of[other] if other != EMPTY else EMPTY
+            if kind_here != kind_there:
+                found = True
+                break
+        if not found:
+            return done
+        least = temperature * math.log(1.0 - next_uniform(seating.word))  # the largest loss that would be accepted now
+        temperature *= cooling
+        a = here // room
+        b = there // room
+        key_move = tables.key[kind_here]
+        second_move = tables.second_key[kind_here]
+        if kind_there != EMPTY:
+            key_move -= tables.key[kind_there]
+            second_move -= tables.second_key[kind_there]
+        key_a = seating.key[a] - key_move
+        second_a = seating.second[a] - second_move
+        key_b = seating.key[b] + key_move
+        second_b = seating.second[b] + second_move
+
+        known_a = look_up(memo, key_a, second_a, scratch)
+        value_a, load_a, price_a = scratch.found[0], scratch.found[1], scratch.found[2]
+        known_b = look_up(memo, key_b, second_b, scratch)
+        value_b, load_b, price_b = scratch.found[0], scratch.found[1], scratch.found[2]
+        if estimating and not (known_a and known_b):
+            guess = 0.0
+            sure = True
+            if known_a:
+                guess += value_a - seating.value[a]
+            elif tabled(seating, a, room, tables, how, scratch):
+                guess += estimated_change(seating, here, kind_there, room, tables, how, scratch)
+            else:
+                sure = False
+            if known_b:
+                guess += value_b - seating.value[b]
+            elif sure and tabled(seating, b, room, tables, how, scratch):
+                guess += estimated_change(seating, there, kind_here, room, tables, how, scratch)
+            else:
+                sure = False
+            if sure and guess < least - how.margin:
+                continue
+        if not known_a:
+            work_out(seating, a, room, here, kind_there, key_a, second_a, tables, how, work, scratch, memo)
+            value_a, load_a, price_a = scratch.found[0], scratch.found[1], scratch.found[2]
+        if not known_b:
+            work_out(seating, b, room, there, kind_here, key_b, second_b, tables, how, work, scratch, memo)
+            value_b, load_b, price_b = scratch.found[0], scratch.found[1], scratch.found[2]
+        change = (value_a + value_b) - (seating.value[a] + seating.value[b])
+        if change < least:
+            continue
+        mine = seating.seats[here]
+        other = seating.seats[there]
+        seating.seats[here] = other
+        seating.seats[there] = mine
+        seating.seat_of[mine] = there
+        if other != EMPTY:
+            seating.seat_of[other] = here
+        seating.key[a] = key_a
+        seating.key[b] = key_b
+        seating.second[a] = second_a
+        seating.second[b] = second_b
+        seating.value[a] = value_a
+        seating.value[b] = value_b
+        seating.load[a] = load_a
+        seating.load[b] = load_b
+        seating.price[a] = price_a
+        seating.price[b] = price_b
+        seating.age[a] = 0
+        seating.age[b] = 0
+        seating.totals[0] += change
+        if seating.totals[0] > seating.totals[1] + 1e-12:
+            seating.totals[1] = seating.totals[0]
+            seating.best[:] = seating.seats
+    return swaps

@@ -1,0 +1,89 @@
+"""What sets of jobs are worth on a node, remembered: a hash table for the kernels. Compiled.
+
+A set is known by two sums of random words, one word of each sum per kind of its members: the same whatever the order, and
+brought up to date by one addition and one subtraction when a job is exchanged. Both sums are compared, 128 bits, so two
+different sets are practically never taken for each other. A full table forgets the set at the place of the new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cohabit.compiled import compiled_lean
+
+PROBES = 16
+LOOKUPS, HITS, USED = 0, 1, 2
+SMALLEST, LARGEST = 2**12, 2**21  # entries of 40 bytes
+
+
+class Memo(NamedTuple):
+    """The table and its counters."""
+
+    keys: Any
+    seconds: Any
+    values: Any
+    loads: Any  # of memory, at that value
+    prices: Any  # of bandwidth
+    counts: Any
+
+
+def make_memo(entries: int = SMALLEST) -> Memo:
+    """An empty table with room for a power of two of entries."""
+    size = SMALLEST
+    while size < min(entries, LARGEST):
+        size *= 2
+    return Memo(np.zeros(size, np.uint64), np.zeros(size, np.uint64), np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(3, np.int64))
+
+
+def grown(memo: Memo) -> Memo:
+    """The same table, twice as large once it is half full."""
+    if len(memo.keys) >= LARGEST or 2 * memo.counts[USED] < len(memo.keys):
+        return memo
+    larger = make_memo(4 * len(memo.keys))
+    move(memo, larger)
+    larger.counts[:] = memo.counts
+    return larger
+
+
+def hit_rate(memo: Memo) -> float | None:
+    """Share of lookups that found their set; None before the first."""
+    lookups = int(memo.counts[LOOKUPS])
+    return int(memo.counts[HITS]) / lookups if lookups else None
+
+
+@compiled_lean
+def slot_of(memo, key, second):
+    """Where the set is, or where it would be put."""
+    mask = np.uint64(memo.keys.shape[0] - 1)
+    home = (key ^ (key >> np.uint64(29))) & mask
+    place = home
+    for _ in range(PROBES):
+        if memo.keys[place] == key and memo.seconds[place] == second:
+            return place
+        if memo.keys[place] == np.uint64(0) and memo.seconds[place] == np.uint64(0):
+            return place
+        place = (place + np.uint64(1)) & mask
+    return home
+
+
+@compiled_lean
+def put(memo, place, key, second, value, load, price):
+    """Remember a value at its place."""
+    if memo.keys[place] == np.uint64(0) and memo.seconds[place] == np.uint64(0):
+        memo.counts[USED] += 1
+    memo.keys[place] = key
+    memo.seconds[place] = second
+    memo.values[place] = value
+    memo.loads[place] = load
+    memo.prices[place] = price
+
+
+@compiled_lean
+def move(memo, larger):
+    """Put everything into another table."""
+    for i in range(memo.keys.shape[0]):
+        if memo.keys[i] != np.uint64(0) or memo.seconds[i] != np.uint64(0):
+            place = slot_of(larger, memo.keys[i], memo.seconds[i])
+            put(larger, place, memo.keys[i], memo.seconds[i], memo.values[i], memo.loads[i], memo.prices[i])
