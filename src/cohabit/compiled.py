@@ -44,7 +44,9 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/kernels.py", "core/ladder.py", "core/profile.py",
-    "core/shortlist.py", "sim/fast.py", "trace/scan.py",
+    "core/shortlist.py", "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py",
+    "optimise/division.py", "optimise/estimates.py", "optimise/law.py", "optimise/memo.py", "optimise/occupancy.py",
+    "sim/fast.py", "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -78,9 +80,9 @@ def _usable_cache() -> str:
 numba.config.CACHE_DIR = _usable_cache()
 
 
-def is_warm() -> bool:
+def is_warm(kernel: str = "fast.drive") -> bool:
     """Whether the kernels have been compiled before, on this machine and for this version."""
-    return any(Path(str(numba.config.CACHE_DIR)).rglob("fast.drive*.nbc"))
+    return any(Path(str(numba.config.CACHE_DIR)).rglob(f"{kernel}*.nbc"))
 
 
 def compiled(function: Function) -> Function:

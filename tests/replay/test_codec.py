@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from cohabit.model import codec
 from cohabit.model import command as order
 from cohabit.model import event as fact
+from cohabit.model.curve import Curve
 from cohabit.model.job import Job
+from cohabit.model.profile import ScaleProfile
 
 EVENTS = typing.get_args(fact.Event)
 COMMANDS = typing.get_args(order.Command)
@@ -26,6 +28,10 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     int | None: st.none() | numbers,
     tuple[str, ...]: st.lists(names, max_size=3).map(tuple),
     tuple[tuple[int, int], ...]: st.lists(ranges, max_size=3).map(tuple),
+    tuple[tuple[str, int, int], ...]: st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
+    float: st.floats(allow_nan=False),
+    Curve | None: st.none() | st.just(Curve((2, 20), (0.5, 1.0))),
+    dict[str, float]: st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
 }
 
 
@@ -33,7 +39,8 @@ def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[object]:
     """Any value of the struct."""
     hints = typing.get_type_hints(struct)
     fields = {
-        name: values(Job) if hints[name] is Job else BY_TYPE[hints[name]] for name in struct.__struct_fields__
+        name: values(hints[name]) if hints[name] in (Job, ScaleProfile) else BY_TYPE[hints[name]]
+        for name in struct.__struct_fields__
     }
     return st.builds(struct, **fields)
 

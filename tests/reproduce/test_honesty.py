@@ -102,7 +102,7 @@ def test_hidden_programs_are_never_overbooked(seed: int) -> None:
     bench, steps = Bench(HIDDEN, seed), []
 
     def watch(now_us: int, events: object, commands: object, core: SchedulerCore) -> None:
-        invariants.check(core.state, now_us)
+        invariants.check(core.state)
         steps.append(now_us)
 
     table = simulate(bench, "sns", sequence(bench, seed), seed=seed, observe=watch)

@@ -34,6 +34,7 @@ def test_unknown_papers_and_wrong_options_are_refused() -> None:
             runner.invoke(app, ["reproduce", *arguments], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_json_and_files(tiny_sizes: None, tmp_path: Path) -> None:
     arguments = [
         "reproduce",

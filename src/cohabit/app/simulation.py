@@ -316,7 +316,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
             limit_us = NO_LIMIT_RUNS * run_us
         alpha = float(alphas[row]) if alphas is not None else 0.0
         program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None
-        confined = program is not None and program.single_node and prepared.nodes[number] == 1  # its owner knows that
+        confined = program is not None and program.single_node and int(prepared.nodes[number]) == 1  # as its owner says
         job = Job(
             job_id=str(number), limit_us=limit_us, processes=int(workload.processes[row]),
             program=workload.program_names[code] if code >= 0 else "", alpha=alpha if alpha > 0 else 0.0,

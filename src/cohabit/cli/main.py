@@ -15,6 +15,8 @@ from cohabit.cli import (
     doctor,
     generate,
     import_log,
+    partition,
+    place,
     policies,
     profiles,
     replay,
@@ -52,8 +54,8 @@ def _options(
 
 
 VERBS = (
-    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, reproduce, demo, doctor,
-    warm_up,
+    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, reproduce,
+    demo, doctor, warm_up,
 )  # fmt: skip
 for verb in VERBS:
     verb.register(app)

@@ -16,14 +16,14 @@ def warm_up() -> None:
     import tempfile
     from pathlib import Path
 
-    from cohabit.app import simulation
+    from cohabit.app import optimising, simulation
     from cohabit.app.scenario import scenario_from
     from cohabit.app.workloads import load_workload
     from cohabit.cli.console import note
     from cohabit.policy.registry import ORDERS
     from cohabit.trace.catalogue import read_trace, write_trace
 
-    note("compiling kernels, once (about half a minute) ...")
+    note("compiling kernels, once (about a minute) ...")
     plain = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, "load": 1.0}}
     jobs = load_workload(scenario_from(plain, "warm-up"))
     with tempfile.TemporaryDirectory() as folder:
@@ -34,4 +34,5 @@ def warm_up() -> None:
             prepared = simulation.prepare(scenario_from(plain | {"policy": {"order": name}}, "warm-up"), jobs)
             simulation.run(prepared, engine="fast")
             simulation.run(prepared, engine="steps")
+    optimising.get_ready(ways=True)
     note("kernels are ready")

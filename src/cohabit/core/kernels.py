@@ -163,7 +163,7 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
     if depth == CONSERVATIVE:
         if now > jobs[START, row] + jobs[LIMIT, row]:
             gauges[HOLE_END] = FOREVER
-        elif jobs[LIMIT, row] == 0:
+        elif jobs[LIMIT, row] == 0 and jobs[EXPECTED, row] <= now:
             gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], now + SECOND), 1
         else:
             profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])

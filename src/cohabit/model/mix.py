@@ -1,4 +1,4 @@
-"""Programs that are to share nodes, as curves of misses: what the optimiser works on. Plain data, checked where it is read.
+"""Programs that are to share nodes, as curves of misses: what the optimiser works on. Checked where it is read.
 
 A size is a number of *buckets*, equal slices of a node's last-level cache. `mpki[i, s]` is what program i misses per
 thousand instructions with s buckets; index 0 is no cache at all. Laws: docs/partitioning.md.

@@ -1,9 +1,10 @@
 """Simulated annealing over placements, one stretch of swaps at a time. Compiled.
 
 A swap exchanges two jobs of different nodes, or a job and an empty seat where a node has room. Only the two nodes it
-touches are valued again: from memory where their sets of jobs were met before, and not at all where an estimate says that
-the swap would be refused by far. A better placement is always taken, a worse one with probability exp(loss / temperature). Jobs of the same kind are never exchanged: nothing would change. The random
-numbers are a splitmix64 sequence from the word handed in, so a stretch is the same on every machine.
+touches are valued again: from memory where their sets of jobs were met before, and not at all where an estimate says
+that the swap would be refused by far. A better placement is always taken, a worse one with probability exp(loss /
+temperature). Jobs of the same kind are never exchanged: nothing would change. The random numbers are a splitmix64
+sequence from the word handed in, so a stretch is the same on every machine.
 """
 
 from __future__ import annotations

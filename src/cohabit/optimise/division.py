@@ -1,11 +1,11 @@
-"""Dividing one node's cache: bandwidth estimate and dynamic programme in turns, the best division seen is kept. Compiled.
+"""Dividing one node's cache: bandwidth estimate and dynamic programme in turns, the best division kept. Compiled.
 
-A round takes the load of memory at the present sizes, turns every program's surface into a curve of value against size at
-that load, finds the sizes of the largest sum by dynamic programming, and solves the law at those sizes, until they stand
-still or for 8 rounds. With `charged` each program also pays for the bandwidth it draws, at the price that a little more
-load costs all of them: without it the fixed point overlooks that the neighbours suffer from a program's misses, takes
-twice the rounds and is sometimes a few percent worse. What is returned is always the law at the sizes returned, never the
-estimate it was found with.
+A round takes the load of memory at the present sizes, turns every program's surface into a curve of value against
+size at that load, finds the sizes of the largest sum by dynamic programming, and solves the law at those sizes, until
+they stand still or for 8 rounds. With `charged` each program also pays for the bandwidth it draws, at the price that
+a little more load costs all of them: without it the fixed point overlooks that the neighbours suffer from a program's
+misses, takes twice the rounds and is sometimes a few percent worse. What is returned is always the law at the sizes
+returned, never the estimate it was found with.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def project(kinds, count, tables, objective, load, price, floor, top, work):
 
 @compiled_lean
 def largest_sum(count, buckets, values, best, sizes):
-    """Sizes from 1 up that use all buckets and have the largest sum of values; ties go to smaller sizes of later jobs."""
+    """Sizes from 1 up that use all buckets and have the largest sum of values; ties: smaller sizes of later jobs."""
     top = buckets - count + 1
     if count == 1:
         sizes[0] = buckets

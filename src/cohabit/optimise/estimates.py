@@ -1,9 +1,9 @@
 """What exchanging one job would change, estimated from tables of a node at rest. Compiled.
 
-At the load and price of a node's best division, `spare[seat, c]` is the most that the other jobs are worth together with c
-buckets. A newcomer in that seat then adds the best of its own curve and what is left: some sixty steps instead of a whole
-division. The price makes the estimate right to first order in the change of load. Estimates only decide what is not worth
-a closer look; every value that is kept comes from `division`.
+At the load and price of a node's best division, `spare[seat, c]` is the most that the other jobs are worth together
+with c buckets. A newcomer in that seat then adds the best of its own curve and what is left: some sixty steps instead
+of a whole division. The price makes the estimate right to first order in the change of load. Estimates only decide
+what is not worth a closer look; every value that is kept comes from `division`.
 """
 
 from __future__ import annotations

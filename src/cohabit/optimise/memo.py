@@ -1,8 +1,9 @@
 """What sets of jobs are worth on a node, remembered: a hash table for the kernels. Compiled.
 
-A set is known by two sums of random words, one word of each sum per kind of its members: the same whatever the order, and
-brought up to date by one addition and one subtraction when a job is exchanged. Both sums are compared, 128 bits, so two
-different sets are practically never taken for each other. A full table forgets the set at the place of the new one.
+A set is known by two sums of random words, one word of each sum per kind of its members: the same whatever the order,
+and brought up to date by one addition and one subtraction when a job is exchanged. Both sums are compared, 128 bits,
+so two different sets are practically never taken for each other. A full table forgets the set at the place of the new
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def make_memo(entries: int = SMALLEST) -> Memo:
     size = SMALLEST
     while size < min(entries, LARGEST):
         size *= 2
-    return Memo(np.zeros(size, np.uint64), np.zeros(size, np.uint64), np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(3, np.int64))
+    words, numbers = [np.zeros(size, np.uint64) for _ in range(2)], [np.zeros(size) for _ in range(3)]
+    return Memo(*words, *numbers, np.zeros(3, np.int64))
 
 
 def grown(memo: Memo) -> Memo:

@@ -1,10 +1,10 @@
 """A cache that nobody divides: each program holds the share that its misses per second win it. Compiled.
 
-A line comes in at a miss and pushes out another program's as easily as one's own, so in the long run a program's share of
-the space is its share of all misses per second. More space means fewer misses, so the shares settle; from equal ones, a
-step of 0.4 towards the aim each time, a shorter one where a steep curve makes that overshoot. Source: the unpartitioned
-rule of the same group's KPart and Whirlpool work. Where curves have cliffs there may be several states of rest; the one
-reached from equal shares is taken.
+A line comes in at a miss and pushes out another program's as easily as one's own, so in the long run a program's
+share of the space is its share of all misses per second. More space means fewer misses, so the shares settle; from
+equal ones, a step of 0.4 towards the aim each time, a shorter one where a steep curve makes that overshoot. Source:
+the unpartitioned rule of the same group's KPart and Whirlpool work. Where curves have cliffs there may be several
+states of rest; the one reached from equal shares is taken.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ AT_REST = 1e-11  # of the cache
 
 
 @compiled_lean
-def settle(kinds, count, tables, capacity, load, work):
+def settle(kinds, count, tables, capacity, load, precision, work):
     """Shares of a cache (or part of one) of this capacity in work.shares, misses in work.misses; returns the load.
 
-    With a load of 0 or more, memory is taken to be that busy; with a negative one the load is solved for, too.
+    With a load of 0 or more, memory is taken to be that busy; with a negative one the load is solved for, too. The
+    shares are at rest when none moves by more than `precision` of the capacity.
     """
     solving = load < 0.0
     if solving:
@@ -50,7 +51,7 @@ def settle(kinds, count, tables, capacity, load, work):
             work.shares[i] += change
             moved = max(moved, abs(change))
             work.misses[i] = misses_at(tables.mpki[kinds[i]], work.shares[i])
-        if moved <= AT_REST * damping * capacity:
+        if moved <= precision * damping * capacity:
             break
         if step % PATIENCE == 0:
             damping *= 0.5
@@ -62,5 +63,5 @@ def settle(kinds, count, tables, capacity, load, work):
 @compiled_lean
 def share(kinds, count, tables, objective, work):
     """Value of the programs `kinds[:count]` on a node whose cache nobody divides; their shares are in work.shares."""
-    load = settle(kinds, count, tables, float(tables.mpki.shape[1] - 1), -1.0, work)
+    load = settle(kinds, count, tables, float(tables.mpki.shape[1] - 1), -1.0, AT_REST, work)
     return value_of(kinds, count, tables, objective, load, work)

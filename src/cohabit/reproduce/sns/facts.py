@@ -37,7 +37,12 @@ def _stated(name: str, claim: str, paper: float, value: float, note: str = "", s
 
 
 def _facts(bench: Bench) -> list[_Fact]:
-    programs, node = bench.programs, bench.node
+    return [*_stream(bench), *_bandwidth(bench), *_ways(bench), *_spreading(bench)]
+
+
+def _stream(bench: Bench) -> list[_Fact]:
+    """Fig. 3."""
+    node = bench.node
     found = [
         _stated(
             f"S43.stream_{cores}_gbs",
@@ -61,6 +66,13 @@ def _facts(bench: Bench) -> list[_Fact]:
             share,
         )
     )
+    return found
+
+
+def _bandwidth(bench: Bench) -> list[_Fact]:
+    """Fig. 4."""
+    programs, node = bench.programs, bench.node
+    found: list[_Fact] = []
     found += [
         _stated(
             f"S44.{name.lower()}_gbs",
@@ -100,6 +112,13 @@ def _facts(bench: Bench) -> list[_Fact]:
             rises,
         )
     )
+    return found
+
+
+def _ways(bench: Bench) -> list[_Fact]:
+    """Fig. 6 and 12."""
+    programs, node = bench.programs, bench.node
+    found: list[_Fact] = []
     for name, ways in WAYS.items():
         wanted = demand(profile_of(programs[name], node), 1, 16, 0.9, node)
         note = "section 6.1 says CG needs almost all ways, section 2 says 10 (N2)" if name == "CG" else ""
@@ -119,6 +138,14 @@ def _facts(bench: Bench) -> list[_Fact]:
             None if wanted is None else wanted.ways,
         )
     )
+    return found
+
+
+def _spreading(bench: Bench) -> list[_Fact]:
+    """Fig. 5, 7 and 13."""
+    programs = bench.programs
+    found: list[_Fact] = []
+    bfs = programs["BFS"]
     found.append(
         _stated(
             "S49.cg_gain_pct",

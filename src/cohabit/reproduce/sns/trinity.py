@@ -23,7 +23,7 @@ from cohabit.reproduce.sns.plan import Plan
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.streams import stream
 from cohabit.trace.catalogue import read_trace
-from cohabit.trace.mix import label_with_programs
+from cohabit.trace.mix import is_scaling, label_with_programs
 from cohabit.trace.trinity import trinity_filter
 
 NODES = (4096, 8192, 32768)
@@ -176,6 +176,10 @@ CONTRACT = {
     "S62.wait_4k_ratio05": (waits, 4096, 0.5),
 }
 DIFFERENCE = "S62.gain_32k_09_minus_05_pct"
+AGED = (
+    "the age limit of 4 mean run times (our assumption; the paper gives none) is what waits depend on here: on a "
+    "congested machine nearly every job is past it, and the queue becomes strict order behind the widest job"
+)
 WORDS = {
     "nodes": "the other filter, by nodes",
     "stretched": "profiles stretched from 16 to 28 processes by the law",
@@ -194,8 +198,15 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     size = f"quick: {jobs} jobs in a row from the middle of the trace" if jobs else ""
     rng = stream(plan.seed("bootstrap"), "trinity")
     found = _filter_rows(str(path))
+    causes = {
+        "S62.gain_32k_ratio09_pct": _bound(plan.bench, 0.9),
+        "S62.wait_4k_ratio09": AGED,
+        "S62.wait_4k_ratio05": AGED,
+    }
     for name, (measure, nodes, ratio) in CONTRACT.items():
-        beside = [f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS]
+        beside = [causes[name]] + [
+            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
+        ]
         found.append(_row(expected(name), measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
     apart = [
         None if a is None or b is None else a - b
@@ -207,6 +218,17 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         beside = [f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS]
         found.append(_row(about, measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
     return found
+
+
+def _bound(bench: Bench, ratio: float) -> str:
+    """What Fig. 13 alone would give if every job ran at its best scale and nobody slowed anybody."""
+    best = {name: max(one.speedup_at(scale) for scale in one.scales) for name, one in bench.programs.items()}
+    gains = {name: is_scaling(one, bench.node) for name, one in bench.programs.items()}
+    left = ratio * float(np.mean([1 / best[name] for name in best if gains[name]])) + (1 - ratio)
+    return (
+        f"the speedups of Fig. 13 alone come to {100 * (1 / left - 1):.0f} % where nobody waits and nobody is slowed; "
+        "less, as in the paper, needs jobs that lose a part of their speed to sharing or do not reach their best scale"
+    )
 
 
 def _filter_rows(path: str) -> list[Row]:

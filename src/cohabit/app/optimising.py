@@ -1,0 +1,273 @@
+"""Dividing caches and placing programs, on behalf of a person: scheme by name, seeds, clock, cores.
+
+The mathematics (optimise/) has no clock and no threads; both are here. Restarts run side by side, each from its own
+stream of chance, and the best is taken by value, then by number: how many cores there are makes no difference to the
+result.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cohabit.compiled import is_warm
+from cohabit.model.mix import Ints, Mix
+from cohabit.optimise import starts
+from cohabit.optimise.annealing import DIVIDED, SHARED
+from cohabit.optimise.grouping import clustered, one_each
+from cohabit.optimise.node import Division, divided, equally_divided
+from cohabit.optimise.schemes import DIVIDING, SEARCHED, Outcome, outcome
+from cohabit.optimise.search import Budget, Found, Progress, default_swaps, search
+from cohabit.optimise.tables import Problem, prepare
+from cohabit.optimise.ways import Group, Limits, schemata
+from cohabit.sim.streams import stream
+
+DP, EQUAL, CLUSTERS = "dp", "equal", "clusters"
+METHODS = (DP, EQUAL, CLUSTERS)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How to search."""
+
+    seed: int = 1
+    swaps: int | None = None  # None: a number that fits the size
+    budget_s: float | None = None
+    restarts: int = 1
+    workers: int | None = None
+    start: str = starts.RANDOM
+    objective: str = "weighted"
+    limits: Limits | None = None  # whole ways and groups instead of buckets
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A scheme, run."""
+
+    scheme: str
+    outcome: Outcome
+    divided: bool
+    swaps: int
+    search_s: float  # spent in searches, summed over restarts
+    solve_s: float
+    lookups: int
+    hits: int
+    start_value: float | None = None
+    value: float | None = None
+    groups: dict[int, tuple[Group, ...]] | None = None  # by node, where whole ways were asked for
+
+
+def is_ready() -> bool:
+    """Whether the kernels have been compiled before; if not, getting ready takes about a minute, once."""
+    return is_warm("annealing.anneal")
+
+
+def get_ready(ways: bool = False) -> None:
+    """Compile or load the kernels, so that what is timed afterwards is the work itself."""
+    curves = np.linspace([8.0, 9.0, 7.0, 6.0], [1.0, 2.0, 3.0, 4.0], 13).T.copy()
+    mix = Mix(2, 2, 12, 25.0, 2.0, ("a", "b", "c", "d"), curves, np.ones(4), np.full(4, 30.0))
+    problem = prepare(mix)
+    for run in (DIVIDED, SHARED):
+        search(problem, np.array([0, 0, 1, 1]), 1, Budget(8), run=run)
+    outcome(problem, np.array([0, 0, 1, 1]), False)
+    if ways:
+        clustered(problem, [0, 1], Limits(4))
+
+
+def place(mix: Mix, scheme: str, wish: Wish, progress: Progress | None = None) -> Placed:
+    """Run one scheme on a mix."""
+    began = time.perf_counter()
+    problem = prepare(mix)
+    start = _start(problem, wish)
+    found: list[Found] = []
+    search_s = 0.0
+    if scheme in SEARCHED:
+        found, search_s = _searches(problem, start, SEARCHED[scheme], wish, progress)
+    best = max(found, key=lambda one: one.value) if found else None  # the first of equals
+    where = start if best is None else best.place
+    dividing = scheme in DIVIDING
+    groups = None
+    if dividing and wish.limits is not None:
+        run, groups = _by_ways(problem, where, wish.limits, wish.objective)
+    else:
+        run = outcome(problem, where, dividing, wish.objective)
+    return Placed(
+        scheme, run, dividing, sum(one.swaps for one in found), search_s, time.perf_counter() - began,
+        sum(one.lookups for one in found), sum(one.hits for one in found),
+        best.start_value if best else None, best.value if best else None, groups,
+    )  # fmt: skip
+
+
+def _by_ways(
+    problem: Problem, where: Ints, limits: Limits, objective: str
+) -> tuple[Outcome, dict[int, tuple[Group, ...]]]:
+    """The placement with every node's jobs in groups that hardware can keep apart."""
+    nodes: list[Division | None] = []
+    groups = {}
+    ipc = np.zeros(len(problem.mix))
+    for node in range(problem.mix.nodes):
+        jobs = np.flatnonzero(where == node)
+        if not len(jobs):
+            nodes.append(None)
+            continue
+        found = clustered(problem, jobs, limits, objective)
+        nodes.append(found.division)
+        groups[node] = found.groups
+        ipc[found.division.jobs] = found.division.ipc
+    return Outcome(where, nodes, ipc, problem.alone), groups
+
+
+def _start(problem: Problem, wish: Wish) -> Ints:
+    if wish.start == starts.UTILITY:
+        return starts.utility_start(problem)
+    return starts.random_start(problem, stream(wish.seed, "placement"))
+
+
+def _searches(
+    problem: Problem, start: Ints, run: int, wish: Wish, progress: Progress | None
+) -> tuple[list[Found], float]:
+    rng = stream(wish.seed, "annealing")
+    words = [int(word) for word in rng.integers(0, 2**63, wish.restarts)]
+    swaps = default_swaps(len(problem.mix)) if wish.swaps is None else wish.swaps
+    workers = min(wish.workers or os.cpu_count() or 1, wish.restarts)
+    spent = [0.0] * wish.restarts
+    done = [0] * wish.restarts
+
+    def advance(number: int) -> Progress | None:
+        if progress is None:
+            return None
+
+        def tell(swaps_done: int, _: int) -> None:
+            done[number] = swaps_done
+            progress(sum(done), swaps * wish.restarts)
+
+        return tell
+
+    def one(number: int) -> Found:
+        began = time.perf_counter()
+        limit = None if wish.budget_s is None else wish.budget_s * workers / wish.restarts
+        budget = Budget(swaps) if limit is None else Budget(used=_clock(limit))
+        found = search(
+            problem, start, words[number], budget, run=run, objective=wish.objective, progress=advance(number)
+        )
+        spent[number] = time.perf_counter() - began
+        return found
+
+    if workers == 1:
+        return [one(number) for number in range(wish.restarts)], sum(spent)
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, range(wish.restarts))), sum(spent)
+
+
+def _clock(budget_s: float) -> Callable[[], float]:
+    began = time.perf_counter()
+    return lambda: (time.perf_counter() - began) / budget_s
+
+
+def placed_document(placed: Placed, mix: Mix, seed: int) -> dict[str, Any]:
+    """The JSON of the command contract, and a little more."""
+    run = placed.outcome
+    node_of = dict(zip(mix.names, run.place.tolist(), strict=True))
+    found = {
+        "scheme": placed.scheme,
+        "weighted_speedup": run.weighted_speedup,
+        "harmonic_speed": run.harmonic_speed,
+        "lowest_speed": run.lowest_speed,
+        "placement": node_of,
+        "partition": _partitions(run.nodes, mix) if placed.divided else None,
+        "ipc": dict(zip(mix.names, run.ipc.tolist(), strict=True)),
+        "ipc_alone": dict(zip(mix.names, run.alone.tolist(), strict=True)),
+        "memory_load": {str(node): None if one is None else one.load for node, one in enumerate(run.nodes)},
+        "swaps": placed.swaps,
+        "swap_us": placed.search_s / placed.swaps * 1e6 if placed.swaps else None,
+        "memo_hit_rate": placed.hits / placed.lookups if placed.lookups else None,
+        "solve_s": placed.solve_s,
+        "seed": seed,
+    }
+    if placed.groups is not None:
+        found["groups"] = {str(node): groups_document(groups, mix, (0,)) for node, groups in placed.groups.items()}
+    return found
+
+
+def _partitions(nodes: Sequence[Division | None], mix: Mix) -> dict[str, dict[str, float]]:
+    return {str(node): sizes_by_name(one, mix) for node, one in enumerate(nodes) if one is not None}
+
+
+def sizes_by_name(one: Division, mix: Mix) -> dict[str, float]:
+    """Buckets of every program of a node, in the order of the file; whole ones as whole numbers."""
+    sizes = dict(zip(one.jobs.tolist(), one.sizes.tolist(), strict=True))
+    return {mix.names[job]: int(sizes[job]) if sizes[job] == int(sizes[job]) else sizes[job] for job in sorted(sizes)}
+
+
+def groups_document(groups: Sequence[Group], mix: Mix, domains: Sequence[int]) -> list[dict[str, Any]]:
+    """Who shares which ways, and the line for each group's file `schemata`."""
+    lines = schemata(groups, domains)
+    return [
+        {
+            "jobs": [mix.names[job] for job in group.jobs], "first_way": group.first_way, "ways": group.ways,
+            "mask": f"{group.mask:x}", "schemata": line,
+        }
+        for group, line in zip(groups, lines, strict=True)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DividedNode:
+    """One node's cache, divided by a method."""
+
+    division: Division
+    groups: tuple[Group, ...] | None  # where whole ways were asked for
+    solve_s: float
+
+
+def divide_node(mix: Mix, method: str, objective: str, limits: Limits | None) -> DividedNode:
+    """Divide one node's cache between its programs: by buckets, or by whole ways where hardware has limits."""
+    began = time.perf_counter()
+    problem = prepare(mix)
+    jobs = list(range(len(mix)))
+    if limits is None and method == CLUSTERS:
+        limits = Limits(mix.buckets)
+    if limits is None:
+        found = equally_divided(problem, jobs) if method == EQUAL else divided(problem, jobs, objective)
+        return DividedNode(found, None, time.perf_counter() - began)
+    if method == CLUSTERS:
+        grouped = clustered(problem, jobs, limits, objective)
+    else:
+        grouped = one_each(problem, jobs, limits, objective, equal=method == EQUAL)
+    return DividedNode(grouped.division, grouped.groups, time.perf_counter() - began)
+
+
+def node_document(node: DividedNode, mix: Mix, method: str, objective: str, domains: Sequence[int]) -> dict[str, Any]:
+    """The same keys as of a placement, for one node."""
+    one = node.division
+    order = [int(at) for at in one.jobs.argsort()]
+    found: dict[str, Any] = {
+        "scheme": method,
+        "objective": objective,
+        "weighted_speedup": one.weighted_speedup,
+        "harmonic_speed": float(len(one.ipc) / (1.0 / one.speeds).sum()),
+        "lowest_speed": float(one.speeds.min()),
+        "placement": dict.fromkeys(mix.names, 0),
+        "partition": _partitions([one], mix),
+        "ipc": {mix.names[one.jobs[at]]: float(one.ipc[at]) for at in order},
+        "ipc_alone": {mix.names[one.jobs[at]]: float(one.alone[at]) for at in order},
+        "memory_load": {"0": one.load},
+        "swaps": 0,
+        "swap_us": None,
+        "memo_hit_rate": None,
+        "solve_s": node.solve_s,
+        "seed": None,
+    }
+    if mix.alpha is not None:
+        kept = {mix.names[job]: float(speed) for job, speed in zip(one.jobs.tolist(), one.speeds, strict=True)}
+        bounds = dict(zip(mix.names, mix.alpha.tolist(), strict=True))
+        found["bounds_missed"] = [name for name in mix.names if kept[name] < bounds[name] - 1e-9]
+    if node.groups is not None:
+        found["groups"] = groups_document(node.groups, mix, domains)
+    return found

@@ -1,0 +1,100 @@
+"""`cohabit partition`: divide one node's cache between the programs on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cohabit.cli.way_options import Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+
+if TYPE_CHECKING:
+    from cohabit.model.mix import Mix
+
+EXAMPLES = """\b
+Examples:
+  cohabit partition node.json
+  cohabit partition node.json --objective min --json
+  cohabit partition node.json --method clusters --ways 12 --inseparable 10-11
+  cohabit partition node.json --method clusters --ways 20 --min-ways 2 --groups 3 --domains 0,1"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="partition", short_help="Divide a node's cache between programs.", epilog=EXAMPLES)(partition)
+
+
+def partition(
+    node: Annotated[Path, typer.Argument(metavar="NODE.json", help="The node and its programs' miss curves.")],
+    method: Annotated[str, typer.Option(help="dp (the best division), equal, or clusters (programs share).")] = "dp",
+    objective: Annotated[str, typer.Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
+    ways: Ways = None,
+    min_ways: MinWays = None,
+    groups: Groups = None,
+    io_ways: IoWays = None,
+    inseparable: Inseparable = None,
+    domains: Annotated[str, typer.Option(metavar="D,...", help="L3 domains of the schemata lines.")] = "0",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Divide the cache of one node: by buckets, or by whole ways as hardware can enforce.
+
+    The IPC of every program is the law's at the sizes found. A program with "alpha" keeps that share of its speed alone
+    where any division allows it.
+    """
+    from cohabit.app.optimising import METHODS, divide_node, get_ready, is_ready, node_document
+    from cohabit.cli.console import note, show_json
+    from cohabit.optimise.tables import OBJECTIVES
+    from cohabit.policy.registry import unknown
+    from cohabit.trace.mixes import read_node
+
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if objective not in OBJECTIVES:
+        raise unknown("objective", objective, OBJECTIVES)
+    limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
+    where = _domains(domains)
+    mix = read_node(node)
+    if not is_ready():
+        note("compiling kernels, once (about a minute) ...")
+    get_ready(method == "clusters" or limits is not None)
+    found = divide_node(mix, method, objective, limits)
+    document = node_document(found, mix, method, objective, where)
+    if as_json:
+        show_json(document)
+    else:
+        _show(document, mix)
+
+
+def _domains(text: str) -> list[int]:
+    from cohabit.model.errors import InputError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,6}", part) for part in parts) or len(set(map(int, parts))) < len(parts):
+        raise InputError(f"--domains {text!r} is not a list of cache ids", "", "write 0, or 0,1")
+    return [int(part) for part in parts]
+
+
+def _show(document: dict[str, Any], mix: Mix) -> None:
+    from cohabit.cli.console import table
+
+    sizes, rows = document["partition"]["0"], []
+    for name in mix.names:
+        ipc, alone = document["ipc"][name], document["ipc_alone"][name]
+        rows.append([name, f"{sizes[name]:g}" if isinstance(sizes[name], int) else f"{sizes[name]:.2f}", f"{ipc:.3f}",
+                     f"{alone:.3f}", f"{100 * ipc / alone:.1f} %"])  # fmt: skip
+    title = f"{len(mix)} programs, {mix.buckets} buckets, method {document['scheme']}"
+    table(title, ["program", "buckets", "IPC", "IPC alone", "speed"], rows)
+    if "groups" in document:
+        table(
+            "groups, as the kernel takes them",
+            ["schemata", "ways", "programs"],
+            [[one["schemata"], str(one["ways"]), ", ".join(one["jobs"])] for one in document["groups"]],
+        )
+    if document.get("bounds_missed"):
+        typer.echo(f"No division keeps the bounds of {', '.join(document['bounds_missed'])}; this one comes nearest.")
+    typer.echo(
+        f"weighted speedup {document['weighted_speedup']:.4f}, harmonic mean {document['harmonic_speed']:.4f}, slowest "
+        f"{document['lowest_speed']:.4f}; memory is {100 * document['memory_load']['0']:.0f} % busy"
+    )

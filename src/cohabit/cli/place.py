@@ -1,0 +1,135 @@
+"""`cohabit place`: which programs share a node, and how its cache is divided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cohabit.cli.way_options import Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+
+if TYPE_CHECKING:
+    from cohabit.model.mix import Mix
+
+EXAMPLES = """\b
+Examples:
+  cohabit place mix.json --scheme shepherd
+  cohabit place mix.json --scheme shepherd --swaps 100000 --restarts 4 --json
+  cohabit place mix.json --scheme shepherd --ways 12 --inseparable 10-11
+  cohabit place mix.json --scheme baseline --seed 7"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="place", short_help="Choose which programs share a node.", epilog=EXAMPLES)(place)
+
+
+def place(
+    mix: Annotated[Path, typer.Argument(metavar="MIX.json", help="The nodes and the programs' miss curves.")],
+    scheme: Annotated[
+        str, typer.Option(help="baseline, part-only, place-only, place-only-direct or shepherd.")
+    ] = "shepherd",
+    seed: Annotated[int, typer.Option(help="Where all chance comes from.")] = 1,
+    swaps: Annotated[int | None, typer.Option(metavar="K", help="Swaps to try; 256 per program otherwise.")] = None,
+    budget_s: Annotated[
+        float | None, typer.Option("--budget-s", metavar="T", help="Search for T seconds instead.")
+    ] = None,
+    restarts: Annotated[int, typer.Option(help="Independent searches of K swaps each; the best is taken.")] = 1,
+    workers: Annotated[int | None, typer.Option(help="Searches at a time; all cores otherwise.")] = None,
+    start: Annotated[str, typer.Option(help="random, or utility: the needy spread over the nodes.")] = "random",
+    objective: Annotated[str, typer.Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
+    ways: Ways = None,
+    min_ways: MinWays = None,
+    groups: Groups = None,
+    io_ways: IoWays = None,
+    inseparable: Inseparable = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Place programs on nodes by one of the schemes of the Shepherd poster, and say how fast each of them runs.
+
+    The same seed and number of swaps give the same placement, whatever the number of cores; a budget in seconds does
+    not.
+    """
+    from cohabit.app import optimising
+    from cohabit.cli.console import note, progress, show_json
+    from cohabit.trace.mixes import read_mix
+
+    _check(scheme, seed, swaps, budget_s, restarts, workers, start, objective)
+    limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
+    known = read_mix(mix)
+    wish = optimising.Wish(seed, swaps, budget_s, restarts, workers, start, objective, limits)
+    if not optimising.is_ready():
+        note("compiling kernels, once (about a minute) ...")
+    optimising.get_ready(limits is not None)
+    if not as_json and len(known) * restarts > 1000:
+        note(f"placing {len(known):,} programs on {known.nodes:,} nodes ...")
+    with progress("placing") as advance:
+        found = optimising.place(known, scheme, wish, advance)
+    document = optimising.placed_document(found, known, seed)
+    if as_json:
+        show_json(document)
+    else:
+        _show(document, known)
+
+
+def _check(
+    scheme: str,
+    seed: int,
+    swaps: int | None,
+    budget_s: float | None,
+    restarts: int,
+    workers: int | None,
+    start: str,
+    objective: str,
+) -> None:
+    from cohabit.model.errors import InputError
+    from cohabit.optimise.schemes import SCHEMES
+    from cohabit.optimise.starts import STARTS
+    from cohabit.optimise.tables import OBJECTIVES
+    from cohabit.policy.registry import unknown
+
+    known = (("scheme", scheme, SCHEMES), ("start", start, STARTS), ("objective", objective, tuple(OBJECTIVES)))
+    for what, value, names in known:
+        if value not in names:
+            raise unknown(what, value, names)
+    if seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
+    if swaps is not None and budget_s is not None:
+        raise InputError("--swaps and --budget-s do not go together", "", "give one of them")
+    if swaps is not None and swaps < 0:
+        raise InputError(f"--swaps {swaps} is negative", "", "give a number from 0 up")
+    if budget_s is not None and not 0 < budget_s < 1e9:
+        raise InputError(f"--budget-s {budget_s:g} is not a time", "", "give seconds, above 0")
+    for name, number in (("--restarts", restarts), ("--workers", workers)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} {number} is not a positive number", "", "give a whole number from 1 up")
+
+
+def _show(document: dict[str, Any], mix: Mix) -> None:
+    from cohabit.cli.console import table
+
+    by_node: dict[int, list[str]] = {}
+    for name, node in document["placement"].items():
+        by_node.setdefault(node, []).append(name)
+    sizes = document["partition"]
+    rows = []
+    for node, names in sorted(by_node.items()):
+        speed = sum(document["ipc"][name] / document["ipc_alone"][name] for name in names)
+        parts = [name if sizes is None else f"{name} {sizes[str(node)][name]:.3g}" for name in names]
+        rows.append([str(node), f"{speed:.3f}", f"{100 * document['memory_load'][str(node)]:.0f} %", ", ".join(parts)])
+    what = "programs" if sizes is None else "programs and their buckets"
+    table(f"{len(mix)} programs on {mix.nodes} nodes, scheme {document['scheme']}",
+          ["node", "speedup", "memory", what], rows)  # fmt: skip
+    for node, groups in document.get("groups", {}).items():
+        typer.echo(f"node {node}: " + ", ".join(f"{one['schemata']} ({' '.join(one['jobs'])})" for one in groups))
+    typer.echo(
+        f"weighted speedup {document['weighted_speedup']:.4f}, harmonic mean {document['harmonic_speed']:.4f}, slowest "
+        f"program at {100 * document['lowest_speed']:.1f} % of its speed alone"
+    )
+    if document["swaps"]:
+        known = 100 * document["memo_hit_rate"]
+        typer.echo(
+            f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes looked at were "
+            f"known; {document['solve_s']:.2f} s in all"
+        )

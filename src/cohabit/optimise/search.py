@@ -1,0 +1,99 @@
+"""The search for a placement: annealing from a start, in stretches, with somebody else's clock if there is one.
+
+The same problem, start, word and number of swaps always give the same placement, and renumbering the nodes of the start
+renumbers the result. The result is never worse than the start: the best placement seen is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cohabit.model.mix import Ints
+from cohabit.optimise import annealing, starts
+from cohabit.optimise.annealing import DIVIDED, How
+from cohabit.optimise.division import make_work
+from cohabit.optimise.memo import HITS, LOOKUPS, Memo, grown, make_memo
+from cohabit.optimise.tables import OBJECTIVES, Problem
+
+SWAPS_PER_JOB = 256  # enough to come within a tenth of a percent of a search ten times as long
+FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.01, 2e-5  # of weighted speedup
+MARGIN = 0.001
+STRETCH = 4096  # swaps between two looks at the clock, at most
+TIMED_STRETCH = 256
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to search: so many swaps, or until `used` (the share of the time that has passed) reaches 1."""
+
+    swaps: int = 0
+    used: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to."""
+
+    place: Ints  # node of every job
+    value: float  # by the search's own objective
+    start_value: float
+    swaps: int
+    lookups: int
+    hits: int
+
+
+def default_swaps(jobs: int) -> int:
+    """A number of swaps that serves most."""
+    return SWAPS_PER_JOB * jobs
+
+
+def search(
+    problem: Problem,
+    start: Ints,
+    word: int,
+    budget: Budget,
+    *,
+    run: int = DIVIDED,
+    objective: str = "weighted",
+    memo: Memo | None = None,
+    margin: float = MARGIN,
+    progress: Progress | None = None,
+) -> Found:
+    """Anneal from a start; `word` begins the random sequence."""
+    mix = problem.mix
+    place, old = starts.canonical(start, mix.nodes)
+    seats = starts.seats_of(place, mix.nodes, mix.room)
+    seating = annealing.make_seating(seats, problem.kind_of, mix.nodes, mix.buckets, word)
+    work, scratch = make_work(mix.room, mix.buckets), annealing.make_scratch(mix.room, mix.buckets)
+    how = How(run, OBJECTIVES[objective], True, margin)
+    memo = make_memo() if memo is None else memo
+    before = memo.counts.copy()
+    annealing.seat_all(seating, mix.room, problem.tables, how, work, scratch, memo)
+    start_value = float(seating.totals[0])
+    done = 0
+    while mix.nodes > 1:
+        share = budget.used() if budget.used is not None else done / max(budget.swaps, 1)
+        if share >= 1.0:
+            break
+        swaps = TIMED_STRETCH if budget.used is not None else min(STRETCH, budget.swaps - done)
+        falling = 1.0 if budget.used is not None else _temperature(1.0) / _temperature(0.0)
+        cooling = falling ** (1.0 / max(budget.swaps, 1))
+        memo = grown(memo)
+        proposed = annealing.anneal(
+            seating, mix.room, problem.tables, how, work, scratch, memo, swaps, _temperature(share), cooling
+        )
+        done += proposed
+        if progress is not None and budget.used is None:
+            progress(done, budget.swaps)
+        if proposed < swaps:  # no two jobs differ: there is nothing to exchange
+            break
+    lookups, hits = (int(memo.counts[at] - before[at]) for at in (LOOKUPS, HITS))
+    best = old[starts.place_of(seating.best, len(mix), mix.room)]
+    return Found(best, float(seating.totals[1]), start_value, done, lookups, hits)
+
+
+def _temperature(share: float) -> float:
+    return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** min(share, 1.0))
