@@ -1,8 +1,8 @@
 """What one decision on shared nodes costs as the machine grows: `python -m benchmarks.placement`.
 
-A machine kept full of the catalogue's programs under Spread-n-Share. Each measured step is one job end and the arrival of
-another, with the placement of whoever then fits. Two readings: the same 60 jobs on ever larger machines (job sizes grow
-with them), and jobs of one size (their number grows with the machine). Times in ms beside the smallest machine's.
+A machine kept full of the catalogue's programs under Spread-n-Share. Each measured step is one job end and the arrival
+of another, with the placement of whoever then fits. Two readings: the same 60 jobs on ever larger machines (job sizes
+grow with them), and jobs of one size (their number grows with the machine). Times in ms beside the smallest machine's.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def main() -> None:
             took, classes = one_machine(nodes, jobs, max(5, steps if jobs < 500 else steps // 10))
             base = base or took
             print(
-                f"{nodes:>8,} nodes {jobs:>6,} jobs {took:8.2f} ms  {took / base:6.2f} x for {nodes // sizes[0]:>3} x the "
-                f"nodes, {classes:,} classes of nodes", flush=True,
+                f"{nodes:>8,} nodes {jobs:>6,} jobs {took:8.2f} ms  {took / base:6.2f} x for "
+                f"{nodes // sizes[0]:>3} x the nodes, {classes:,} classes of nodes", flush=True,
             )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import profile
+from cohabit.core import profile, reservations
 from cohabit.core.columns import (
     EXPECTED,
     GAUGES,
@@ -56,7 +56,7 @@ class Twin:
         start, length = begin - earlier, end - begin
         self.free[begin:end] += nodes
         if start >= 0 and start < begin and (self.free[start : start + length] >= nodes).all():
-            profile._move(self.slots, self.gauges, 0, begin, start, length, nodes)
+            reservations._move(self.slots, self.gauges, 0, begin, start, length, nodes)
             self.taken[number] = (start, start + length, nodes)
         begin, end, nodes = self.taken[number]
         self.free[begin:end] -= nodes
@@ -81,10 +81,12 @@ def _check_gaps(twin: Twin) -> None:
     """Whoever looks where the noted gaps begin misses no slot that meets what was freed."""
     slots, gauges, freed = twin.slots, twin.gauges, 40
     slots[profile.GAPS, : profile.OPEN_GAPS] = FOREVER
-    profile._note_gaps(slots, gauges, 0, 0, freed)
+    reservations._note_gaps(slots, gauges, 0, 0, freed)
     for nodes in range(1, NODES + 1):
         for length in (1, 3, 10, 30):
-            first = slots[profile.GAPS, profile._level_of(nodes) * profile.LENGTHS + profile._length_of(length)]
+            first = slots[
+                profile.GAPS, reservations._level_of(nodes) * profile.LENGTHS + reservations._length_of(length)
+            ]
             begins = (t for t in range(freed) if (twin.free[t : t + length] >= nodes).all())
             assert first <= next(begins, FOREVER)
 
@@ -103,10 +105,10 @@ def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], a
         twin.check()
     now, length, nodes = asked
     _check_gaps(twin)
-    found = profile._earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER)
+    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER)
     assert found == twin.earliest(now, nodes, length)
-    profile._forget_past(twin.slots, twin.gauges, now)
-    assert profile._earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER) == found
+    profile.forget_past(twin.slots, twin.gauges, now)
+    assert profile.earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER) == found
     while twin.taken:
         twin.vacate(0)
 
@@ -121,7 +123,7 @@ def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: 
     begin, length, nodes = own
     if begin < now or not twin.occupy(begin, length, nodes):
         return
-    found = profile._earliest(twin.slots, twin.gauges, now, nodes, length, begin, begin)
+    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length, begin, begin)
     twin.vacate(len(twin.taken) - 1)
     assert found == min(twin.earliest(now, nodes, length), begin)
 

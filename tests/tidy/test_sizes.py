@@ -20,7 +20,7 @@ LARGE_FUNCTIONS: dict[str, int] = {}
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Compiled functions carry their whole state in arguments and are kept in one piece for speed."""
     names = [call_name(item.func if isinstance(item, ast.Call) else item) for item in function.decorator_list]
-    return any(name.split(".")[-1] in ("compiled", "cfunc") for name in names)
+    return any(name.split(".")[-1] in ("compiled", "compiled_free", "cfunc") for name in names)
 
 
 def functions(module: Module) -> Iterator[tuple[str, int]]:

@@ -130,6 +130,6 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
     if document["swaps"]:
         known = 100 * document["memo_hit_rate"]
         typer.echo(
-            f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes looked at were "
-            f"known; {document['solve_s']:.2f} s in all"
+            f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes looked at "
+            f"were known; {document['solve_s']:.2f} s in all"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from cohabit.core import fair_share, kernels, ladder, profile
+from cohabit.core import fair_share, kernels, ladder, profile, reservations
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -177,7 +177,7 @@ class Applier:
         kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         if state.depth == kernels.CONSERVATIVE:
             if state.profiled:
-                profile.cancel_reservation(row, state.jobs, state.slots, state.gauges)
+                reservations.cancel_reservation(row, state.jobs, state.slots, state.gauges)
             elif state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None):
                 state.gauges[EARLY_END] = 1
         state.jobs[STATE, row] = BLOCKED

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean, trailing_zeros
-from cohabit.core import ladder, profile
+from cohabit.compiled import compiled, compiled_lean
+from cohabit.core import ladder, profile, reservations
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -26,17 +26,12 @@ from cohabit.core.columns import (
     ENDS,
     EXPECTED,
     EXTRA,
-    FIRST_WORD,
     FREE,
     HEAD,
     HOLE_END,
     LIMIT,
     NODES,
     QUEUED,
-    RANGE_COUNT,
-    RANGE_FIRST,
-    RANGE_NEXT,
-    RANGES,
     RELEASED,
     RUN_US,
     RUNNING,
@@ -44,81 +39,17 @@ from cohabit.core.columns import (
     SCORE,
     SEQ,
     SHADOW,
-    SPARE_RANGE,
     START,
     STARTED,
     STATE,
-    WAKE,
 )
+from cohabit.core.idle_nodes import release_nodes, take_nodes
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
 
 FOREVER = 2**62
 SECOND = 1_000_000
-FULL_WORD = np.uint64(0xFFFFFFFFFFFFFFFF)
-ONE = np.uint64(1)
 FIRST_FIT, STRICT, EASY = -1, 0, 1  # reservation depths with a meaning of their own
 CONSERVATIVE = 2**31  # every queued job keeps a reservation
-
-
-# ---- nodes: a bitmap of idle nodes, given out lowest number first --------------------------------------------
-
-
-@compiled_lean
-def take_nodes(row, jobs, idle, pool, gauges):
-    """Give the job its nodes: the lowest-numbered idle ones, kept as a linked list of ranges."""
-    need = jobs[NODES, row]
-    gauges[FREE] -= need
-    word, last, chain = gauges[FIRST_WORD], -1, -1
-    while need > 0:
-        bits = idle[word]
-        while bits != 0 and need > 0:
-            offset = trailing_zeros(bits)
-            run = 64 - offset
-            rest = ~(bits >> offset)
-            if rest != 0:
-                run = min(run, trailing_zeros(rest))
-            run = min(run, need)
-            mask = FULL_WORD if run == 64 else ((ONE << np.uint64(run)) - ONE) << np.uint64(offset)
-            bits &= ~mask
-            need -= run
-            first = word * 64 + offset
-            if last >= 0 and pool[RANGE_FIRST, last] + pool[RANGE_COUNT, last] == first:
-                pool[RANGE_COUNT, last] += run
-            else:
-                fresh = gauges[SPARE_RANGE]
-                gauges[SPARE_RANGE] = pool[RANGE_NEXT, fresh]
-                pool[RANGE_FIRST, fresh], pool[RANGE_COUNT, fresh], pool[RANGE_NEXT, fresh] = first, run, -1
-                if last >= 0:
-                    pool[RANGE_NEXT, last] = fresh
-                else:
-                    chain = fresh
-                last = fresh
-        idle[word] = bits
-        if bits == 0:
-            word += 1
-    gauges[FIRST_WORD] = word
-    jobs[RANGES, row] = chain
-
-
-@compiled_lean
-def release_nodes(row, jobs, idle, pool, gauges):
-    """Give the job's nodes back."""
-    gauges[FREE] += jobs[NODES, row]
-    link = jobs[RANGES, row]
-    while link >= 0:
-        first, count = pool[RANGE_FIRST, link], pool[RANGE_COUNT, link]
-        gauges[FIRST_WORD] = min(gauges[FIRST_WORD], first // 64)
-        while count > 0:
-            word, offset = first // 64, first % 64
-            run = min(count, 64 - offset)
-            idle[word] |= FULL_WORD if run == 64 else ((ONE << np.uint64(run)) - ONE) << np.uint64(offset)
-            first += run
-            count -= run
-        following = pool[RANGE_NEXT, link]
-        pool[RANGE_NEXT, link] = gauges[SPARE_RANGE]
-        gauges[SPARE_RANGE] = link
-        link = following
-    jobs[RANGES, row] = -1
 
 
 # ---- one job in, one job out -----------------------------------------------------------------------------------
@@ -407,7 +338,7 @@ def _pass_with_reservations(
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
     elif depth == CONSERVATIVE:
-        if len(waiting) > 1 or not profile.only_arrivals_matter(now, gauges):
+        if len(waiting) > 1 or not reservations.only_arrivals_matter(now, gauges):
             waiting = np.empty(q_meta[ROWS], np.int64)
             ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     elif (
@@ -422,14 +353,14 @@ def _pass_with_reservations(
     if depth == CONSERVATIVE:
         if len(waiting) == q_meta[ROWS]:
             gauges[DUE] = FOREVER  # of everybody
-        count = profile.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, started)
+        count = reservations.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, started)
     elif depth == 0:
-        count = profile.plan_arrivals(now, waiting, jobs, slots, gauges, started)
+        count = reservations.plan_arrivals(now, waiting, jobs, slots, gauges, started)
     else:
         gauges[HEAD] = -1
         if len(waiting) > 0:
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        count = profile.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, started)
+        count = reservations.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, started)
     for index in range(count):
         row = started[index]  # where `begin` puts it again
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
@@ -494,16 +425,3 @@ def none_can_start(jobs, q_info, q_meta, gauges):
         if q_info[MIN_NODES, q_info[ORDER, place]] <= gauges[FREE]:
             return False
     return True
-
-
-@compiled
-def initialise(idle, pool, gauges, nodes):
-    """All nodes idle, all ranges spare."""
-    for word in range(len(idle)):
-        count = min(64, nodes - word * 64)
-        idle[word] = FULL_WORD if count == 64 else (ONE << np.uint64(count)) - ONE
-    for index in range(pool.shape[1]):
-        pool[RANGE_NEXT, index] = index + 1
-    pool[RANGE_NEXT, pool.shape[1] - 1] = -1
-    gauges[FREE], gauges[SPARE_RANGE], gauges[FIRST_WORD] = nodes, 0, 0
-    gauges[RELEASED], gauges[HEAD], gauges[WAKE] = 0, -1, FOREVER

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import fair_share, kernels, ladder, profile
+from cohabit.core import fair_share, idle_nodes, ladder, profile
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -57,7 +57,7 @@ class State:
         self.pool = np.zeros((3, nodes + 1), np.int64)
         self.gauges = np.zeros(GAUGES, np.int64)
         self.gauges[AGE_LIMIT], self.gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
-        kernels.initialise(self.idle, self.pool, self.gauges, nodes)
+        idle_nodes.initialise(self.idle, self.pool, self.gauges, nodes)
         self.slots = profile.make(capacity, 0)
         self.slots[:] = 0
         profile.reset(self.slots, self.gauges, nodes)

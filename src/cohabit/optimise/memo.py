@@ -36,7 +36,9 @@ def make_memo(entries: int = SMALLEST) -> Memo:
     while size < min(entries, LARGEST):
         size *= 2
     words, numbers = [np.zeros(size, np.uint64) for _ in range(2)], [np.zeros(size) for _ in range(3)]
-    return Memo(*words, *numbers, np.zeros(3, np.int64))
+    keys, seconds = words
+    values, loads, prices = numbers
+    return Memo(keys, seconds, values, loads, prices, np.zeros(3, np.int64))
 
 
 def grown(memo: Memo) -> Memo:

@@ -17,7 +17,7 @@ from cohabit.optimise.memo import HITS, LOOKUPS, Memo, grown, make_memo
 from cohabit.optimise.tables import OBJECTIVES, Problem
 
 SWAPS_PER_JOB = 256  # enough to come within a tenth of a percent of a search ten times as long
-FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.01, 2e-5  # of weighted speedup
+FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.003, 2e-5  # of weighted speedup
 MARGIN = 0.001
 STRETCH = 4096  # swaps between two looks at the clock, at most
 TIMED_STRETCH = 256

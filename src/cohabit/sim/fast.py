@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import ScoreEntry, compiled, no_scores, python_entry
-from cohabit.core import fair_share, kernels, ladder, profile, shortlist
+from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -214,8 +214,7 @@ def replay(
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
     """Replay jobs that are sorted by submission; `duration_us` is how long each occupies its nodes once started."""
-    total = len(submit_us)
-    depth = policies.backfill.depth
+    total, depth = len(submit_us), policies.backfill.depth
     jobs = np.zeros((JOB_COLUMNS, total), np.int64)
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
     jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, _numbered(user)
@@ -233,7 +232,7 @@ def replay(
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
-    kernels.initialise(idle, pool, gauges, cluster_nodes)
+    idle_nodes.initialise(idle, pool, gauges, cluster_nodes)
     gauges[AGE_LIMIT], gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
     slots = profile.make(total, cluster_nodes) if depth > kernels.EASY else profile.make(0, 0)
     profile.reset(slots, gauges, cluster_nodes)
