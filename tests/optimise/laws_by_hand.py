@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -24,7 +25,8 @@ class App:
 
     def misses(self, size: float) -> float:
         """Linear between buckets."""
-        return float(np.interp(size, range(len(self.mpki)), self.mpki))
+        below = min(int(size), len(self.mpki) - 2)
+        return self.mpki[below] + (size - below) * (self.mpki[below + 1] - self.mpki[below])
 
 
 @dataclass(frozen=True)
@@ -37,31 +39,27 @@ class Machine:
 
 def ipcs(apps: Sequence[App], sizes: Sequence[float], machine: Machine) -> list[float]:
     """IPC of all at these sizes, the load of memory found by bisection."""
+    misses = [app.misses(size) for app, size in zip(apps, sizes, strict=True)]
 
     def at(load: float) -> list[float]:
         latency = 1 + 0.4 * load**2 / (1 - load)
-        return [
-            1 / (app.cpi0 + app.cycles_per_miss / 1000 * app.misses(size) * latency)
-            for app, size in zip(apps, sizes, strict=True)
-        ]
+        pairs = zip(apps, misses, strict=True)
+        return [1 / (app.cpi0 + app.cycles_per_miss / 1000 * missed * latency) for app, missed in pairs]
 
     def asked(load: float) -> float:
-        found = at(load)
-        gbs = sum(
-            app.misses(size) / 1000 * ipc * machine.freq_ghz * 64 * 1.3
-            for app, size, ipc in zip(apps, sizes, found, strict=True)
-        )
+        gbs = sum(m / 1000 * ipc * machine.freq_ghz * 64 * 1.3 for m, ipc in zip(misses, at(load), strict=True))
         return min(gbs / machine.cap_gbs, 0.98)
 
     low, high = 0.0, 0.98
     if asked(0.98) >= 0.98:
         return at(0.98)
-    for _ in range(200):
+    for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if asked(middle) > middle else (low, middle)
     return at(low)
 
 
+@cache
 def alone(app: App, machine: Machine) -> float:
     """By itself, with the whole cache."""
     return ipcs([app], [len(app.mpki) - 1], machine)[0]
@@ -72,11 +70,11 @@ def speeds(apps: Sequence[App], sizes: Sequence[float], machine: Machine) -> lis
     return [ipc / alone(app, machine) for app, ipc in zip(apps, ipcs(apps, sizes, machine), strict=True)]
 
 
-def undivided_shares(apps: Sequence[App], machine: Machine, damping: float = 0.02) -> list[float]:
+def undivided_shares(apps: Sequence[App], machine: Machine, damping: float = 0.1) -> list[float]:
     """Occupancy in proportion to misses per second, in very small steps from equal shares."""
     buckets = len(apps[0].mpki) - 1
     shares = [buckets / len(apps)] * len(apps)
-    for _ in range(4000):
+    for _ in range(400):
         found = ipcs(apps, shares, machine)
         rates = [app.misses(share) * ipc for app, share, ipc in zip(apps, shares, found, strict=True)]
         total = sum(rates)
@@ -84,7 +82,7 @@ def undivided_shares(apps: Sequence[App], machine: Machine, damping: float = 0.0
             return shares
         moved = [damping * (buckets * rate / total - share) for rate, share in zip(rates, shares, strict=True)]
         shares = [share + move for share, move in zip(shares, moved, strict=True)]
-        if max(map(abs, moved)) < 1e-10:
+        if max(map(abs, moved)) < 1e-7:
             break
     return shares
 
