@@ -59,7 +59,7 @@ def test_ranges_of_nodes_under_maintenance(text: str, first: int, count: int) ->
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ce", "fcfs + none"), ("ce-easy", "fcfs + easy"), ("sjf", "sjf + easy"), ("none", "fcfs + none"),
+        ("ce", "age + first-fit"), ("ce-easy", "fcfs + easy"), ("sjf", "sjf + easy"), ("none", "fcfs + none"),
         ("wfp+conservative", "wfp + conservative"), ("conservative+wfp", "wfp + conservative"),
         ("saf+3", "saf + depth 3"), ("f1 + first-fit", "f1 + first-fit"),
     ],

@@ -13,7 +13,7 @@ import numpy as np
 
 from cohabit.model.errors import InputError
 from cohabit.model.mix import Ints
-from cohabit.optimise import clusters, division
+from cohabit.optimise import clusters, division, law
 from cohabit.optimise.division import make_work
 from cohabit.optimise.node import Division, by_kind, law_at
 from cohabit.optimise.tables import OBJECTIVES, Problem
@@ -62,12 +62,13 @@ def one_each(
     work = make_work(count, problem.mix.buckets)
     kinds, code = problem.kind_of[ordered], OBJECTIVES[objective]
     alone_runs, found, best = np.arange(count), np.zeros(count, np.int64), None
-    load = law_at(problem, ordered, np.full(count, problem.mix.buckets / count)).load
+    trial = law_at(problem, ordered, np.full(count, problem.mix.buckets / count))
     for _ in range(division.ROUNDS):
+        load, price = trial.load, _price(problem, trial, code, work)
         curves = np.zeros((count, limits.ways + 1))
         for job in range(count):
             clusters.pool_curve(
-                kinds, alone_runs, job, count, problem.tables, code, load, 0.0, each, found, curves[job], work
+                kinds, alone_runs, job, count, problem.tables, code, load, price, each, found, curves[job], work
             )
         order, ends = np.arange(count), np.zeros(count, np.int64)
         clusters.arrange(curves, order, count, ways, capacity, limits.min_ways, each, code, ends)
@@ -79,7 +80,6 @@ def one_each(
             best = Grouped(trial, _runs(ordered[order], ways, begins, ends))
         elif abs(trial.load - load) < 1e-9:
             break
-        load = trial.load
     assert best is not None and units >= count
     return best
 
@@ -92,6 +92,15 @@ def check_one_each(count: int, limits: Limits) -> None:
             f"{count} jobs cannot have ways of their own: {limits.groups} groups, {limits.ways} ways in {units} units, "
             f"at least {limits.min_ways} each", "", "use --method clusters",
         )  # fmt: skip
+
+
+def _price(problem: Problem, one: Division, code: int, work: division.Work) -> float:
+    """The price of bandwidth at these sizes."""
+    kinds, tables = problem.kind_of[one.jobs], problem.tables
+    for at, (kind, size) in enumerate(zip(kinds.tolist(), one.sizes.tolist(), strict=True)):
+        work.misses[at] = law.misses_at(tables.mpki[kind], size)
+        work.cpi0[at], work.cost[at] = tables.cpi0[kind], tables.cost[kind]
+    return float(division.price_of(kinds, len(kinds), tables, code, one.load, work))
 
 
 def _worth(one: Division, objective: str) -> float:

@@ -76,7 +76,7 @@ def search(
     done = 0
     while mix.nodes > 1:
         share = budget.used() if budget.used is not None else done / max(budget.swaps, 1)
-        if share >= 1.0:
+        if share >= 1.0 or (budget.used is None and done >= budget.swaps):
             break
         swaps = TIMED_STRETCH if budget.used is not None else min(STRETCH, budget.swaps - done)
         falling = 1.0 if budget.used is not None else _temperature(1.0) / _temperature(0.0)
