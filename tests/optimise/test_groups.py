@@ -1,4 +1,4 @@
-"""Whole ways and few groups: masks that hardware takes, never worse than no division, near the best of all groupings."""
+"""Groups of jobs and whole cache ways: what real hardware can enforce, and what it costs."""
 
 from __future__ import annotations
 
