@@ -45,6 +45,7 @@ def all_choices() -> Iterator[Any]:
             if goes_together(choice) and placement != "exclusive":
                 yield pytest.param(choice, id=f"{placement}-{backfill}")
         yield pytest.param(Choice("age", "first-fit", None, placement, 5.0), id=f"{placement}-age-limit")
+    yield pytest.param(Choice("age", "first-fit", None, "shepherd", 0.0, 2), id="shepherd-moves")
 
 
 def goes_together(choice: Choice) -> bool:
@@ -96,7 +97,7 @@ def retold(core: SchedulerCore, story: Story) -> list[list[Command]]:
 
 def picture(core: SchedulerCore) -> dict[str, Any]:
     """All of the state that a decision could depend on."""
-    constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "asks", "described")
+    constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "asks", "described", "kept")
     return {
         name: copy.deepcopy(vars(value) if isinstance(value, Ledger) else value)
         for name, value in vars(core.state).items()

@@ -17,7 +17,7 @@ from cohabit.core.ledger import Ledger
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import CancelJob, SetShares, StartJob
 from cohabit.model.event import Event, JobFinished, NodeDown, NodeDrained, StartRefused
-from cohabit.model.profile import footprint
+from cohabit.model.profile import Tenant, footprint
 from cohabit.model.resources import CORES
 from cohabit.model.units import SECOND
 from cohabit.policy.partition.equal import Equal
@@ -333,7 +333,8 @@ def test_s35_every_node_is_divided_anew_when_several_change_at_once() -> None:
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=10), st.integers(0, 10))
 def test_s80_give_away_and_reclaim_conserve_every_way(booked: list[int], spare: int) -> None:
     ways = sum(booked) + spare
-    shares = Equal().split(booked, ways)
+    tenants = [Tenant("p", 1, 1, own, 0.0, 1.0, None) for own in booked]
+    shares = Equal().split(tenants, NodeGroup(1, 16, ways=ways))
     assert sum(own for _, own in shares) == ways
     assert [first for first, _ in shares] == [sum(own for _, own in shares[:place]) for place in range(len(shares))]
     extra = [own - least for (_, own), least in zip(shares, booked, strict=True)]

@@ -13,7 +13,7 @@ from cohabit.app.simulation import Prepared, prepare, traced_jobs
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
 from cohabit.model.codec import decode_events
-from cohabit.model.command import StartJob
+from cohabit.model.command import MoveJob, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 from cohabit.model.job import Job
@@ -91,6 +91,7 @@ def replay_journal(place: Path) -> Replayed:
         return "starts of " + (", ".join(str(ids[number]) for number in numbers[:5]) or "nobody")
 
     kinds, steps, orders, at = journal.kind, 0, 0, 0
+    ever_moved = set(journal.row[kinds == lines.MOVE].tolist())
     while at < len(kinds):
         now_us, begin = int(journal.time_us[at]), at
         while at < len(kinds) and kinds[at] < lines.START and journal.time_us[at] == now_us:
@@ -105,15 +106,21 @@ def replay_journal(place: Path) -> Replayed:
         ordered_from = at
         while at < len(kinds) and kinds[at] >= lines.START and journal.time_us[at] == now_us:
             at += 1
-        starts = [command for command in core.step(now_us, events) if isinstance(command, StartJob)]
+        commands = core.step(now_us, events)
+        starts = [command for command in commands if isinstance(command, StartJob)]
+        moves = [(int(one.job_id), one.nodes[0][0]) for one in commands if isinstance(one, MoveJob)]
         expected = [int(journal.row[i]) for i in range(ordered_from, at) if kinds[i] == lines.START]
+        moved = [(int(journal.row[i]), int(journal.attempt[i])) for i in range(ordered_from, at) if kinds[i] == lines.MOVE]
         given = [int(command.job_id) for command in starts]
         steps, orders = steps + 1, orders + len(given)
         if given != expected:
             return Replayed(steps, orders, f"at {now_us / 1e6:g} s: {name(given)}, the journal has {name(expected)}")
+        if moves != moved:
+            return Replayed(steps, orders, f"at {now_us / 1e6:g} s: other moves than the journal has")
         for command in starts:
             row = int(prepared.rows[int(command.job_id)])
-            if table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
+            stayed = int(command.job_id) not in ever_moved  # the table has the last nodes of those who did not
+            if stayed and table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
                 return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {ids[int(command.job_id)]} got other nodes")
         core.step(now_us, [fact.JobStarted(command.job_id, command.attempt) for command in starts])
     return Replayed(steps, orders, "")

@@ -10,9 +10,20 @@ from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.policy.backfill import reservation
-from cohabit.policy.partition.equal import Equal
 from cohabit.policy.placement.options import PlacementOptions
-from cohabit.policy.registry import BUNDLES, LISTED_BY, PLACEMENTS, make_order, make_placement, order_entry, unknown
+from cohabit.policy.registry import (
+    BUNDLES,
+    LISTED_BY,
+    PLACEMENTS,
+    UNDIVIDED,
+    make_order,
+    make_partitioner,
+    make_placement,
+    order_entry,
+    unknown,
+)
+
+USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 
 
 def resolve(config: PolicyConfig) -> dict[str, Any]:
@@ -31,7 +42,8 @@ def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
     chosen = resolve(config)
     if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
         chosen["placement"] = "exclusive"
-    placer = make_placement(chosen["placement"], _options(config))
+    options = _options(config)
+    placer = make_placement(chosen["placement"], options)
     backfill = reservation.from_name(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
@@ -50,7 +62,7 @@ def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
         order=make_order(first, config.order_options, changing),
         backfill=backfill,
         placer=placer,
-        partitioner=Equal() if PLACEMENTS[chosen["placement"]].divides_cache and config.partition == "equal" else None,
+        partitioner=make_partitioner(chosen["placement"], config.partition, options),
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
@@ -75,8 +87,9 @@ def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyC
 
 def _options(config: PolicyConfig) -> PlacementOptions:
     return PlacementOptions(
-        config.alpha, config.beta, tuple(config.scales), config.partition != "none", config.book_bandwidth, config.learn
-    )
+        USUAL_ALPHA if config.alpha is None else config.alpha, config.beta, tuple(config.scales),
+        config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves,
+    )  # fmt: skip
 
 
 def title(names: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
     ways: int = 0
     min_ways: int = 1
     closids: int = 0
+    domains: int = 1
     bandwidth_gbs: dict[str, float] = {}
     partitions: list[str] = []
     name: str = "node"
@@ -55,6 +56,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     ways: int = 0
     min_ways: int = 1
     closids: int = 0
+    domains: int = 1
     bandwidth_gbs: dict[str, float] = {}
     sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy has it
     oversubscribe: bool = False
@@ -97,12 +99,13 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     fair_share_half_life_h: float = 168.0
     age_limit_s: float | None = None  # first-fit only: who has waited this long may not be overtaken any more
     age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
-    alpha: float = 0.9  # spread: share of its solo speed a job must keep, unless it says otherwise itself
+    alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
     beta: float = 2.0  # spread: weight of occupied cache ways when the idlest nodes are looked for
     scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # share and spread: scale factors to try
-    partition: str = "equal"  # spread: how ways nobody booked are given away; "none": the cache is not divided
+    partition: str | None = None  # how the cache is divided; "none": not at all; None: as usual for the placement
     book_bandwidth: bool = True  # spread: whether bandwidth is booked
-    learn: bool = True  # spread: measure unknown programs on their normal runs
+    moves: int = 0  # shepherd: running jobs that may change their L3 domain at each decision
+    learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
 
 
 class WorldConfig(msgspec.Struct, frozen=True):
@@ -112,6 +115,7 @@ class WorldConfig(msgspec.Struct, frozen=True):
     contention: str = "share"  # how neighbours slow each other: share, occupancy or none
     q: float = 1.0  # pressure of one core on an undivided cache, in GB/s
     profile_noise: float = 0.0  # relative error of what the scheduler knows of programs
+    move_s: float = 0.05  # work lost when a running job changes its L3 domain: its cache is cold
     phases: bool = False  # bandwidth and IPC vary while a program runs
 
 
@@ -209,13 +213,12 @@ def _refuse_contradictions(scenario: Scenario, where: str) -> None:
         raise InputError(f"[programs] has both {named[0]} and {named[1]}", where, "keep one of the two")
     choices = {
         "programs.profiles": (programs.profiles, ("known", "none")),
-        "policy.partition": (policy.partition, ("equal", "none")),
         "world.contention": (world.contention, ("share", "occupancy", "none")),
     }
     for key, (value, known) in choices.items():
         if value not in known:
             raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
-    if not 0 < policy.alpha <= 1:
+    if policy.alpha is not None and not 0 < policy.alpha <= 1:
         raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
     if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
         raise InputError(f"policy.scales = {policy.scales} must rise from 1", where, "write [1, 2, 4, 8]")
@@ -275,7 +278,8 @@ def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str
         raise InputError("bandwidth_gbs needs core counts as keys", "cluster.bandwidth_gbs") from None
     return NodeGroup(
         count=nodes, cores=config.cores, memory_bytes=round(config.memory_gb * GIB), ways=config.ways,
-        min_ways=config.min_ways, closids=config.closids, bandwidth_gbs=curve, partitions=tuple(partitions), name=name,
+        min_ways=config.min_ways, closids=config.closids, domains=config.domains, bandwidth_gbs=curve,
+        partitions=tuple(partitions), name=name,
     )  # fmt: skip
 
 

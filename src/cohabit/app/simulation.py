@@ -26,7 +26,7 @@ from cohabit.core.protocols import PolicySet
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster
 from cohabit.model.codec import encode
-from cohabit.model.command import CancelJob, Command, StartJob
+from cohabit.model.command import CancelJob, Command, MoveJob, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 from cohabit.model.job import Job
@@ -221,10 +221,12 @@ def _run_steps(
             if isinstance(command, StartJob | CancelJob):
                 kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
                 written.append((now_us, kind, int(command.job_id), command.attempt))
+            elif isinstance(command, MoveJob):
+                written.append((now_us, lines.MOVE, int(command.job_id), command.nodes[0][0]))
         if observe is not None:
             observe(now_us, events, commands, core)
 
-    world = World(core, kill=scenario.world.kill, observe=watch)
+    world = World(core, kill=scenario.world.kill, observe=watch, move_us=round(scenario.world.move_s * SECOND))
     _add_machine(world, prepared, recorder, record_nodes)
     faults = scenario.faults
     if faults.node_mtbf_h > 0:
@@ -304,6 +306,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
     workload, rows = prepared.workload, prepared.rows
     number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
     shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
+    movable = workload.extra.get("movable")
     partitions = prepared.cluster.partitions
     traced = []
     for number, row in enumerate(rows):
@@ -322,6 +325,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
             program=workload.program_names[code] if code >= 0 else "", alpha=alpha if alpha > 0 else 0.0,
             memory_bytes=0 if workload.memory_bytes is None else int(workload.memory_bytes[row]),
             user=int(workload.user[row]), partition=partition, after=after, single_node=confined,
+            movable=movable is not None and movable[row] > 0,
         )  # fmt: skip
         traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
     return traced

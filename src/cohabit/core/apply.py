@@ -149,6 +149,7 @@ class Applier:
         if job.reprofile and job.program in state.profiles:
             del state.profiles[job.program]
             state.asks.clear()
+            state.kept.clear()
         if pending:
             state.waiting_for[row] = pending
         if job.held:
@@ -368,6 +369,7 @@ class Applier:
         old = known.get(processes) or Profile(program, processes, hardware=hardware)
         known[processes] = learned(old, measured)
         self.state.asks.clear()
+        self.state.kept.clear()
         return self.state.ledger is not None
 
     def _node(self, now_us: int, node: int, becomes: int) -> bool:

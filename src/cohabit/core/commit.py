@@ -5,6 +5,8 @@ A plan may be stale or wrong; an action that does not hold any more is refused a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cohabit.core import kernels, ladder
@@ -25,6 +27,7 @@ from cohabit.core.columns import (
     RANGES,
     RELEASED,
     RESERVED,
+    RUNNING,
     SEQ,
     SPARE_RANGE,
     START,
@@ -34,14 +37,14 @@ from cohabit.core.columns import (
 from cohabit.core.decide import PROMISES
 from cohabit.core.ledger import ranges_of
 from cohabit.core.state import FOREVER, UP, State
-from cohabit.model.command import Command, StartJob
-from cohabit.model.plan import Placement, Plan, Reserve, Start
+from cohabit.model.command import Command, MoveJob, StartJob
+from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
 
 
-def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[Start]]:
-    """Returns the commands, and the starts that were refused."""
+def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[Start | Move]]:
+    """Returns the commands, and the starts and moves that were refused."""
     commands: list[Command] = []
-    refused: list[Start] = []
+    refused: list[Start | Move] = []
     promises = state.memory.setdefault(PROMISES, {}) if state.depth == kernels.CONSERVATIVE else {}
     if state.gauges[HOLE_END] == FOREVER:
         promises.clear()
@@ -52,6 +55,12 @@ def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[S
             if state.jobs[PROMISED, action.row] < 0:
                 state.jobs[PROMISED, action.row] = action.start_us
             promises[state.spec(action.row).job_id] = (action.start_us, action.kinds)
+        elif isinstance(action, Move):
+            if _moved(state, action):
+                job_id, attempt = state.spec(action.row).job_id, int(state.jobs[ATTEMPT, action.row])
+                commands.append(MoveJob(job_id, attempt, state.placed[action.row].ranges))
+            else:
+                refused.append(action)
         elif not _still_possible(state, action):
             refused.append(action)
         else:
@@ -101,6 +110,18 @@ def _still_possible(state: State, action: Start) -> bool:
             if node in seen or not state.is_idle(node) or state.node_state[node] != UP:
                 return False
             seen.add(node)
+    return True
+
+
+def _moved(state: State, action: Move) -> bool:
+    """Carry out a move within a server of a running job whose owner allows it."""
+    row, servers = action.row, state.kinds.server_of
+    if state.ledger is None or state.jobs[STATE, row] != RUNNING or not state.spec(row).movable:
+        return False
+    here = state.ledger.nodes_of(row)
+    if len(here) != 1 or servers[here[0]] != servers[action.node] or not state.ledger.move(row, action.node):
+        return False
+    state.placed[row] = replace(state.placed[row], ranges=((action.node, 1),), parts=())
     return True
 
 

@@ -51,7 +51,7 @@ class SchedulerCore:
         if due:
             commands += self._decide_and_commit(now_us)
         if self.state.ledger is not None and self.state.ledger.touched:
-            commands += shares_that_changed(self.state, self.policies)
+            commands += shares_that_changed(self.state, self.policies, self.view(now_us))
         return commands
 
     @property

@@ -18,14 +18,17 @@ class Kinds:
 
     def __init__(self, cluster: Cluster) -> None:
         self.of_node = np.zeros(cluster.nodes, np.int32)
+        self.server_of = np.zeros(cluster.nodes, np.int32)  # nodes with the same number are L3 domains of one server
         self.windows: tuple[Window, ...] = cluster.windows
         self.groups: list[NodeGroup] = []
         self.windows_of: list[tuple[Window, ...]] = []
         self.partitioned = bool(cluster.partitions)
         self._any_open = any(not group.partitions for group in cluster.groups)
         known: dict[tuple[int, tuple[Window, ...]], int] = {}
-        first = 0
+        first = servers = 0
         for number, group in enumerate(cluster.groups):
+            self.server_of[first : first + group.count] = servers + np.arange(group.count) // group.domains
+            servers += group.count // group.domains
             for node in range(first, first + group.count) if cluster.windows else (first,):
                 closed = tuple(w for w in cluster.windows if w.first <= node < w.first + w.count)
                 kind = known.setdefault((number, closed), len(known))

@@ -71,9 +71,18 @@ class Ledger:
         parts = [self.nodes_in_class(index) for index in self.classes_of.get(row, ())]
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int32)
 
+    def class_of(self, node: int) -> int:
+        """The class a node is in."""
+        for index in self.classes():
+            nodes = self.nodes_in_class(index)
+            place = int(np.searchsorted(nodes, node))
+            if place < len(nodes) and nodes[place] == node:
+                return index
+        raise AssertionError(f"node {node} is in no class")
+
     def rows_on(self, node: int) -> tuple[int, ...]:
         """Who runs on a node."""
-        return self.residents[self._class_of(node)]
+        return self.residents[self.class_of(node)]
 
     def suitable(self, takes: Takes) -> NDArray[np.bool_]:
         """Which classes have room on each of their nodes; a kind with nothing in `takes` is not wanted."""
@@ -163,15 +172,20 @@ class Ledger:
             self._put(kind, condition, others, nodes)
         del self.takes[row]
 
+    def move(self, row: int, node: int) -> bool:
+        """A job that has one node changes to another; False, and nothing is changed, where that is not possible."""
+        takes, target = self.takes[row], self.class_of(node)
+        if len(self.nodes_of(row)) != 1 or row in self.residents[target] or not self.suitable(takes)[target]:
+            return False
+        self.release(row)
+        self.takes[row], self.classes_of[row] = takes, ()
+        kind, condition, residents = self._take_out(node)
+        self._put(kind, condition, (*residents, row), np.array([node], np.int32))
+        return True
+
     def set_condition(self, node: int, condition: int) -> None:
         """A node came up, is drained or is lost."""
-        index = self._class_of(node)
-        kind, residents, nodes = int(self.kind[index]), self.residents[index], self.nodes_in_class(index)
-        if len(nodes) == 1:
-            self._remove(index)
-        else:
-            self.nodes[index] = rest = nodes[nodes != node]
-            self.count[index], self.first[index] = len(rest), rest[0]
+        kind, _, residents = self._take_out(node)
         self._put(kind, condition, residents, np.array([node], np.int32))
 
     def draft(self) -> Ledger:
@@ -203,13 +217,17 @@ class Ledger:
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
-    def _class_of(self, node: int) -> int:
-        for index in self.classes():
-            nodes = self.nodes_in_class(index)
-            place = int(np.searchsorted(nodes, node))
-            if place < len(nodes) and nodes[place] == node:
-                return index
-        raise AssertionError(f"node {node} is in no class")
+    def _take_out(self, node: int) -> tuple[int, int, tuple[int, ...]]:
+        """A node leaves its class; returns its kind, condition and residents."""
+        index = self.class_of(node)
+        found = int(self.kind[index]), self.condition[index], self.residents[index]
+        nodes = self.nodes_in_class(index)
+        if len(nodes) == 1:
+            self._remove(index)
+        else:
+            self.nodes[index] = rest = nodes[nodes != node]
+            self.count[index], self.first[index] = len(rest), rest[0]
+        return found
 
     def _put(self, kind: int, condition: int, residents: tuple[int, ...], nodes: Nodes) -> None:
         """Add nodes to the class they now belong to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -14,9 +14,12 @@ from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
+    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.timeline import Timeline
     from cohabit.core.view import View
-    from cohabit.model.plan import Ask, Placement
+    from cohabit.model.cluster import NodeGroup
+    from cohabit.model.plan import Ask, Move, Placement
+    from cohabit.model.profile import Tenant
     from cohabit.model.resources import Dimension
 
 
@@ -70,7 +73,7 @@ class Placer(Protocol):
 
 @runtime_checkable
 class SharedPlacer(Protocol):
-    """How a job could run on nodes it shares: ways to run it, the preferred one first (core/ledger.py finds nodes)."""
+    """How a job could run on nodes it shares: ways to run it, the preferred one first, and nodes for each."""
 
     @property
     def exclusive(self) -> bool:
@@ -86,12 +89,25 @@ class SharedPlacer(Protocol):
         """The ways in which the job could run; it must depend on the job's description and profile only."""
         ...
 
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """Nodes for a job that would run like this and take that much; None if there are not enough it should have."""
+        ...
+
+
+@runtime_checkable
+class Mover(Protocol):
+    """Who should change its node while it runs."""
+
+    def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
+        """Moves worth making now that the residents of the touched nodes have changed, in order."""
+        ...
+
 
 class Partitioner(Protocol):
     """Who gets which cache ways on a node."""
 
-    def split(self, booked: Sequence[int], ways: int) -> list[tuple[int, int]]:
-        """(first way, ways) for each job on a node, given what each has booked, in the order they came."""
+    def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
+        """(first way, ways) for each job on a node, in the order they came; equal masks are shared, others disjoint."""
         ...
 
 

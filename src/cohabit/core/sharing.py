@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.core.kernels import STRICT
-from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, ranges_of
-from cohabit.core.protocols import PolicySet, SharedPlacer
+from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
+from cohabit.core.protocols import Mover, PolicySet, SharedPlacer
 from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
 from cohabit.model.command import Command, SetShares
@@ -35,10 +35,21 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
             hopeless.add(description)
         if strict or aged:
             break
+    if isinstance(placer, Mover):
+        plan.actions += placer.moves(draft.ledger(), _touched(view, plan), view)
     waits = [until for row, until in view.refused_until.items() if until > view.now_us]
     waits += [window.end_us for window in view.kinds.windows if window.end_us > view.now_us]
     plan.wake_us = min(waits, default=FOREVER)
     return plan
+
+
+def _touched(view: View, plan: Plan) -> set[int]:
+    """Nodes whose residents have changed since the last decision, or change with this one."""
+    touched = {node for came in view.ledger.touched.values() for nodes in came for node in nodes.tolist()}
+    for action in plan.actions:
+        if isinstance(action, Start):
+            touched.update(nodes_in(action.placement.ranges).tolist())
+    return touched
 
 
 class Draft:
@@ -76,7 +87,7 @@ def _place(
         if ask.purpose != "run" and (view.job(row).program, ask.scale, ask.purpose) in trials:
             continue
         room[takes] = draft.ledger().room(takes)
-        parts = draft.ledger().find(takes, ask.nodes) if room[takes] >= ask.nodes else None
+        parts = placer.find(row, ask, takes, draft.ledger(), view) if room[takes] >= ask.nodes else None
         if parts is None:
             continue
         if ask.purpose != "run":
@@ -100,7 +111,7 @@ def open_kinds(ask: Ask, row: int, view: View) -> Takes:
     )
 
 
-def shares_that_changed(state: State, policies: PolicySet) -> list[Command]:
+def shares_that_changed(state: State, policies: PolicySet, view: View) -> list[Command]:
     """The division of the cache on nodes whose residents changed, where the site divides it."""
     ledger = state.ledger
     assert ledger is not None
@@ -109,12 +120,12 @@ def shares_that_changed(state: State, policies: PolicySet) -> list[Command]:
         return []
     commands: list[Command] = []
     for index in sorted(touched, key=lambda one: int(ledger.first[one])):
-        rows, ways = ledger.residents[index], state.kinds.groups[int(ledger.kind[index])].ways
+        rows, kind = ledger.residents[index], int(ledger.kind[index])
         came = touched[index][0] if len(touched[index]) == 1 else np.unique(np.concatenate(touched[index]))
         nodes = came[np.isin(came, ledger.nodes_in_class(index), assume_unique=True)]  # some may have gone again
-        if not rows or not ways or not len(nodes):
+        if not rows or not state.kinds.groups[kind].ways or not len(nodes):
             continue
-        shares = policies.partitioner.split([state.placed[row].ways for row in rows], ways)
+        shares = policies.partitioner.split([view.tenant(row, kind) for row in rows], state.kinds.groups[kind])
         named = tuple((state.spec(row).job_id, *share) for row, share in zip(rows, shares, strict=True))
         commands.append(SetShares(ranges_of(nodes), named))
     return commands

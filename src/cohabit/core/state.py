@@ -75,6 +75,7 @@ class State:
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured
         self.asks: dict[tuple[Any, ...], list[Ask]] = {}  # answers kept by description; never in a checkpoint
+        self.kept: dict[str, Any] = {}  # answers policies keep, by policy name; never in a checkpoint
         self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint

@@ -18,7 +18,7 @@ from cohabit.core.timeline import Timeline
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask
-from cohabit.model.profile import Profile
+from cohabit.model.profile import Profile, Tenant, load_factor
 
 
 class View:
@@ -166,6 +166,28 @@ class View:
             for row, placement in state.placed.items()
             if placement.purpose != "run" and state.spec(row).program == program
         }
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Answers a policy keeps while profiles stay as they are; they must follow from the state alone."""
+        return self._state.kept
+
+    def tenant(self, row: int, kind: int, cores: int = 0) -> Tenant:
+        """The job on a node of this kind, as its neighbours meet it; with so many cores there if it does not run yet."""
+        job, node, how = self._state.spec(row), self.kinds.groups[kind], self._state.placed.get(row)
+        profile, load = self.profile(job.program, job.processes), 0.0
+        if profile is not None:
+            reference_nodes = -(-profile.processes // node.cores)
+            load = load_factor(job.processes, node.cores, profile.processes, reference_nodes, self.need(row))
+        if how is None:
+            return Tenant(job.program, cores, 1, 0, job.alpha, load, profile)
+        return Tenant(job.program, how.cores, how.scale, how.ways, job.alpha, load, profile)
+
+    def may_move(self, row: int) -> bool:
+        """Whether the job runs, on one node, and its owner lets it be moved within its server."""
+        how = self._state.placed.get(row)
+        movable = how is not None and how.nodes == 1 and not how.exclusive and self._state.spec(row).movable
+        return bool(movable and self.jobs[STATE, row] == RUNNING)
 
     def asks(self, row: int, placer: SharedPlacer) -> list[Ask]:
         """The ways in which the job could run; answers are kept for jobs of the same description."""

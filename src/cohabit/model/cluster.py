@@ -18,6 +18,7 @@ class NodeGroup:
     min_ways: int = 1
     closids: int = 0
     bandwidth_gbs: tuple[tuple[int, float], ...] = ()  # (active cores, GB/s), linear between
+    domains: int = 1  # L3 domains of one server: so many nodes in a row are one server
     partitions: tuple[str, ...] = ()  # none: open to every job that names no partition
     name: str = "node"
 
@@ -26,6 +27,11 @@ class NodeGroup:
             raise InputError(f"a group of {self.count} nodes", "cluster.nodes", "give a positive number")
         if self.cores < 1:
             raise InputError(f"nodes of {self.cores} cores", "cluster.cores", "give a positive number")
+        if self.domains < 1 or self.count % self.domains:
+            raise InputError(
+                f"{self.count} nodes are not servers of {self.domains} L3 domains each", "cluster.domains",
+                "give a number that divides the nodes",
+            )  # fmt: skip
         if self.memory_bytes < 0:
             raise InputError("negative memory", "cluster.memory_gb", "give a positive number")
         if self.ways and self.min_ways > self.ways:

@@ -27,11 +27,21 @@ class StartJob(_Command, frozen=True):
 class SetShares(_Command, frozen=True):
     """On each of these nodes (ranges), these jobs have these cache ways: (job_id, first way, ways), contiguous.
 
-    The same mask holds on every socket of a node. Jobs not named keep nothing of the cache to themselves.
+    The same mask holds on every socket of a node. Jobs with equal masks share those ways; masks that differ are
+    disjoint. Jobs not named keep nothing of the cache to themselves.
     """
 
     nodes: tuple[tuple[int, int], ...]
     shares: tuple[tuple[str, int, int], ...]
+
+
+class MoveJob(_Command, frozen=True):
+    """Re-bind a running job to these nodes, which are L3 domains of the server it is on. It cannot be refused: whoever
+    cannot re-bind a process any more reports its end."""
+
+    job_id: str
+    attempt: int
+    nodes: tuple[tuple[int, int], ...]
 
 
 class CancelJob(_Command, frozen=True):
@@ -48,4 +58,4 @@ class WakeAt(_Command, frozen=True):
     at_us: int
 
 
-Command = StartJob | SetShares | CancelJob | WakeAt
+Command = StartJob | MoveJob | SetShares | CancelJob | WakeAt

@@ -29,6 +29,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     alpha: float = 0.0  # share of its solo speed it must keep when it shares nodes; 0: the site's default
     exclusive: bool = False  # its owner wants its nodes to itself
     single_node: bool = False  # it cannot span nodes
+    movable: bool = False  # its owner lets it be re-bound to another L3 domain of its server while it runs
     reprofile: bool = False  # its program has changed: forget what was measured
 
     def check(self) -> None:

@@ -50,6 +50,15 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Re-bind the running job in this row to another node (an L3 domain) of its server."""
+
+    row: int
+    node: int
+    gain: float = 0.0  # expected, in speeds against running alone
+
+
+@dataclass(frozen=True)
 class Reserve:
     """Promise the job in this row a start; `kinds` says how many nodes of each kind it counts on."""
 
@@ -60,8 +69,8 @@ class Reserve:
 
 @dataclass
 class Plan:
-    """Starts and reservations in the order they were decided, and why the others wait."""
+    """Starts, moves and reservations in the order they were decided, and why the others wait."""
 
-    actions: list[Start | Reserve] = field(default_factory=list)
+    actions: list[Start | Move | Reserve] = field(default_factory=list)
     waits: dict[int, str] = field(default_factory=dict)
     wake_us: int | None = None

@@ -100,6 +100,18 @@ def load_factor(
     return (processes / nodes) / (reference / reference_nodes)
 
 
+class Tenant(NamedTuple):
+    """A job on a node as its neighbours meet it, as far as it is known."""
+
+    program: str
+    cores: int  # on the node
+    scale: int
+    booked_ways: int
+    alpha: float  # share of its speed alone that it must keep; 0: none in particular
+    load: float  # how many times the processes of its profile the node carries
+    profile: Profile | None  # None: nothing is known of the program
+
+
 class Demand(NamedTuple):
     """What a job at one scale asks of each node to keep alpha of its speed, with the steps that led there (S23)."""
 

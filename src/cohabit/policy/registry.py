@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
-from cohabit.core.protocols import Order, Placer, SharedPlacer
+from cohabit.core.protocols import Order, Partitioner, Placer, SharedPlacer
 from cohabit.model.errors import InputError
 from cohabit.policy.placement.options import PlacementOptions
 
@@ -34,7 +34,16 @@ class PlacementEntry(NamedTuple):
 
     module: str
     name: str  # of a class with `from_options`
-    divides_cache: bool  # whether jobs book cache ways, so that a partitioner has something to divide
+    partitions: tuple[str, ...]  # how it can have the cache divided, the usual way first; none: it cannot
+    summary: str
+    source: str
+
+
+class PartitionEntry(NamedTuple):
+    """Where a way to divide the cache lives and what a person should know of it."""
+
+    module: str
+    name: str  # of a class with `from_options`
     summary: str
     source: str
 
@@ -87,25 +96,43 @@ PLACEMENTS: dict[str, PlacementEntry] = {
     "exclusive": PlacementEntry(
         _PLACEMENT + "exclusive",
         "Exclusive",
-        False,
+        (),
         "CE: every job has its nodes to itself, as few as it needs",
         "SC 2019",
     ),
     "share": PlacementEntry(
         _PLACEMENT + "share",
         "Share",
-        False,
+        (),
         "CS: nodes are shared by free cores, at the lowest scale that fits",
         "SC 2019",
     ),
     "spread": PlacementEntry(
         _PLACEMENT + "spread",
         "Spread",
-        True,
+        ("equal",),
         "SNS: spread and share as profiles of cache and bandwidth allow",
         "SC 2019",
     ),
+    "shepherd": PlacementEntry(
+        _PLACEMENT + "shepherd",
+        "Shepherd",
+        ("utility",),
+        "where nodes gain most from a job, with the cache divided by profiles",
+        "Shepherd, PACT 2017",
+    ),
 }
+
+_PARTITION = "cohabit.policy.partition."
+PARTITIONS: dict[str, PartitionEntry] = {
+    "equal": PartitionEntry(
+        _PARTITION + "equal", "Equal", "what jobs booked; the rest in equal shares", "Spread-n-Share, SC 2019"
+    ),
+    "utility": PartitionEntry(
+        _PARTITION + "utility", "Utility", "to whom ways are worth most, in groups", "Shepherd, PACT 2017; KPart, 2018"
+    ),
+}
+UNDIVIDED = "none"
 
 LISTED_BY = "cohabit policies"
 
@@ -121,6 +148,10 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     "sns": (
         {"order": "age", "backfill": "first-fit", "placement": "spread", "age_limit_runs": 4.0},
         Described("spread and share under a slowdown bound, cache divided", "Spread-n-Share, SC 2019"),
+    ),
+    "shepherd": (
+        {"order": "age", "backfill": "first-fit", "placement": "shepherd", "age_limit_runs": 4.0},
+        Described("share where it pays, cache divided by what ways are worth to each", "Shepherd, PACT 2017"),
     ),
     "ce-easy": (
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive"},
@@ -218,4 +249,26 @@ def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlace
         raise unknown("placement", name, PLACEMENTS, LISTED_BY)
     entry = PLACEMENTS[name]
     made: Placer | SharedPlacer = getattr(load_source(entry.module), entry.name).from_options(options)
+    return made
+
+
+def make_partitioner(placement: str, name: str | None, options: PlacementOptions) -> Partitioner | None:
+    """How the cache is divided under a placement: as named, or as is usual for it; None: it is not divided."""
+    from cohabit.compiled import load_source
+
+    possible = PLACEMENTS[placement].partitions
+    chosen = name or (possible[0] if possible else UNDIVIDED)
+    if chosen == UNDIVIDED:
+        return None
+    if chosen not in PARTITIONS:
+        raise unknown("way to divide the cache", chosen, [*PARTITIONS, UNDIVIDED], LISTED_BY)
+    if possible and chosen not in possible:
+        raise InputError(
+            f"partition = {chosen!r} does not go with placement {placement!r}", "policy.partition",
+            f"use {' or '.join(map(repr, (*possible, UNDIVIDED)))}",
+        )  # fmt: skip
+    if not possible:
+        return None
+    entry = PARTITIONS[chosen]
+    made: Partitioner = getattr(load_source(entry.module), entry.name).from_options(options)
     return made

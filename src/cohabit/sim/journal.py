@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 SUBMITTED, FINISHED, WOKEN, NODE_DOWN, NODE_UP, NODE_DRAINED, HELD, RELEASED, CANCELLED, LEARNED = range(1, 11)
-START, CANCEL, REQUEUE = 20, 21, 22
+START, CANCEL, REQUEUE, MOVE = 20, 21, 22, 23
 KIND_NAMES = {
     SUBMITTED: "submitted", FINISHED: "finished", WOKEN: "woken", NODE_DOWN: "node down", NODE_UP: "node up",
     NODE_DRAINED: "node drained", HELD: "held", RELEASED: "released", CANCELLED: "cancelled", START: "start",
-    CANCEL: "cancel", REQUEUE: "requeue", LEARNED: "profile learned",
+    CANCEL: "cancel", REQUEUE: "requeue", MOVE: "move", LEARNED: "profile learned",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ class Journal:
     time_us: NDArray[np.int64]
     kind: NDArray[np.int8]
     row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
-    attempt: NDArray[np.int32] | None = None  # which run a finish or start is about; None: everywhere the first
+    attempt: NDArray[np.int32] | None = None  # which run a finish or start is about, of a move the new node; None: everywhere 1
     learned: tuple[bytes, ...] = ()  # measurements, encoded; the row of a LEARNED line is a place in here
 
     def hash(self) -> str:

@@ -12,9 +12,11 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
-from cohabit.model.command import CancelJob, Command, SetShares, StartJob, WakeAt
+from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.sim.machine.machine import Machine
@@ -110,6 +112,7 @@ class World:
     machine: Machine | None = None  # who slows whom; None: nobody anybody
     phases: Phases | None = None  # programs vary while they run; only with a machine
     profiler: Profiler | None = None  # exclusive runs are measured and told; only with a machine
+    move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -193,6 +196,8 @@ class World:
                 case StartJob():
                     self._start(now, command)
                     confirmations.append(fact.JobStarted(command.job_id, command.attempt))
+                case MoveJob():
+                    self._move(now, command)
                 case CancelJob():
                     self._cancel(now, command)
                 case WakeAt(at_us):
@@ -219,6 +224,20 @@ class World:
         if self.phases is not None:
             run.track = self.phases.track(order.job_id)
         self.machine.start(order.job_id, traced.job.program, traced.job.processes, order, run.track.levels[0])
+
+    def _move(self, now: int, command: MoveJob) -> None:
+        """The job goes on elsewhere, with a cold cache: some work is lost."""
+        run = self._runs.get(command.job_id)
+        if run is None or run.order.attempt != command.attempt:
+            return  # it has just ended
+        run.proceed(now)
+        run.remaining_us = min(run.work_us, run.remaining_us + self.move_us)
+        run.order = msgspec.structs.replace(run.order, nodes=command.nodes)
+        run.foresee(self.kill)
+        self._look_again(run)
+        self.outcomes[command.job_id].nodes = command.nodes
+        if self.machine is not None:
+            self.machine.move(command.job_id, command.nodes)
 
     # ---- running jobs on the heap -----------------------------------------------------------------------------------
 

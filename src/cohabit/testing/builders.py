@@ -45,12 +45,13 @@ class Choice(NamedTuple):
     backfill_order: str | None = None
     placement: str = "exclusive"
     age_limit_s: float = 0.0  # first-fit only; 0: none
+    moves: int = 0  # shepherd only
 
     def config(self) -> PolicyConfig:
         """The same as a [policy] section."""
         return PolicyConfig(
             order=self.order, backfill=self.backfill, backfill_order=self.backfill_order, placement=self.placement,
-            age_limit_s=self.age_limit_s or None,
+            age_limit_s=self.age_limit_s or None, moves=self.moves,
         )  # fmt: skip
 
 
@@ -61,9 +62,10 @@ def policies(
     backfill_order: str | None = None,
     placement: str = "exclusive",
     age_limit_s: float = 0.0,
+    moves: int = 0,
 ) -> PolicySet:
     """Policies by name; built once, since compiling an order takes a moment."""
-    return policy_names.build(Choice(order, str(backfill), backfill_order, placement, age_limit_s).config())
+    return policy_names.build(Choice(order, str(backfill), backfill_order, placement, age_limit_s, moves).config())
 
 
 def scheduler(

@@ -50,7 +50,8 @@ def random_shared_choice(rng: np.random.Generator) -> Choice:
     placement = str(rng.choice([name for name in PLACEMENTS if name != "exclusive"]))
     backfill, limit_s = str(rng.choice(["none", "first-fit", "first-fit"])), float(rng.choice([0.0, 1.0, 20.0]))
     order = str(rng.choice(list(ORDERS)))
-    return Choice(order, backfill, None, placement, limit_s if backfill == "first-fit" else 0.0)
+    moves = int(rng.choice([0, 1, 3])) if placement == "shepherd" else 0
+    return Choice(order, backfill, None, placement, limit_s if backfill == "first-fit" else 0.0, moves)
 
 
 def random_deeds(rng: np.random.Generator, count: int, kinds: Sequence[str] = KINDS) -> list[Deed]:

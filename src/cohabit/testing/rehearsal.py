@@ -19,7 +19,7 @@ from cohabit.core.columns import RUNNING, STARTING, STATE
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.command import CancelJob, Command, SetShares, StartJob, WakeAt
+from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.units import FOREVER, SECOND
@@ -303,6 +303,12 @@ class Rehearsal:
                 nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
                 self.runs[command.job_id] = ActiveRun(command.attempt, nodes, command.limit_us)
                 self.past.append((command.job_id, command.attempt))
+            case MoveJob():
+                assert self.tenancy is not None, f"{command}: nodes are not shared"
+                run = self.runs[command.job_id]
+                assert run.confirmed and run.attempt == command.attempt, f"{command}: it does not run"
+                self.tenancy.move(command)
+                run.nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
             case SetShares():
                 assert self.tenancy is not None, f"{command}: nodes are not shared"
                 self.tenancy.divide(command)

@@ -51,7 +51,8 @@ def shared_choices(draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS)) -> 
     placement = draw(st.sampled_from([name for name in PLACEMENTS if name != "exclusive"][::-1]))
     order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(["first-fit", "first-fit", "none"]))
     limit_s = draw(st.sampled_from([0.0, 1.0, 20.0])) if backfill == "first-fit" else 0.0
-    return Choice(order, backfill, None, placement, limit_s)
+    moves = draw(st.sampled_from([0, 2])) if placement == "shepherd" else 0
+    return Choice(order, backfill, None, placement, limit_s, moves)
 
 
 def deeds(most: int = 40, kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[list[Deed]]:

@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.command import SetShares, StartJob
+from cohabit.model.command import MoveJob, SetShares, StartJob
 from cohabit.model.curve import Curve
 from cohabit.model.event import ProfileLearned
 from cohabit.model.job import Job
@@ -25,6 +25,9 @@ class Tenancy:
 
     def __init__(self, cluster: Cluster, divided: bool) -> None:
         self.groups = [group for group in cluster.groups for _ in range(group.count)]
+        self.servers = [
+            (number, place // group.domains) for number, group in enumerate(cluster.groups) for place in range(group.count)
+        ]
         self.divided = divided
         self.tenants: list[dict[str, StartJob]] = [{} for _ in self.groups]
         self.masks: list[dict[str, tuple[int, int]]] = [{} for _ in self.groups]
@@ -52,6 +55,17 @@ class Tenancy:
         for node in nodes:
             self.tenants[node][start.job_id] = start
 
+    def move(self, order: MoveJob) -> None:
+        """A running job changes its node."""
+        here = [node for node, tenants in enumerate(self.tenants) if order.job_id in tenants]
+        target = nodes_in(order.nodes)
+        assert len(here) == len(target) == 1, f"{order}: it is on {here}"
+        assert self.jobs[order.job_id].movable, f"{order}: its owner does not allow it"
+        assert self.servers[here[0]] == self.servers[target[0]], f"{order}: from {here[0]}, another server"
+        assert here != target, f"{order}: it is there"
+        self.tenants[target[0]][order.job_id] = self.tenants[here[0]].pop(order.job_id)
+        self.masks[here[0]].pop(order.job_id, None)
+
     def move_out(self, name: str) -> None:
         """Its run is over."""
         for tenants in self.tenants:
@@ -69,13 +83,13 @@ class Tenancy:
             if not tenants:
                 self.masks[node] = {}
                 continue
-            self._check_bookings(f"node {node}", group, tenants)
+            self._check_bookings(f"node {node}", group, tenants, len(set(self.masks[node].values())))
             if self.divided and group.ways:
                 _check_masks(f"node {node}", group.ways, tenants, self.masks[node])
             else:
                 assert not self.masks[node], f"node {node} has no cache to divide"
 
-    def _check_bookings(self, where: str, group: NodeGroup, tenants: dict[str, StartJob]) -> None:
+    def _check_bookings(self, where: str, group: NodeGroup, tenants: dict[str, StartJob], masks: int) -> None:
         memory = sum(self.jobs[name].memory_bytes * start.cores for name, start in tenants.items())
         has_gbs = bool(group.bandwidth_gbs)
         peak_mbs = 1000 * stream_gbs(group, group.cores) if has_gbs else math.inf
@@ -84,7 +98,7 @@ class Tenancy:
             ("ways", sum(start.ways for start in tenants.values()), group.ways or math.inf),
             ("MB/s", sum(start.bandwidth_mbs for start in tenants.values()), peak_mbs),
             ("bytes", memory, group.memory_bytes or math.inf),
-            ("partitions", len(tenants) if self.divided else 0, group.closids or math.inf),
+            ("partitions", masks, group.closids or math.inf),
         ):
             assert taken <= most, f"{where}: {taken} of {most} {what} booked by {list(tenants.values())}"
         alone = [name for name, start in tenants.items() if start.exclusive]
@@ -92,10 +106,10 @@ class Tenancy:
 
 
 def _check_masks(where: str, ways: int, tenants: dict[str, StartJob], masks: dict[str, tuple[int, int]]) -> None:
-    """Contiguous, disjoint, together all ways there are, and nobody has less than was booked for it (S25, S35, S80)."""
+    """Contiguous, disjoint or shared, together all ways, and nobody has less than was booked for it (S25, S35, S80)."""
     assert masks.keys() == tenants.keys(), f"{where}: masks for {list(masks)}, there are {list(tenants)}"
     end = 0
-    for first, own in sorted(masks.values()):
+    for first, own in sorted(set(masks.values())):
         assert first == end, f"{where}: a gap or an overlap at way {end}: {masks}"
         end = first + own
     assert end == ways, f"{where}: {end} of {ways} ways are given to somebody: {masks}"
@@ -136,6 +150,7 @@ def with_program(asked: Job, salt: Salt, cores: int) -> Job:
         asked, program=PROGRAMS[salt.below(len(PROGRAMS))], alpha=(0.0, 0.0, 0.7, 1.0)[salt.below(4)],
         exclusive=salt.below(12) == 11, single_node=salt.below(12) == 11, reprofile=salt.below(30) == 29,
         memory_bytes=(0, MIB, 4 * MIB + 1, 8 * MIB)[salt.below(4)] if asked.memory_bytes else 0,
+        movable=salt.below(2) == 1,
     )  # fmt: skip
 
 

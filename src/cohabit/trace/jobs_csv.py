@@ -1,7 +1,7 @@
 """The project's own job table, jobs.csv: names, shares, mates and dependencies that SWF has no place for.
 
     job_id,program,processes,submit_s[,run_s][,limit_s][,alpha][,user][,memory_mb][,mate][,group]
-    [,skip_threshold][,workload_type][,after][,partition]
+    [,skip_threshold][,workload_type][,after][,partition][,movable]
 
 Columns may come in any order; a column it does not know is an error, never ignored. An empty `run_s` leaves
 `run_us` at -1: the run time comes from the program catalogue later, and so does a missing limit. `memory_mb`
@@ -33,7 +33,7 @@ from cohabit.trace.seconds_column import microseconds_of, seconds_text
 
 REQUIRED = ("job_id", "program", "processes", "submit_s")
 TEXT_EXTRAS = ("mate", "group", "workload_type")
-OPTIONAL = ("run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition")
+OPTIONAL = ("run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition", "movable")
 NO_SKIP_THRESHOLD = -1
 MEBIBYTE = 2**20
 _SEPARATORS = re.compile(r"[;\s]+")
@@ -142,6 +142,9 @@ class _Table:
         if "skip_threshold" in self.frame.columns:
             skips = self._optional_floats("skip_threshold", lambda n: (n >= 0) & (n == np.floor(n)), "a whole number")
             extra["skip_threshold"] = np.where(np.isnan(skips), NO_SKIP_THRESHOLD, skips).astype(np.int64)
+        if "movable" in self.frame.columns:
+            movable = self._optional_floats("movable", lambda flag: (flag == 0) | (flag == 1), "0 or 1")
+            extra["movable"] = np.nan_to_num(movable).astype(np.int64)
         for name in TEXT_EXTRAS:
             if name in self.frame.columns:
                 extra[name] = np.array(self.frame[name].fill_null("").to_list(), np.object_)
@@ -235,6 +238,8 @@ def write_jobs_csv(workload: Workload, path: Path) -> None:
     if "skip_threshold" in workload.extra:
         skips = workload.extra["skip_threshold"]
         columns["skip_threshold"] = _blank(pl.Series(skips), skips == NO_SKIP_THRESHOLD)
+    if "movable" in workload.extra:
+        columns["movable"] = pl.Series(workload.extra["movable"])
     for name in TEXT_EXTRAS:
         if name in workload.extra:
             columns[name] = pl.Series(workload.extra[name].tolist(), dtype=pl.String)

@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.profile import Tenant
+from cohabit.policy.placement.options import PlacementOptions
+
 
 class Equal:
     """Spare ways in equal shares."""
 
-    def split(self, booked: Sequence[int], ways: int) -> list[tuple[int, int]]:
+    @classmethod
+    def from_options(cls, options: PlacementOptions) -> Equal:
+        """There is nothing to set."""
+        return cls()
+
+    def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
         """(first way, ways) of each job on a node, in the order given."""
-        spare = ways - sum(booked)
-        assert spare >= 0, f"{sum(booked)} of {ways} ways booked"
+        booked = [tenant.booked_ways for tenant in tenants]
+        spare = node.ways - sum(booked)
+        assert spare >= 0, f"{sum(booked)} of {node.ways} ways booked"
         each, left = divmod(spare, len(booked))
         shares, first = [], 0
         for number, own in enumerate(booked):

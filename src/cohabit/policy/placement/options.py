@@ -14,3 +14,5 @@ class PlacementOptions(NamedTuple):
     divide_cache: bool = True
     book_bandwidth: bool = True
     learn: bool = True
+    bound: float = 0.0  # alpha, where the scenario states one
+    moves: int = 0

@@ -14,6 +14,7 @@ from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whole_nodes
 
 if TYPE_CHECKING:
+    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
     from cohabit.policy.placement.options import PlacementOptions
 
@@ -45,3 +46,7 @@ class Share:
                 wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)
                 found.append(ask_for(wish, self.dimensions, view, row))
         return found + compact  # the last resort: whoever may use an empty node must never wait for ever
+
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """The idlest nodes (S28 to S30)."""
+        return ledger.find(takes, ask.nodes)

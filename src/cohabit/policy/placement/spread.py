@@ -17,6 +17,7 @@ from cohabit.policy.exploration import Trials
 from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whole_nodes
 
 if TYPE_CHECKING:
+    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
     from cohabit.policy.placement.options import PlacementOptions
 
@@ -69,6 +70,10 @@ class Spread:
                 wish = Wish(job, profile, wanted.scale, wanted.nodes, wanted.cores, wanted.ways, wanted.bandwidth_gbs)
                 found.append(ask_for(wish, self.dimensions, view, row))
         return found + compact  # the last resort: whoever may use an empty node must never wait for ever
+
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """The idlest nodes (S28 to S30)."""
+        return ledger.find(takes, ask.nodes)
 
     def demands(self, row: int, profile: Profile, view: View) -> list[Demand]:
         """Demands at the profiled scales that keep alpha of the compact run's speed, in the order they are tried."""

@@ -38,6 +38,16 @@ class Load(NamedTuple):
     solo_latency: float  # L with this job alone on the node and all ways
 
 
+class Pool(NamedTuple):
+    """Ways that several jobs share under one mask."""
+
+    first: int
+    ways: int
+
+
+Mask = int | Pool | None  # so many ways to itself, a mask shared with others, or what no mask covers
+
+
 class NodeState(NamedTuple):
     """What the law says of a node; the tuples follow the order of the loads."""
 
@@ -124,20 +134,24 @@ def _in_proportion(weights: Sequence[float], pool: float) -> list[float]:
 
 def node_state(
     loads: Sequence[Load],
-    masks: Sequence[int | None],
+    masks: Sequence[Mask],
     total_ways: float,
     capacity: Callable[[int], float],
     contention: str = SHARE,
     q: float = LAW.q,
     law: LawConstants = LAW,
 ) -> NodeState:
-    """Everything about one node; `masks` gives the ways of each job, None: it shares what no mask covers."""
-    ways = [float(mask) if mask is not None else 0.0 for mask in masks]
-    unmasked = [index for index, mask in enumerate(masks) if mask is None]
-    if unmasked:
-        pool = total_ways - sum(ways)
-        divided = divided_ways([loads[index] for index in unmasked], pool, contention, q)
-        for index, own in zip(unmasked, divided, strict=True):
+    """Everything about one node; who shares ways with others divides them as an undivided cache is divided."""
+    ways = [float(mask) if isinstance(mask, int) else 0.0 for mask in masks]
+    pools: dict[Pool | None, list[int]] = {}
+    for index, mask in enumerate(masks):
+        if not isinstance(mask, int):
+            pools.setdefault(mask, []).append(index)
+    covered = sum(ways) + sum(pool.ways for pool in pools if pool is not None)
+    for pool, members in pools.items():
+        room = total_ways - covered if pool is None else float(pool.ways)
+        divided = divided_ways([loads[index] for index in members], room, contention, q)
+        for index, own in zip(members, divided, strict=True):
             ways[index] = own
     demands = [load.demand(own) for load, own in zip(loads, ways, strict=True)]
     cap = law.capacity_share * capacity(sum(load.cores for load in loads))

@@ -8,6 +8,7 @@ the cluster. Rates are worked out once per instant, for jobs on touched nodes on
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 from cohabit.model.command import SetShares, StartJob
 from cohabit.sim.machine import phases
 from cohabit.sim.machine.recorder import BandwidthRecorder
-from cohabit.sim.machine.truth import UNMASKED, Shape, Truth, shape_of
+from cohabit.sim.machine.truth import UNMASKED, Shape, Truth, mask_code, shape_of
 
 Nodes = NDArray[np.int32]
 Ranges = tuple[tuple[int, int], ...]
-Members = tuple[tuple[int, int], ...]  # (number of the resident, ways of its mask or UNMASKED), by rising number
+Members = tuple[tuple[int, int], ...]  # (number of the resident, code of its mask), by rising number
 Segment = tuple[int, float, float]  # from this instant on: progress against the CE run, fewest ways on any node
 
 
@@ -100,13 +101,29 @@ class Machine:
 
         A name that is not on the node is passed over: its end may have been noticed here before it was told.
         """
-        masks = {self._numbers[name]: ways for name, _, ways in command.shares if name in self._numbers}
+        there = [share for share in command.shares if share[0] in self._numbers]
+        users = Counter((first, ways) for _, first, ways in there)
+        masks = {
+            self._numbers[name]: mask_code(first, ways, users[first, ways] > 1) for name, first, ways in there
+        }
 
         def masked(group: int, members: Members) -> Members:
             self._check_masks(group, command)
             return tuple((number, masks.get(number, UNMASKED)) for number, _ in members)
 
         self._move(_expanded(command.nodes), masked)
+
+    def move(self, job_id: str, ranges: Ranges) -> None:
+        """The job goes on on other nodes, of as many."""
+        number, nodes = self._numbers[job_id], _expanded(ranges)
+        resident = self._residents[number]
+        assert len(nodes) == len(resident.nodes), f"job {job_id} moves from {len(resident.nodes)} nodes to {len(nodes)}"
+        self._move(resident.nodes, lambda group, members: tuple(one for one in members if one[0] != number))
+        resident.nodes = nodes
+        resident.loads.clear()
+        self._move(nodes, lambda group, members: tuple(sorted((*members, (number, UNMASKED)))))
+        for index in resident.rates:
+            self._check_room(index)
 
     def set_phase(self, job_id: str, level: int) -> None:
         """The job enters another stage of its run."""
@@ -290,14 +307,15 @@ class Machine:
         assert max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
 
     def _check_masks(self, group: int, command: SetShares) -> None:
-        """Masks are contiguous by their form; here: inside the cache, disjoint, and no more than the hardware knows."""
+        """Masks are contiguous by their form; here: inside the cache, disjoint or equal, no more than the hardware has."""
         node, end = self.truth.groups[group], 0
-        for name, first, ways in sorted(command.shares, key=lambda share: share[1]):
-            assert ways >= 1, f"job {name} has a mask of {ways} ways"
-            assert first >= end, f"the mask of job {name} overlaps its neighbour's"
+        masks = sorted({(first, ways) for _, first, ways in command.shares})
+        for first, ways in masks:
+            assert ways >= 1, f"a mask of {ways} ways at {first}"
+            assert first >= end, f"the mask from way {first} overlaps the one before it: {command.shares}"
             end = first + ways
         assert end <= node.ways, f"masks reach to way {end} of {node.ways}"
-        assert not node.closids or len(command.shares) <= node.closids, f"{len(command.shares)} masks"
+        assert not node.closids or len(masks) <= node.closids, f"{len(masks)} masks"
 
 
 def _expanded(ranges: Ranges) -> Nodes:

@@ -18,7 +18,7 @@ from cohabit.model.profile import DEMAND_CEILING, capped_gbs, stream_gbs
 from cohabit.model.program import WAYS_EXPONENT, Program
 from cohabit.sim.machine import law, phases
 from cohabit.sim.machine.constants import CONSTANTS, Constants
-from cohabit.sim.machine.law import Load, NodeState
+from cohabit.sim.machine.law import Load, Mask, NodeState, Pool
 
 
 class Shape(NamedTuple):
@@ -36,8 +36,24 @@ def shape_of(program: str, processes: int, nodes: int, scale: int, cores: int = 
     return Shape(program, processes / compact_nodes, scale, cores or -(-processes // nodes))
 
 
-Mix = tuple[tuple[int, int], ...]  # (load number, ways of its mask or UNMASKED) of every job on a node, sorted
-UNMASKED = -1
+Mix = tuple[tuple[int, int], ...]  # (load number, code of its mask) of every job on a node, sorted
+UNMASKED = -1  # the code of no mask; a mask of its own is coded as the number of its ways
+_POOLED = 1024  # codes from here on: a mask shared with others, its first way and its ways
+
+
+def mask_code(first: int, ways: int, shared: bool) -> int:
+    """A mask as one number: where it begins matters only to those who share it."""
+    assert 0 < ways < _POOLED
+    return (first + 1) * _POOLED + ways if shared else ways
+
+
+def mask_of(code: int) -> Mask:
+    """What a code stands for."""
+    if code == UNMASKED:
+        return None
+    return code if code < _POOLED else Pool(code // _POOLED - 1, code % _POOLED)
+
+
 MOST_REMEMBERED = 200_000  # mixes; beyond that all are forgotten, and come back as they are needed
 
 
@@ -84,7 +100,7 @@ class Truth:
                 self._states.clear()
             node = self.groups[group]
             loads = [self._loads[number] for number, _ in mix]
-            masks = [None if ways == UNMASKED else ways for _, ways in mix]
+            masks = [mask_of(code) for _, code in mix]
             found = self._states[group, mix] = law.node_state(
                 loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law
             )
