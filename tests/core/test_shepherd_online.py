@@ -1,6 +1,6 @@
-"""Shepherd inside the scheduler: where newcomers go, how the cache is divided after every change, who moves and who not.
+"""Shepherd inside the scheduler: where newcomers go, how the cache is divided after every change, and who moves.
 
-The machine is clusters.SHARED: 4 nodes of 8 cores, 10 ways, 40 GB/s, two nodes a server; programs in testing/programs.py.
+The machine is clusters.SHARED: 4 nodes of 8 cores, 10 ways, 40 GB/s, two nodes a server.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ def test_a_forecast_alone_is_the_profile(known: Profile) -> None:
     forecast = Forecast(NODE)
     kind = forecast.kind_of(tenant(known, known.processes))
     tables, scale = forecast.tables(), known.at_scale(1)
-    assert scale is not None and scale.ipc is not None and scale.bandwidth_gbs is not None
+    assert scale is not None
+    assert scale.ipc is not None
+    assert scale.bandwidth_gbs is not None
     assert tables.alone[kind] == pytest.approx(1.0, rel=1e-3)
     for ways in (2, 4, 7, 10):
         misses = tables.mpki[kind, ways * forecast.buckets // NODE.ways]
@@ -165,10 +167,12 @@ def test_gains_and_losses_are_differences_of_the_same_values() -> None:
     for size in range(3):
         for others in itertools.combinations_with_replacement(kinds, size):
             for newcomer in kinds:
-                gain = forecast.gains([list(others)], newcomer)[0]
-                lost = forecast.losses([*others, newcomer])[-1]
-                assert gain == pytest.approx(lost, abs=1e-12)
-    assert forecast.gains([[]], kinds[0])[0] == pytest.approx(1.0)
+                mix = forecast.empty_mixes(1)
+                mix[0, :size] = others
+                gain = forecast.gains(mix, newcomer)[0]
+                mix[0, size] = newcomer
+                assert gain == pytest.approx(forecast.losses(mix[0])[size], abs=1e-12)
+    assert forecast.gains(forecast.empty_mixes(1), kinds[0])[0] == pytest.approx(1.0)
 
 
 def test_the_order_of_residents_does_not_matter() -> None:

@@ -48,6 +48,7 @@ def check_shared(state: State) -> None:
         assert nodes is not None
         assert len(nodes) == ledger.count[index] > 0
         seen[nodes] += 1
+        assert (ledger.class_at[nodes] == index).all(), f"nodes of class {index} are noted elsewhere"
         assert (state.kinds.of_node[nodes] == kind).all(), f"class {index} mixes kinds"
         assert (state.node_state[nodes] == ledger.condition[index]).all(), f"class {index} mixes conditions"
         rows = ledger.residents[index]

@@ -48,6 +48,7 @@ class Ledger:
         self.condition: list[int] = [UP] * room
         self.by_key: dict[tuple[int, int, tuple[int, ...]], int] = {}
         self.spare = list(range(room - 1, -1, -1))
+        self.class_at = np.zeros(len(kinds.of_node), np.int32)  # by node
         self.takes: dict[int, Takes] = {}  # row -> what it booked
         self.classes_of: dict[int, tuple[int, ...]] = {}  # row -> classes its nodes are in
         self.touched: dict[int, list[Nodes]] = {}  # class -> nodes that came into it since somebody last asked
@@ -73,12 +74,7 @@ class Ledger:
 
     def class_of(self, node: int) -> int:
         """The class a node is in."""
-        for index in self.classes():
-            nodes = self.nodes_in_class(index)
-            place = int(np.searchsorted(nodes, node))
-            if place < len(nodes) and nodes[place] == node:
-                return index
-        raise AssertionError(f"node {node} is in no class")
+        return int(self.class_at[node])
 
     def rows_on(self, node: int) -> tuple[int, ...]:
         """Who runs on a node."""
@@ -198,14 +194,14 @@ class Ledger:
             setattr(copy, name, list(getattr(self, name)))
         for name in _TABLES:
             setattr(copy, name, dict(getattr(self, name)))
-        copy.touched = {}
+        copy.class_at, copy.touched = self.class_at.copy(), {}
         return copy
 
     def locked(self) -> Ledger:
         """The same ledger for those who may only read; a draft of it can be changed again."""
         view = object.__new__(Ledger)
         view.__dict__.update(self.__dict__)
-        for name in _ARRAYS:
+        for name in (*_ARRAYS, "class_at"):
             array: NDArray[Any] = getattr(self, name).view()
             array.flags.writeable = False
             setattr(view, name, array)
@@ -240,6 +236,7 @@ class Ledger:
             self.nodes[index] = nodes
         else:
             self.nodes[index] = np.sort(np.concatenate([self.nodes_in_class(index), nodes]), kind="stable")
+        self.class_at[nodes] = index
         self.count[index] = len(self.nodes_in_class(index))
         self.first[index] = self.nodes_in_class(index)[0]
         self.touched.setdefault(index, []).append(nodes)

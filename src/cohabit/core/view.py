@@ -173,7 +173,7 @@ class View:
         return self._state.kept
 
     def tenant(self, row: int, kind: int, cores: int = 0) -> Tenant:
-        """The job on a node of this kind, as its neighbours meet it; with so many cores there if it does not run yet."""
+        """The job on a node of this kind, as its neighbours meet it; with so many cores if it does not run yet."""
         job, node, how = self._state.spec(row), self.kinds.groups[kind], self._state.placed.get(row)
         profile, load = self.profile(job.program, job.processes), 0.0
         if profile is not None:

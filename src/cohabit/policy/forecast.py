@@ -39,7 +39,8 @@ class Forecast:
         assert node.ways, "a forecast needs a cache"
         self.node = node
         self.buckets = node.ways * -(-node.cores // node.ways)  # a bucket for everyone even where cores outnumber ways
-        self.limits = Limits(node.ways, node.min_ways, max(node.closids - 1, 1) if node.closids else USUAL_GROUPS).checked("cluster")
+        groups = max(node.closids - 1, 1) if node.closids else USUAL_GROUPS  # one class is the kernel's own
+        self.limits = Limits(node.ways, node.min_ways, groups).checked("cluster")
         self._kinds: dict[tuple[object, ...], tuple[int, Profile]] = {}
         self._rows: list[tuple[Floats, float, float, float]] = []  # traffic by bucket, cpi0, cost, bound
         self._tables: Tables | None = None
@@ -73,24 +74,21 @@ class Forecast:
             self._tables = tables_of(self._mix())
         return self._tables
 
-    def mixes(self, tenants: Sequence[Sequence[int]]) -> Ints:
-        """Kinds on nodes, as the kernels want them."""
-        found = np.full((len(tenants), self.seats), EMPTY, np.int64)
-        for row, kinds in enumerate(tenants):
-            found[row, : len(kinds)] = kinds
-        return found
+    def empty_mixes(self, nodes: int) -> Ints:
+        """Kinds on so many nodes, as the kernels want them, nobody there."""
+        return np.full((nodes, self.seats), EMPTY, np.int64)
 
-    def gains(self, tenants: Sequence[Sequence[int]], newcomer: int) -> Floats:
+    def gains(self, mixes: Ints, newcomer: int) -> Floats:
         """What each of these nodes would gain from a newcomer, in speeds against running alone."""
-        gained = np.zeros(len(tenants))
-        joining.gains(self.mixes(tenants), newcomer, self.tables(), WEIGHTED, self._work, self._memo, gained)
+        gained = np.zeros(len(mixes))
+        joining.gains(mixes, newcomer, self.tables(), WEIGHTED, self._work, self._memo, gained)
         return gained
 
-    def losses(self, tenants: Sequence[int]) -> Floats:
+    def losses(self, mix: Ints) -> Floats:
         """What the node would lose without each of its tenants."""
         lost = np.zeros(self.seats)
-        joining.losses(self.mixes([tenants])[0], self.tables(), WEIGHTED, self._work, self._memo, lost)
-        return lost[: len(tenants)]
+        joining.losses(mix, self.tables(), WEIGHTED, self._work, self._memo, lost)
+        return lost
 
     def divide(self, kinds: Sequence[int]) -> Shares:
         """Ways for each of these tenants, in their order; at most as many different masks as the hardware has."""

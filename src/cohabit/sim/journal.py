@@ -28,7 +28,7 @@ class Journal:
     time_us: NDArray[np.int64]
     kind: NDArray[np.int8]
     row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
-    attempt: NDArray[np.int32] | None = None  # which run a finish or start is about, of a move the new node; None: everywhere 1
+    attempt: NDArray[np.int32] | None = None  # which run; of a move the new node; None: everywhere 1
     learned: tuple[bytes, ...] = ()  # measurements, encoded; the row of a LEARNED line is a place in here
 
     def hash(self) -> str:

@@ -13,10 +13,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.model.plan import Ask, Move
 from cohabit.model.profile import Tenant, demand
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
+from cohabit.optimise.arrivals import EMPTY
 from cohabit.policy.exploration import Trials
 from cohabit.policy.forecast import Forecast, Forecasts
 from cohabit.policy.placement.wishes import alone, ask_for, wants_whole_nodes
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 KEPT = "shepherd"  # under this name kinds of residents are kept between decisions
 LEAST_GAIN = 0.01  # of a move, in speeds against running alone: less is not worth refilling a cache
 DIGITS = 9  # what is a tie on paper must be one here
-Kinds = list[int] | None  # of a node's residents; None: of one of them nothing is known
 
 
 class Shepherd:
@@ -70,42 +71,44 @@ class Shepherd:
         """The nodes that gain most from the job; None where too few of them gain at all."""
         if ask.exclusive:
             return ledger.find(takes, ask.nodes)
-        gains = self._gains(row, ask.cores, np.flatnonzero(ledger.suitable(takes)).tolist(), ledger, view)
+        fits = ledger.suitable(takes)
+        classes, gains = [], []
+        for kind in np.unique(ledger.kind[fits]).tolist():
+            there = np.flatnonzero(fits & (ledger.kind == kind))
+            mixes, known = self._mixes(kind, there, ledger, view)
+            newcomer = self._kind(view.tenant(row, kind, ask.cores), self.forecasts.of(view.kinds.groups[kind]))
+            if newcomer is not None and known.any():
+                classes.append(there[known])
+                gains.append(self.forecasts.of(view.kinds.groups[kind]).gains(mixes[known], newcomer).round(DIGITS))
+        if not classes:
+            return None
+        found, gained = np.concatenate(classes), np.concatenate(gains)
         parts: list[tuple[int, int]] = []
         missing = ask.nodes
-        for _, _, index in sorted((-gain, int(ledger.first[index]), index) for index, gain in gains.items()):
-            parts.append((index, min(missing, int(ledger.count[index]))))
+        for place in np.lexsort((ledger.first[found], -gained)).tolist():
+            if gained[place] <= 0:
+                break
+            parts.append((int(found[place]), min(missing, int(ledger.count[found[place]]))))
             missing -= parts[-1][1]
             if not missing:
                 return tuple(parts)
         return None
 
-    def _gains(self, row: int, cores: int, classes: list[int], ledger: Ledger, view: View) -> dict[int, float]:
-        """What nodes of these classes would gain from the job, where that is anything."""
-        found: dict[int, float] = {}
-        for kind in sorted({int(ledger.kind[index]) for index in classes}):
-            forecast = self.forecasts.of(view.kinds.groups[kind])
-            newcomer = self._kind(view.tenant(row, kind, cores), forecast)
-            there = [(index, self._residents(index, ledger, view)) for index in classes if ledger.kind[index] == kind]
-            known = [(index, kinds) for index, kinds in there if kinds is not None]
-            if newcomer is None or not known:
-                continue
-            gains = forecast.gains([kinds for _, kinds in known], newcomer)
-            found |= {
-                index: round(float(gain), DIGITS) for (index, _), gain in zip(known, gains, strict=True) if gain > 0
-            }
-        return found
-
-    def _residents(self, index: int, ledger: Ledger, view: View) -> Kinds:
-        """Kinds on the nodes of a class, kept while its residents stay: a new set of residents is a new tuple."""
-        kept, residents = view.kept.setdefault(KEPT, {}), ledger.residents[index]
-        if index not in kept or kept[index][0] is not residents:
-            kind = int(ledger.kind[index])
-            forecast = self.forecasts.of(view.kinds.groups[kind])
-            kinds = [self._kind(view.tenant(row, kind, ledger.takes[row][kind][0]), forecast) for row in residents]
-            kept[index] = (residents, None if None in kinds else kinds)
-        found: Kinds = kept[index][1]
-        return found
+    def _mixes(
+        self, kind: int, classes: NDArray[np.int64] | NDArray[np.int32], ledger: Ledger, view: View
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Who is on nodes of these classes, and whether all of them are known; all classes are of one kind of node."""
+        forecast, residents = self.forecasts.of(view.kinds.groups[kind]), ledger.residents
+        kept = view.kept.setdefault(KEPT, {}).setdefault(kind, _Kept(forecast))
+        kept.grow(len(residents))
+        seen = kept.seen
+        for index in classes.tolist():
+            if seen[index] is not residents[index]:
+                kinds = [
+                    self._kind(view.tenant(row, kind, ledger.takes[row][kind][0]), forecast) for row in residents[index]
+                ]
+                kept.note(index, residents[index], kinds)
+        return kept.mixes[classes], kept.known[classes]
 
     def _kind(self, tenant: Tenant, forecast: Forecast) -> int | None:
         bounded = tenant if tenant.alpha else tenant._replace(alpha=self.alpha)
@@ -130,23 +133,55 @@ class Shepherd:
         return found
 
     def _moves_within(self, server: int, ledger: Ledger, view: View) -> list[Move]:
-        """Every move between the nodes of a server that is worth it."""
-        nodes = np.flatnonzero(view.kinds.server_of == server).tolist()
-        at = {node: ledger.class_of(node) for node in nodes} if len(nodes) > 1 else {}
+        """Every move between the nodes of a server that is worth it; they are all of one kind but for windows."""
+        nodes = np.flatnonzero(view.kinds.server_of == server)
+        classes = ledger.class_at[nodes]
+        kind = int(ledger.kind[classes[0]])
+        if len(nodes) < 2 or not view.kinds.groups[kind].ways or (ledger.kind[classes] != kind).any():
+            return []
+        mixes, known = self._mixes(kind, classes, ledger, view)
+        forecast = self.forecasts.of(view.kinds.groups[kind])
+        gains: dict[int, NDArray[np.float64]] = {}  # of every node from one more job of a kind
         found: list[Move] = []
-        for node, index in at.items():
-            kinds, rows = self._residents(index, ledger, view), ledger.residents[index]
-            if kinds is None or not any(view.may_move(row) for row in rows):
+        for place, index in enumerate(classes.tolist()):
+            movable = [(seat, row) for seat, row in enumerate(ledger.residents[index]) if view.may_move(row)]
+            if not movable or not known[place]:
                 continue
-            lost = self.forecasts.of(view.kinds.groups[int(ledger.kind[index])]).losses(kinds)
-            for row, loss in zip(rows, lost.tolist(), strict=True):
-                if not view.may_move(row):
-                    continue
-                fits = ledger.suitable(ledger.takes[row])
-                open_to = sorted({other for target, other in at.items() if target != node and fits[other]})
-                gains = self._gains(row, ledger.takes[row][int(ledger.kind[index])][0], open_to, ledger, view)
-                found += [
-                    Move(row, target, round(gains[other] - loss, DIGITS)) for target, other in at.items()
-                    if target != node and other in gains and gains[other] - loss > LEAST_GAIN
-                ]  # fmt: skip
+            lost = forecast.losses(mixes[place])
+            for seat, row in movable:
+                own = int(mixes[place, seat])
+                if own not in gains:
+                    gains[own] = np.where(known & ledger.up[classes], forecast.gains(mixes, own), -np.inf)
+                better = gains[own] - lost[seat]
+                for target in np.flatnonzero(better > LEAST_GAIN).tolist():
+                    free = ledger.free[:, classes[target]]
+                    if target != place and (free >= ledger.takes[row][kind]).all():
+                        found.append(Move(row, int(nodes[target]), round(float(better[target]), DIGITS)))
         return found
+
+
+class _Kept:
+    """Kinds of the residents of every class of nodes, worked out again when a class has other residents.
+
+    A new set of residents is always a new tuple, so that looking at its identity is enough.
+    """
+
+    def __init__(self, forecast: Forecast) -> None:
+        self.seen: list[tuple[int, ...] | None] = []
+        self.mixes, self.known = forecast.empty_mixes(0), np.zeros(0, np.bool_)
+        self._forecast = forecast
+
+    def grow(self, classes: int) -> None:
+        """Room for so many classes."""
+        if len(self.seen) < classes:
+            more = classes - len(self.seen)
+            self.seen += [None] * more
+            self.mixes = np.concatenate([self.mixes, self._forecast.empty_mixes(more)])
+            self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
+
+    def note(self, index: int, residents: tuple[int, ...], kinds: list[int | None]) -> None:
+        """The class has these residents now."""
+        known = [kind for kind in kinds if kind is not None]
+        self.seen[index], self.known[index] = residents, len(known) == len(kinds)
+        self.mixes[index] = EMPTY
+        self.mixes[index, : len(known)] = known

@@ -307,7 +307,7 @@ class Machine:
         assert max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
 
     def _check_masks(self, group: int, command: SetShares) -> None:
-        """Masks are contiguous by their form; here: inside the cache, disjoint or equal, no more than the hardware has."""
+        """Masks are contiguous by their form; here: inside the cache, disjoint or equal, not more than there are."""
         node, end = self.truth.groups[group], 0
         masks = sorted({(first, ways) for _, first, ways in command.shares})
         for first, ways in masks:
