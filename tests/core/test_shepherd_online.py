@@ -191,5 +191,3 @@ def test_a_program_measured_anew_is_another_kind() -> None:
     changed = profile("cached", measured(1, 50.0, STEEP, 20.0))
     assert forecast.kind_of(tenant(KNOWN["cached"])) == first
     assert forecast.kind_of(tenant(changed)) != first
-
-

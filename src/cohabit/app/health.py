@@ -27,7 +27,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware()]
+    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors()]
 
 
 def _python() -> Finding:
@@ -70,6 +70,19 @@ def _machine() -> list[Finding]:
         Finding("memory", "ok", f"{memory:.1f} GiB"),
         Finding("free disk here", "ok", f"{disk:.0f} GiB"),
     ]
+
+
+def _sensors() -> list[Finding]:
+    """What `cohabit measure` can read of a running program."""
+    from cohabit.agent.sensors import offered
+
+    found = []
+    for one in offered():
+        why = f" ({one.reason})" if one.reason else ""
+        words = f"{len(one.counters)} counters{why}" if one.available else one.reason
+        state = "ok" if one.available else "optional"
+        found.append(Finding(f"counters from {one.source}", state, words, one.advice))
+    return found
 
 
 def _hardware() -> list[Finding]:

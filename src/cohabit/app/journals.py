@@ -109,8 +109,9 @@ def replay_journal(place: Path) -> Replayed:
         commands = core.step(now_us, events)
         starts = [command for command in commands if isinstance(command, StartJob)]
         moves = [(int(one.job_id), one.nodes[0][0]) for one in commands if isinstance(one, MoveJob)]
-        expected = [int(journal.row[i]) for i in range(ordered_from, at) if kinds[i] == lines.START]
-        moved = [(int(journal.row[i]), int(journal.attempt[i])) for i in range(ordered_from, at) if kinds[i] == lines.MOVE]
+        here = range(ordered_from, at)
+        moved = [(int(journal.row[i]), int(journal.attempt[i])) for i in here if kinds[i] == lines.MOVE]
+        expected = [int(journal.row[i]) for i in here if kinds[i] == lines.START]
         given = [int(command.job_id) for command in starts]
         steps, orders = steps + 1, orders + len(given)
         if given != expected:

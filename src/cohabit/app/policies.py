@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cohabit.app.scenario import PolicyConfig, half_life_us
 from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
@@ -23,6 +24,9 @@ from cohabit.policy.registry import (
     unknown,
 )
 
+if TYPE_CHECKING:
+    from cohabit.policy.degradation import Degradations
+
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 
 
@@ -31,18 +35,18 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
-    for key in ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs"):
+    for key in ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing"):
         if (value := getattr(config, key)) is not None:
             chosen[key] = value
     return chosen
 
 
-def build(config: PolicyConfig, sharing: str | None = None) -> PolicySet:
+def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool = True) -> PolicySet:
     """The policies, with orders that change over time compiled; sharing = "exclusive" is the switch back to CE."""
     chosen = resolve(config)
     if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
         chosen["placement"] = "exclusive"
-    options = _options(config)
+    options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
     placer = make_placement(chosen["placement"], options)
     backfill = reservation.from_name(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
@@ -85,11 +89,30 @@ def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyC
         chosen.pop("age_limit_runs", None)
 
 
-def _options(config: PolicyConfig) -> PlacementOptions:
+def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> PlacementOptions:
     return PlacementOptions(
         USUAL_ALPHA if config.alpha is None else config.alpha, config.beta, tuple(config.scales),
-        config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves,
+        config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves, pairing,
+        _degradations(config), config.threshold_pct, config.group_size, config.window, oversubscribe,
     )  # fmt: skip
+
+
+def _degradations(config: PolicyConfig) -> Degradations | None:
+    """Who slows whom, from a matrix or a model; None: to be worked out from profiles."""
+    if config.degradation and config.model:
+        raise InputError("policy has both degradation and model", "policy", "keep one of the two")
+    if config.degradation:
+        from cohabit.policy.degradation import KnownPairs
+        from cohabit.trace.degradation import read_degradation
+
+        matrix = read_degradation(Path(config.degradation))
+        return KnownPairs(matrix.names, matrix.percent)
+    if config.model:
+        from cohabit.policy.degradation import PredictedPairs
+        from cohabit.predict.model_file import load_model
+
+        return PredictedPairs(load_model(Path(config.model)).model)
+    return None
 
 
 def title(names: dict[str, Any]) -> str:
@@ -98,4 +121,6 @@ def title(names: dict[str, Any]) -> str:
     text = f"{names['order']} + {'depth ' + backfill if backfill.isdigit() else backfill}"
     if names.get("backfill_order"):
         text += f" by {names['backfill_order']}"
+    if names.get("pairing") and names["placement"] == "pair":
+        return f"{text} + {names['pairing']} pairs"
     return text if names["placement"] == "exclusive" else f"{text} + {names['placement']}"

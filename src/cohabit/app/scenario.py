@@ -59,7 +59,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     domains: int = 1
     bandwidth_gbs: dict[str, float] = {}
     sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy has it
-    oversubscribe: bool = False
+    oversubscribe: bool | None = None  # more threads than cores on a node; None: as the placement has it (pair: yes)
     on_node_loss: str = "requeue"
     group: list[GroupConfig] = []
     maintenance: list[WindowConfig] = []
@@ -105,6 +105,12 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     partition: str | None = None  # how the cache is divided; "none": not at all; None: as usual for the placement
     book_bandwidth: bool = True  # spread: whether bandwidth is booked
     moves: int = 0  # shepherd: running jobs that may change their L3 domain at each decision
+    pairing: str | None = None  # pair: optimal, greedy, saving, intensity or consecutive; None: the bundle's, or greedy
+    degradation: str = ""  # pair: a matrix of who slows whom, CSV
+    model: str = ""  # pair: a trained model that predicts it from counters
+    threshold_pct: float = 100.0  # pair: pairs that slow by more run one after the other
+    group_size: int = 2  # pair: jobs on a node at once, 2 to 4
+    window: int = 150  # pair: so many of the first in the queue are paired
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
 
 
@@ -218,6 +224,10 @@ def _refuse_contradictions(scenario: Scenario, where: str) -> None:
     for key, (value, known) in choices.items():
         if value not in known:
             raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
+    if not 2 <= policy.group_size <= 4:
+        raise InputError(f"policy.group_size = {policy.group_size} is not 2, 3 or 4", where, "2 makes pairs")
+    if policy.window < 2:
+        raise InputError(f"policy.window = {policy.window} leaves nobody to pair", where, "150 is usual")
     if policy.alpha is not None and not 0 < policy.alpha <= 1:
         raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
     if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
@@ -268,7 +278,7 @@ def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
     else:
         groups = (_group(config, nodes, [], "node"),)
     windows = tuple(_window(window) for window in config.maintenance)
-    return Cluster(groups, config.sharing or "exclusive", config.oversubscribe, windows, config.on_node_loss)
+    return Cluster(groups, config.sharing or "exclusive", bool(config.oversubscribe), windows, config.on_node_loss)
 
 
 def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:

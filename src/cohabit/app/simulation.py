@@ -74,7 +74,9 @@ class Prepared:
 def prepare(scenario: Scenario, workload: Workload | None = None, policies: PolicySet | None = None) -> Prepared:
     """Load the jobs, build the machine and the policies, and refuse what cannot run."""
     if policies is None:
-        policies = policy_names.build(scenario.policy, scenario.cluster.sharing)
+        policies = policy_names.build(
+            scenario.policy, scenario.cluster.sharing, scenario.cluster.oversubscribe is not False
+        )
     workload = load_workload(scenario) if workload is None else workload
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
     programs = load_programs(scenario.programs, cluster)
@@ -273,7 +275,7 @@ def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder |
         return
     conditions = scenario.world.contention, scenario.world.q, prepared.constants
     truth = Truth(prepared.programs, prepared.cluster.groups, *conditions)
-    world.machine = Machine(truth, keep_segments=keep_segments, recorder=recorder)
+    world.machine = Machine(truth, keep_segments, recorder, oversubscribed=scenario.cluster.oversubscribe is not False)
     world.phases = Phases(scenario.seed, prepared.constants.phases) if scenario.world.phases else None
     world.profiler = Profiler(truth, scenario.seed, scenario.world.profile_noise) if shared else None
 

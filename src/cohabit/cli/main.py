@@ -13,16 +13,21 @@ from cohabit.cli import (
     compare,
     demo,
     doctor,
+    exercise,
     generate,
     import_log,
+    match,
+    measure,
     partition,
     place,
     policies,
+    predict,
     profiles,
     replay,
     reproduce,
     simulate,
     sweep,
+    train,
     view,
     warm_up,
     why,
@@ -54,8 +59,8 @@ def _options(
 
 
 VERBS = (
-    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, reproduce,
-    demo, doctor, warm_up,
+    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, match,
+    train, predict, reproduce, exercise, measure, demo, doctor, warm_up,
 )  # fmt: skip
 for verb in VERBS:
     verb.register(app)

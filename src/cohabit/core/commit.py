@@ -67,6 +67,7 @@ def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[S
             promises.pop(state.spec(action.row).job_id, None)
             _begin(state, action.row, action.placement, now_us)
             commands.append(start_command(state, action.row))
+    state.memory.update(plan.memory)
     state.touch()
     return commands, refused
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import EARLY_END, HOLE_END
 from cohabit.core.kernels import CONSERVATIVE, STRICT
-from cohabit.core.protocols import Placer, PolicySet, SharedPlacer
+from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.sharing import decide_on_shared_nodes
 from cohabit.core.timeline import FOREVER, SECOND, Timeline, planned
+from cohabit.core.together import decide_in_groups
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Reserve, Start
 
@@ -22,6 +23,8 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 def decide(view: View, policies: PolicySet) -> Plan:
     """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, pass over others."""
+    if isinstance(policies.placer, GroupPlacer):
+        return decide_in_groups(view, policies, policies.placer)
     if isinstance(policies.placer, SharedPlacer):
         return decide_on_shared_nodes(view, policies, policies.placer)
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()

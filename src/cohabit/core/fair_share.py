@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled
+from cohabit.compiled import compiled_lean
 
 MOST_HALF_LIVES = 200.0
 
@@ -28,27 +28,26 @@ def grown(usage: NDArray[np.float64], users: int) -> NDArray[np.float64]:
     return larger
 
 
-@compiled
+@compiled_lean
 def charge(usage, user, cores, start_us, end_us, half_life_us):
     """Book a finished run."""
     age = (end_us - usage[0, -1]) / half_life_us
     if age > MOST_HALF_LIVES:
-        usage[0, :-1] *= 2.0 ** (-min(age, 1000.0))
+        scale = 2.0 ** (-min(age, 1000.0))
+        for other in range(usage.shape[1] - 1):
+            usage[0, other] *= scale
         usage[0, -1], age = end_us, 0.0
     usage[0, user] += cores * ((end_us - start_us) / 1e6) * 2.0**age
     share_out(usage)
 
 
-@compiled
+@compiled_lean
 def share_out(usage):
     """Reckon everybody's share; those who have used nothing count for nothing, so users yet to come change nothing."""
     total, users = 0.0, 0
     for used in usage[0, :-1]:
         total += used
         users += used > 0.0
-    if total == 0.0:
-        usage[1] = 0.0
-        return
     for user in range(usage.shape[1] - 1):
-        usage[1, user] = usage[0, user] / total * users
-    usage[1, -1] = users / total  # while this does not fall, nobody's share does
+        usage[1, user] = usage[0, user] / total * users if total > 0.0 else 0.0
+    usage[1, -1] = users / total if total > 0.0 else 0.0  # while this does not fall, nobody's share does

@@ -132,7 +132,7 @@ def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
         row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
 
 
-@compiled
+@compiled_lean
 def age_limit(gauges):
     """After which wait nobody may overtake a job any more: fixed, or so many thousandths of the mean run so far."""
     if gauges[AGE_LIMIT] > 0:
@@ -145,7 +145,7 @@ def age_limit(gauges):
 # ---- the pass -----------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled_lean
 def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
     """When enough nodes are free for the head by requested times, and how many it leaves over then."""
     total, shadow, place = free_now, FOREVER, 0
@@ -165,7 +165,7 @@ def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
     return shadow, max(total - need, 0)
 
 
-@compiled
+@compiled_lean
 def may_backfill(row, now, jobs, gauges):
     """Whether it fits now without delaying the head."""
     nodes = jobs[NODES, row]
@@ -174,7 +174,7 @@ def may_backfill(row, now, jobs, gauges):
     return now + jobs[LIMIT, row] <= gauges[SHADOW] or nodes <= gauges[EXTRA]
 
 
-@compiled
+@compiled_lean
 def backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
     """Start a job that may pass the head."""
     if now + jobs[LIMIT, row] > gauges[SHADOW]:
@@ -182,7 +182,7 @@ def backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, 
     begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
-@compiled
+@compiled_lean
 def _pass_in_ladder_order(
     now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -238,7 +238,7 @@ def _sort_arrivals(arrivals, column, jobs, keys):
         arrivals[place] = row
 
 
-@compiled
+@compiled_lean
 def _pass_over_arrivals(
     now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -367,7 +367,7 @@ def _pass_with_reservations(
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
-@compiled
+@compiled_lean
 def schedule_pass(
     now, depth, changing, two_orders, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
     r_items, r_info, r_meta, idle, pool, gauges, slots, started,
@@ -406,7 +406,7 @@ def schedule_pass(
         )  # fmt: skip
 
 
-@compiled
+@compiled_lean
 def score(entry, parameters, jobs, usage, rows, now, fresh):
     """Call an order for these rows; the scores go into `fresh`."""
     entry(
@@ -418,7 +418,7 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
             fresh[index] = np.inf
 
 
-@compiled
+@compiled_lean
 def none_can_start(jobs, q_info, q_meta, gauges):
     """Whether no queued job fits the idle nodes at all, so that no score needs computing."""
     for place in range(q_meta[RUNGS]):

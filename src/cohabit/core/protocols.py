@@ -95,6 +95,18 @@ class SharedPlacer(Protocol):
 
 
 @runtime_checkable
+class GroupPlacer(SharedPlacer, Protocol):
+    """Jobs that start together on the same nodes: the policy makes the groups (core/together.py finds nodes).
+
+    The first of a job's asks is how it runs in a group, the last how it runs alone.
+    """
+
+    def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
+        """Groups of rows in the order they should start, those alone as groups of one; and what to remember."""
+        ...
+
+
+@runtime_checkable
 class Mover(Protocol):
     """Who should change its node while it runs."""
 

@@ -37,10 +37,15 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
             break
     if isinstance(placer, Mover):
         plan.actions += placer.moves(draft.ledger(), _touched(view, plan), view)
-    waits = [until for row, until in view.refused_until.items() if until > view.now_us]
-    waits += [window.end_us for window in view.kinds.windows if window.end_us > view.now_us]
-    plan.wake_us = min(waits, default=FOREVER)
+    plan.wake_us = next_chance(view)
     return plan
+
+
+def next_chance(view: View) -> int:
+    """The next instant at which somebody may start although nothing happens."""
+    waits = [until for until in view.refused_until.values() if until > view.now_us]
+    waits += [window.end_us for window in view.kinds.windows if window.end_us > view.now_us]
+    return min(waits, default=FOREVER)
 
 
 def _touched(view: View, plan: Plan) -> set[int]:

@@ -3,7 +3,8 @@
 Such an order (`FALLING`, see policy/registry.py) scores a job no lower at any instant of a window than at its end. So
 the whole queue is scored once per window, for that end, and only the best are kept on the list; as long as one of
 them scores below all that were left out, the first of the list is the first of the queue, and a pass scores the list
-alone. Where that cannot be told, the list is made anew. `schedule_pass` here does what kernels.schedule_pass does with
+alone. Where that cannot be told, the list is made anew. Of those who may pass the head, too, only those are scored
+whose score at the end of the window is below the best found. `schedule_pass` here does what kernels.schedule_pass does with
 scores of the whole queue, for depths up to EASY; property tests hold the two together. It never guesses. The queue
 ladder is kept by nodes here (keys[ARRIVAL]), so that only jobs that fit are looked at.
 """
@@ -12,57 +13,82 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled
+from cohabit.compiled import compiled, compiled_lean
 from cohabit.core import fair_share, kernels, ladder
-from cohabit.core.columns import EXTRA, FREE, HEAD, NODES, QUEUED, RELEASED, SEQ, SHADOW, STARTED, STATE
+from cohabit.core.columns import (
+    BACKFILL_SCORE,
+    ENDS,
+    EXTRA,
+    FREE,
+    HEAD,
+    NODES,
+    QUEUED,
+    RELEASED,
+    SCORE,
+    SHADOW,
+    STARTED,
+    STATE,
+)
 from cohabit.core.kernels import EASY, FOREVER, SECOND, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 
 # marks[...] (int64): rows on the list, the instant it is good until, the length of a window, rows it may grow to,
-# the first submission that is not on it among those who score OUTSIDE
-LISTED, UNTIL, WINDOW, MOST, LAST = 0, 1, 2, 3, 4
+# the first submission that is not on it among those who score OUTSIDE, and whether a call of the order costs little
+LISTED, UNTIL, WINDOW, MOST, LAST, CHEAP_CALLS = 0, 1, 2, 3, 4, 5
 # bounds[...] (float64): nobody left out scores less in this window, as long as a unit of usage is worth so much
 # and usage is reckoned to this instant
 OUTSIDE, WORTH, RECKONED = 0, 1, 2
+# rows of `listed`: who is on the list, who may pass the head, and who of these has been scored though not on the list
+LIST, ABLE, SCORED = 0, 1, 2
+# Columns of `keys` that no ladder needs while a job waits: its score in this pass where it is KNOWN (of all on the list),
+# else what nobody undercuts in this window; and that BOUND, whatever is known.
+KNOWN, BOUND = ENDS, BACKFILL_SCORE
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
 
 
-@compiled
-def initialise(marks, bounds):
+@compiled_lean
+def initialise(marks, bounds, cheap_calls):
     """An empty list for an empty queue."""
     marks[LISTED], marks[UNTIL], marks[WINDOW], marks[MOST] = 0, FOREVER, 60 * SECOND, 64
+    marks[CHEAP_CALLS] = cheap_calls
     bounds[OUTSIDE] = np.inf
 
 
-@compiled
-def add(row, listed, marks):
+@compiled_lean
+def add(row, keys, listed, marks):
     """A job came into the queue: it is on the list until the list is made anew."""
-    listed[marks[LISTED]] = row
+    listed[LIST, marks[LISTED]] = row
     marks[LISTED] += 1
+    keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = -np.inf, -np.inf, 0
 
 
-@compiled
-def _before(score, seq, other_score, other_seq):
-    return score < other_score or (score == other_score and seq < other_seq)
+@compiled_lean
+def _before(score, row, other_score, other):
+    """The smaller score goes first; rows are numbered in order of submission here."""
+    return score < other_score or (score == other_score and row < other)
 
 
-@compiled
+@compiled_lean
 def _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds):
     """Nothing can be told from bounds: a list for this instant alone, and a shorter window next time."""
-    marks[LISTED] = ladder.rows_in_order(q_items, q_info, q_meta, listed)
+    marks[LISTED] = ladder.rows_in_order(q_items, q_info, q_meta, listed[LIST])
     marks[UNTIL], bounds[OUTSIDE] = now, np.inf
     marks[WINDOW] = max(marks[WINDOW] // 4, 1)
 
 
 @compiled
-def _list_best(now, entry, parameters, jobs, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds):
+def _list_best(
+    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds,
+):  # fmt: skip
     """Make the list anew: those who could be first before the window ends, or everybody in a short queue."""
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     keep = 8 + int(np.sqrt(count)) // 4
     marks[MOST], bounds[OUTSIDE] = 4 * keep, np.inf
     if count <= 2 * keep:
-        listed[:count], marks[LISTED], marks[UNTIL] = waiting[:count], count, FOREVER
+        marks[LISTED], marks[UNTIL] = 0, FOREVER
+        for row in waiting[:count]:
+            add(row, keys, listed, marks)
         return
     bounds[WORTH], bounds[RECKONED], marks[UNTIL] = usage[1, -1] * SHARE_LEFT, usage[0, -1], now + marks[WINDOW]
     usage[1] *= SHARE_LEFT
@@ -73,47 +99,52 @@ def _list_best(now, entry, parameters, jobs, usage, q_items, q_info, q_meta, wai
         _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
         return
     less = np.sum(fresh[0, :count] < bounds[OUTSIDE])
-    equals = jobs[SEQ][waiting[:count][fresh[0, :count] == bounds[OUTSIDE]]]
+    equals = waiting[:count][fresh[0, :count] == bounds[OUTSIDE]]
     marks[LISTED], marks[LAST] = 0, np.partition(equals, keep - less)[keep - less]  # of equals the earliest
     for index in range(count):
-        if _before(fresh[0, index], jobs[SEQ, waiting[index]], bounds[OUTSIDE], marks[LAST]):
-            add(waiting[index], listed, marks)
+        row = waiting[index]
+        keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = fresh[0, index], fresh[0, index], 0
+        if _before(fresh[0, index], row, bounds[OUTSIDE], marks[LAST]):
+            add(row, keys, listed, marks)
 
 
-@compiled
-def _score_list(now, entry, parameters, jobs, usage, waiting, fresh, listed, marks, bounds):
+@compiled_lean
+def _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds):
     count = marks[LISTED]
-    waiting[:count] = listed[:count]
+    for index in range(count):
+        waiting[index] = listed[LIST, index]
     if count > 1 or bounds[OUTSIDE] < np.inf:
         kernels.score(entry, parameters, jobs, usage, waiting[:count], now, fresh[0])
+        for index in range(0 if two_orders else count):
+            keys[SCORE, waiting[index]], keys[KNOWN, waiting[index]] = fresh[0, index], 1
 
 
-@compiled
-def _first(waiting, fresh, jobs, marks):
+@compiled_lean
+def _first(waiting, fresh, marks):
     """Index of the first of the list; -1 if nobody is left on it."""
     best = -1
     for index in range(marks[LISTED]):
         row = waiting[index]
         if row >= 0 and (
-            best < 0 or _before(fresh[0, index], jobs[SEQ, row], fresh[0, best], jobs[SEQ, waiting[best]])
+            best < 0 or _before(fresh[0, index], row, fresh[0, best], waiting[best])
         ):
             best = index
     return best
 
 
-@compiled
+@compiled_lean
 def _shares_hold(usage, bounds):
     return bounds[OUTSIDE] == np.inf or (usage[1, -1] >= bounds[WORTH] and usage[0, -1] == bounds[RECKONED])
 
 
-@compiled
-def _surely_first(best, waiting, fresh, jobs, marks, bounds):
+@compiled_lean
+def _surely_first(best, waiting, fresh, marks, bounds):
     if bounds[OUTSIDE] == np.inf:
         return True
-    return best >= 0 and _before(fresh[0, best], jobs[SEQ, waiting[best]], bounds[OUTSIDE], marks[LAST])
+    return best >= 0 and _before(fresh[0, best], waiting[best], bounds[OUTSIDE], marks[LAST])
 
 
-@compiled
+@compiled_lean
 def _start_heads(
     now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
     q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -122,21 +153,24 @@ def _start_heads(
     if now > marks[UNTIL]:
         marks[WINDOW] = min(2 * marks[WINDOW], LONGEST_WINDOW)
     if now > marks[UNTIL] or marks[LISTED] > marks[MOST] or not _shares_hold(usage, bounds):
-        _list_best(now, entry, parameters, jobs, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds)
-    _score_list(now, entry, parameters, jobs, usage, waiting, fresh, listed, marks, bounds)
+        _list_best(
+            now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
+        )  # fmt: skip
+    _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
     tried = False
     while q_meta[ROWS] > 0:
-        best = _first(waiting, fresh, jobs, marks)
-        if not _surely_first(best, waiting, fresh, jobs, marks, bounds):
+        best = _first(waiting, fresh, marks)
+        if not _surely_first(best, waiting, fresh, marks, bounds):
             if tried:
                 _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
             else:
                 marks[WINDOW] = max(marks[WINDOW] // 2, 1)
                 _list_best(
-                    now, entry, parameters, jobs, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
+                    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks,
+                    bounds,
                 )  # fmt: skip
             tried = True
-            _score_list(now, entry, parameters, jobs, usage, waiting, fresh, listed, marks, bounds)
+            _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
             continue
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
@@ -147,40 +181,96 @@ def _start_heads(
     return np.int64(-1)
 
 
-@compiled
-def _find_able(now, head, jobs, q_items, q_info, q_meta, gauges, waiting):
-    """Write those who may pass the head into `waiting`; returns how many. The narrow come first on the ladder."""
-    able = 0
+@compiled_lean
+def _comes_before(row, other, keys):
+    return _before(keys[SCORE, row], row, keys[SCORE, other], other)
+
+
+@compiled_lean
+def _find_able(now, jobs, q_items, q_info, q_meta, gauges, able):
+    """Write those who may pass the head into `able`; how many? The narrow come first on the ladder."""
+    count, head = 0, gauges[HEAD]
     for place in range(q_meta[RUNGS]):
         rung = q_info[ORDER, place]
-        fewest = q_info[MIN_NODES, rung]
+        fewest, size = q_info[MIN_NODES, rung], q_info[SIZE, rung]
         if fewest > gauges[FREE]:
             break
         if fewest > gauges[EXTRA] and now + q_info[MIN_LIMIT, rung] > gauges[SHADOW]:
             continue
-        for position in range(q_info[SIZE, rung]):
+        most = jobs[NODES, q_items[rung, size - 1]]
+        all_able = most <= gauges[EXTRA] and most <= gauges[FREE]
+        for position in range(size):
             row = q_items[rung, position]
-            if row != head and kernels.may_backfill(row, now, jobs, gauges):
-                waiting[able] = row
-                able += 1
-    return able
+            able[count] = row
+            count += row != head and (all_able or kernels.may_backfill(row, now, jobs, gauges))
+    return count
 
 
-@compiled
-def _pick(now, able, jobs, gauges, waiting, scores):
-    """Drop those who may not pass the head any more; returns how many are left and which is best."""
-    left, best = 0, -1
-    for index in range(able):
-        row = waiting[index]
-        if row >= 0 and kernels.may_backfill(row, now, jobs, gauges):
-            waiting[left], scores[left] = row, scores[index]
-            if best < 0 or _before(scores[left], jobs[SEQ, row], scores[best], jobs[SEQ, waiting[best]]):
-                best = left
-            left += 1
-    return left, best
+@compiled_lean
+def _still_able(count, but, now, jobs, q_info, q_meta, gauges, able):
+    """Drop one who started and those who may not pass the head any more; how many are left?"""
+    left = 0
+    if q_meta[ROWS] == 0 or q_info[MIN_NODES, q_info[ORDER, 0]] > gauges[FREE]:
+        return left
+    for index in range(count):
+        row = able[index]
+        able[left] = row
+        left += row != but and kernels.may_backfill(row, now, jobs, gauges)
+    return left
 
 
-@compiled
+@compiled_lean
+def _first_able(count, keys, able):
+    """Who is first by what is known."""
+    best = able[0]
+    for index in range(1, count):
+        if _comes_before(able[index], best, keys):
+            best = able[index]
+    return best
+
+
+@compiled_lean
+def _choose(count, first, everybody, keys, able, waiting):
+    """Write into `waiting` whose score is not known and who could come before `first`; how many?"""
+    chosen = 0
+    for index in range(count):
+        row = able[index]
+        waiting[chosen] = row
+        chosen += keys[KNOWN, row] == 0 and (everybody or _comes_before(row, first, keys))
+    return chosen
+
+
+@compiled_lean
+def _pass_the_head(
+    now, able, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, jobs, keys, q_items, q_info, q_meta,
+    b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+):  # fmt: skip
+    """Start those who may pass the head, in order; only those are scored who could be the first of them."""
+    at_once, guess, scored = two_orders or not marks[CHEAP_CALLS], np.int64(-1), 0
+    while able > 0:
+        best = _first_able(able, keys, listed[ABLE])
+        if able > 1 and keys[KNOWN, best] == 0:
+            chosen = 1
+            if at_once or guess >= 0:
+                chosen = _choose(able, guess, at_once, keys, listed[ABLE], waiting)
+            else:  # mostly it stays the first, and nobody else needs a score
+                waiting[0], guess = best, best
+            kernels.score(entry, parameters, jobs, usage, waiting[:chosen], now, fresh)
+            for index in range(chosen):
+                row = waiting[index]
+                keys[SCORE, row], keys[KNOWN, row], listed[SCORED, scored] = fresh[index], 1, row
+                scored += 1
+        else:
+            kernels.dequeue(best, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            kernels.backfill(best, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            able, guess = _still_able(able, best, now, jobs, q_info, q_meta, gauges, listed[ABLE]), -1
+    for index in range(scored):
+        row = listed[SCORED, index]
+        if jobs[STATE, row] == QUEUED:
+            keys[SCORE, row], keys[KNOWN, row] = keys[BOUND, row], 0
+
+
+@compiled_lean
 def schedule_pass(
     now, depth, first_new, end_new, two_orders, entry, parameters, second_entry, second_parameters, usage, waiting,
     fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info,
@@ -203,32 +293,28 @@ def schedule_pass(
         head = np.int64(-1)
     elif not released and gauges[STARTED] == 0 and gauges[HEAD] == head:
         for row in range(first_new, end_new):
-            waiting[able] = row
-            able += 1
+            listed[ABLE, row - first_new] = row
+        able = _still_able(end_new - first_new, -1, now, jobs, q_info, q_meta, gauges, listed[ABLE])
     else:
-        gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
+        gauges[HEAD], gauges[SHADOW], gauges[EXTRA] = head, FOREVER, 0
         if depth == EASY:
             gauges[SHADOW], gauges[EXTRA] = kernels.shadow_of(
                 jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
             )
-        able = _find_able(now, head, jobs, q_items, q_info, q_meta, gauges, waiting)
+        able = _find_able(now, jobs, q_items, q_info, q_meta, gauges, listed[ABLE])
     gauges[HEAD] = head
-    if able > 1 and two_orders:
-        kernels.score(second_entry, second_parameters, jobs, usage, waiting[:able], now, fresh[1])
-    elif able > 1:
-        kernels.score(entry, parameters, jobs, usage, waiting[:able], now, fresh[0])
-    scores = fresh[1 if two_orders else 0]
-    able, best = _pick(now, able, jobs, gauges, waiting, scores)
-    while able > 0:
-        row = waiting[best]
-        kernels.dequeue(row, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-        kernels.backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-        waiting[best] = -1
-        able, best = _pick(now, able, jobs, gauges, waiting, scores)
+    if two_orders:
+        entry, parameters = second_entry, second_parameters
+    if able > 0:
+        _pass_the_head(
+            now, able, two_orders, entry, parameters, usage, waiting, fresh[1 if two_orders else 0], listed, marks,
+            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+            started,
+        )  # fmt: skip
     if gauges[STARTED] > 0:
         left = 0
         for index in range(marks[LISTED]):
-            if jobs[STATE, listed[index]] == QUEUED:
-                listed[left] = listed[index]
+            if jobs[STATE, listed[LIST, index]] == QUEUED:
+                listed[LIST, left] = listed[LIST, index]
                 left += 1
         marks[LISTED] = left

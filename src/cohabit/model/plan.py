@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -74,3 +74,4 @@ class Plan:
     actions: list[Start | Move | Reserve] = field(default_factory=list)
     waits: dict[int, str] = field(default_factory=dict)
     wake_us: int | None = None
+    memory: dict[str, Any] = field(default_factory=dict)  # what policies want to remember, by their name; plain data

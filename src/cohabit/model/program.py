@@ -40,6 +40,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     bandwidth_gbs: Curve  # of one node, scale 1
     title: str = ""
     processes: int = 16
+    cpu_fraction: float = 1.0  # of its cores it keeps busy when alone; matters where threads outnumber cores
     single_node: bool = False
     power_of_two_only: bool = False
     speedup: dict[int, float] = msgspec.field(default_factory=lambda: {1: 1.0})  # by scale, against scale 1

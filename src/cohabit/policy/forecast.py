@@ -22,6 +22,7 @@ from cohabit.optimise.division import WEIGHTED, Tables, make_work
 from cohabit.optimise.grouping import clustered
 from cohabit.optimise.law import HIGHEST_LOAD, latency, rate_of
 from cohabit.optimise.memo import make_memo
+from cohabit.optimise.node import undivided
 from cohabit.optimise.tables import Problem, tables_of
 from cohabit.optimise.ways import USUAL_GROUPS, Limits
 
@@ -46,6 +47,7 @@ class Forecast:
         self._tables: Tables | None = None
         self._work, self._memo = make_work(node.cores + 1, self.buckets), make_memo(MEMO)
         self._shares: dict[tuple[int, ...], Shares] = {}
+        self._pairs: dict[tuple[int, int], tuple[float, float]] = {}
 
     @property
     def seats(self) -> int:
@@ -107,6 +109,15 @@ class Forecast:
         for place, index in enumerate(order):
             found[index] = self._shares[key][place]
         return found
+
+    def undivided_pair(self, first: int, second: int) -> tuple[float, float]:
+        """Speeds of two tenants side by side where nobody divides the cache, against running alone."""
+        if (first, second) not in self._pairs:
+            problem = Problem(self._mix().only([first, second]), self.tables(), np.array([first, second]))
+            found = undivided(problem, [0, 1])
+            speeds = dict(zip(found.jobs.tolist(), found.speeds.tolist(), strict=True))
+            self._pairs[first, second] = speeds[0], speeds[1]
+        return self._pairs[first, second]
 
     def _mix(self) -> Mix:
         traffic, cpi0, cost, bound = zip(*self._rows, strict=True)

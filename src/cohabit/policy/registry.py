@@ -121,6 +121,13 @@ PLACEMENTS: dict[str, PlacementEntry] = {
         "where nodes gain most from a job, with the cache divided by profiles",
         "Shepherd, PACT 2017",
     ),
+    "pair": PlacementEntry(
+        _PLACEMENT + "pair",
+        "Pair",
+        (),
+        "two jobs a node, chosen to hurt each other least; cores shared in time",
+        "Intelligent Colocation, 2019",
+    ),
 }
 
 _PARTITION = "cohabit.policy.partition."
@@ -161,6 +168,19 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
         {"order": "fcfs", "backfill": "none", "placement": "exclusive"},
         Described("one after the other, exclusive", "Intelligent Colocation, 2019"),
     ),
+    **{
+        name: (
+            {"order": "fcfs", "backfill": "none", "placement": "pair", "pairing": pairing},
+            Described(summary, "Intelligent Colocation, 2019"),
+        )
+        for name, pairing, summary in (
+            ("fifo-shared", "consecutive", "in order, two jobs a node, without knowing anything of them"),
+            ("distributed-intensity", "intensity", "the job with most cache misses beside the one with fewest"),
+            ("pair-greedy", "greedy", "the pair that hurts least first; bad pairs one after the other"),
+            ("pair-optimal", "optimal", "pairs of least total degradation; bad pairs one after the other"),
+            ("pair-saving", "saving", "pairs that save most time against one after the other (ours)"),
+        )
+    },
 }
 
 

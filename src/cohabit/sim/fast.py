@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, compiled, no_scores, python_entry
+from cohabit.compiled import ScoreEntry, compiled_lean, no_scores, python_entry
 from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
@@ -56,7 +56,7 @@ NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, ARRIVED, WAKES = range(8)
 DONE, NEEDS_ROOM, PAUSED = 0, 1, 2
 
 
-@compiled
+@compiled_lean
 def _push(heap, size, time, counter, row):
     index = size
     while index > 0:
@@ -68,7 +68,7 @@ def _push(heap, size, time, counter, row):
     heap[0, index], heap[1, index], heap[2, index] = time, counter, row
 
 
-@compiled
+@compiled_lean
 def _pop(heap, size):
     """Remove the top of a heap of `size` entries."""
     time, counter, row = heap[0, size - 1], heap[1, size - 1], heap[2, size - 1]
@@ -89,14 +89,14 @@ def _pop(heap, size):
     heap[0, index], heap[1, index], heap[2, index] = time, counter, row
 
 
-@compiled
+@compiled_lean
 def _write(clock, lines, when, kind, row, now):
     when[clock[LINES]] = now
     lines[0, clock[LINES]], lines[1, clock[LINES]] = kind, row
     clock[LINES] += 1
 
 
-@compiled
+@compiled_lean
 def drive(
     depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
@@ -137,7 +137,7 @@ def drive(
             row = clock[NEXT]
             kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             if falling:
-                shortlist.add(row, listed, marks)
+                shortlist.add(row, keys, listed, marks)
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
@@ -240,12 +240,13 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    fresh = np.zeros((2, total if policies.changing else 1))
     falling = policies.order.falling and depth <= kernels.EASY
+    fresh = np.zeros((2, total if policies.changing else 1))
     if falling:
         keys[ARRIVAL] = nodes
-    listed, marks, bounds = np.empty(total if falling else 1, np.int64), np.zeros(5, np.int64), np.zeros(3)
-    shortlist.initialise(marks, bounds)
+    listed = np.empty((3, total if falling else 1), np.int64)
+    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    shortlist.initialise(marks, bounds, policies.order.entry is not None)
     failures: list[Exception] = []
     entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)
     second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh[1], failures)

@@ -17,6 +17,7 @@ import msgspec
 from cohabit.core import invariants
 from cohabit.core.columns import RUNNING, STARTING, STATE
 from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import SharedPlacer
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
@@ -73,7 +74,9 @@ class Rehearsal:
     ) -> None:
         chosen = policies(*choice)
         self.cluster = cluster
-        self.tenancy = None if chosen.placer.exclusive else Tenancy(cluster, chosen.partitioner is not None)
+        self.tenancy = None
+        if isinstance(chosen.placer, SharedPlacer):
+            self.tenancy = Tenancy(cluster, chosen.partitioner is not None, chosen.placer.dimensions)
         self.core = core_of(cluster, choice, readable)
         self.twin = core_of(cluster, choice, readable=True) if twin else None
         self.probe = probe and not chosen.changing  # after every step an idle wake-up must start nothing more

@@ -7,6 +7,7 @@ every node with somebody on it is divided whole. Profiles are read here only to 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,14 +17,16 @@ from cohabit.model.curve import Curve
 from cohabit.model.event import ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.profile import ScaleProfile, stream_gbs
+from cohabit.model.resources import Dimension
 from cohabit.testing.clusters import MIB
 from cohabit.testing.programs import KNOWN, PROGRAMS
 
 
 class Tenancy:
-    """One cluster; `divided`: the cache is divided among the jobs on a node."""
+    """One cluster; `divided`: the cache is divided among the jobs on a node; dimensions: what may be taken of it."""
 
-    def __init__(self, cluster: Cluster, divided: bool) -> None:
+    def __init__(self, cluster: Cluster, divided: bool, dimensions: Sequence[Dimension]) -> None:
+        self.most = {dimension.name: dimension.capacity for dimension in dimensions}
         self.groups = [group for group in cluster.groups for _ in range(group.count)]
         self.servers = [
             (number, place // group.domains) for number, group in enumerate(cluster.groups) for place in range(group.count)
@@ -94,7 +97,8 @@ class Tenancy:
         has_gbs = bool(group.bandwidth_gbs)
         peak_mbs = 1000 * stream_gbs(group, group.cores) if has_gbs else math.inf
         for what, taken, most in (
-            ("cores", sum(start.cores for start in tenants.values()), group.cores),
+            ("cores", sum(start.cores for start in tenants.values()), self.most["cores"](group)),
+            ("places", len(tenants), self.most["places"](group) if "places" in self.most else math.inf),
             ("ways", sum(start.ways for start in tenants.values()), group.ways or math.inf),
             ("MB/s", sum(start.bandwidth_mbs for start in tenants.values()), peak_mbs),
             ("bytes", memory, group.memory_bytes or math.inf),

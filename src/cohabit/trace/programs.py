@@ -126,6 +126,7 @@ class _Entry:
             mu=self.number("memory_bound_fraction_mu", least=0.0, most=1.0),
             ipc=self.ipc_curve(self.data, "ipc_llc_rel", "the IPC"),
             bandwidth_gbs=self.curve(self.data, "bw_llc_gbs", "the bandwidth"),
+            cpu_fraction=self.number("cpu_fraction", above=0.0, most=1.0) if "cpu_fraction" in self.data else 1.0,
             single_node=self.flag("single_node_only"),
             power_of_two_only=self.flag("power_of_two_only"),
             speedup=self.speedups(),

@@ -26,9 +26,10 @@ def scores(
     largest_job: float = 1024.0,
 ) -> NDArray[Any]:
     """The largest weighted sum goes first."""
-    age = np.minimum((now_us - jobs.eligible_us[rows]) / (max_age_h * 3.6e9), 1.0)
-    size = np.minimum(jobs.cores[rows] / largest_job, 1.0)
-    priority = age_weight * age + size_weight * size + qos_weight * jobs.qos[rows] / 100.0
     user = jobs.user[rows]
-    fair = np.exp2(-np.where(user >= 0, jobs.usage_share[user], 0.0))
-    return -(priority + fair_share_weight * fair)
+    return -(  # one expression: compiled, it makes no arrays in between
+        age_weight * np.minimum((now_us - jobs.eligible_us[rows]) / (max_age_h * 3.6e9), 1.0)
+        + size_weight * np.minimum(jobs.cores[rows] / largest_job, 1.0)
+        + qos_weight * jobs.qos[rows] / 100.0
+        + fair_share_weight * np.exp2(-jobs.usage_share[user] * (user >= 0))
+    )

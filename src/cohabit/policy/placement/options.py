@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cohabit.policy.degradation import Degradations
 
 
 class PlacementOptions(NamedTuple):
@@ -16,3 +19,9 @@ class PlacementOptions(NamedTuple):
     learn: bool = True
     bound: float = 0.0  # alpha, where the scenario states one
     moves: int = 0
+    pairing: str = "greedy"
+    degradations: Degradations | None = None  # who slows whom, as far as it is known
+    threshold_pct: float = 100.0
+    group_size: int = 2
+    window: int = 150
+    oversubscribe: bool = True

@@ -36,6 +36,7 @@ class Load(NamedTuple):
     ipc: Callable[[float], float]  # relative IPC with so many ways; 1 with all of them
     demand: Callable[[float], float]  # GB/s with so many ways
     solo_latency: float  # L with this job alone on the node and all ways
+    busy: float = 1.0  # share of its cores it keeps busy when alone
 
 
 class Pool(NamedTuple):
@@ -140,6 +141,7 @@ def node_state(
     contention: str = SHARE,
     q: float = LAW.q,
     law: LawConstants = LAW,
+    cores: int = 0,
 ) -> NodeState:
     """Everything about one node; who shares ways with others divides them as an undivided cache is divided."""
     ways = [float(mask) if isinstance(mask, int) else 0.0 for mask in masks]
@@ -153,13 +155,26 @@ def node_state(
         divided = divided_ways([loads[index] for index in members], room, contention, q)
         for index, own in zip(members, divided, strict=True):
             ways[index] = own
-    demands = [load.demand(own) for load, own in zip(loads, ways, strict=True)]
-    cap = law.capacity_share * capacity(sum(load.cores for load in loads))
+    share = time_share(loads, cores)
+    demands = [share * load.demand(own) for load, own in zip(loads, ways, strict=True)]
+    active = sum(load.cores for load in loads)
+    cap = law.capacity_share * capacity(min(active, cores) if cores else active)
     waiting = latency(demands, [load.mu for load in loads], cap, law)
     slowed = [_slowed(load, waiting) for load in loads]
-    rates = [load.ipc(own) * factor for load, own, factor in zip(loads, ways, slowed, strict=True)]
+    rates = [share * load.ipc(own) * factor for load, own, factor in zip(loads, ways, slowed, strict=True)]
     drawn = sum(gbs * factor for gbs, factor in zip(demands, slowed, strict=True))
     return NodeState(tuple(ways), tuple(rates), waiting, min(drawn, cap))
+
+
+def time_share(loads: Sequence[Load], cores: int) -> float:
+    """How much of the core time it would use alone each job gets, where there are more threads than cores.
+
+    Cores go to jobs in proportion to their runnable threads, so it is the same for all; 1 where cores suffice.
+    """
+    if not cores or sum(load.cores for load in loads) <= cores:
+        return 1.0
+    runnable = sum(load.busy * load.cores for load in loads)
+    return min(1.0, cores / runnable) if runnable > 0 else 1.0
 
 
 def _slowed(load: Load, waiting: float) -> float:

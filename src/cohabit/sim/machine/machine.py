@@ -57,8 +57,15 @@ class _NodeClass:
 class Machine:
     """The nodes of a cluster under the law."""
 
-    def __init__(self, truth: Truth, keep_segments: bool = False, recorder: BandwidthRecorder | None = None) -> None:
+    def __init__(
+        self,
+        truth: Truth,
+        keep_segments: bool = False,
+        recorder: BandwidthRecorder | None = None,
+        oversubscribed: bool = False,
+    ) -> None:
         self.truth, self.recorder = truth, recorder
+        self.oversubscribed = oversubscribed  # jobs may have more threads on a node than it has cores
         self.segments: dict[str, list[Segment]] | None = {} if keep_segments else None
         counts = [group.count for group in truth.groups]
         self.class_of_node = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -304,7 +311,7 @@ class Machine:
         cores = self.truth.groups[node_class.group].cores
         taken = sum(one.cores or cores for one in there)
         busy = sum(one.shape.cores for one in there)
-        assert max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
+        assert self.oversubscribed or max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
 
     def _check_masks(self, group: int, command: SetShares) -> None:
         """Masks are contiguous by their form; here: inside the cache, disjoint or equal, not more than there are."""

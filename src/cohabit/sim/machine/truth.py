@@ -102,8 +102,9 @@ class Truth:
             loads = [self._loads[number] for number, _ in mix]
             masks = [mask_of(code) for _, code in mix]
             found = self._states[group, mix] = law.node_state(
-                loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law
-            )
+                loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law,
+                node.cores,
+            )  # fmt: skip
         return found
 
     def speed(self, shape: Shape, group: int) -> float:
@@ -154,7 +155,7 @@ class Truth:
             times = phases.multipliers(level, room, ipc(0.0), self.constants.phases)
             demand, ipc = partial(_in_phase, demand, times.bandwidth, ceiling), partial(_felt, ipc, times.sensitivity)
         solo = law.solo_latency(shape.cores, demand(most), program.mu, partial(stream_gbs, node), self.constants.law)
-        return Load(shape.cores, program.mu, ipc, demand, solo)
+        return Load(shape.cores, program.mu, ipc, demand, solo, program.cpu_fraction)
 
     def _ipc(self, program: Program, shape: Shape, node: NodeGroup) -> Quantity:
         if not node.ways:

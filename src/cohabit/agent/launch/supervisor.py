@@ -1,0 +1,235 @@
+"""One launched program and everything it forks: started held, released on order, killed and reaped whole.
+
+A script of its own (only the standard library, started by path without site packages), not a function forked off its
+caller: a caller with threads must not run Python between fork and exec. It is the nearest subreaper of the tree, so a
+child that forks twice to get away comes back to it. When the caller dies, even by kill -9, the order pipe closes and
+the tree is killed. It must never outlive its program, and never touches a process that is not its descendant.
+
+Orders on standard input: the request as JSON with its length before it, then single letters: g go, t terminate, k kill.
+Reports on standard output, a JSON line each: {"pid"} once the program is bound and held, {"step", "errno"} where it
+could not be prepared or executed, and the end: {"status", "run_s", "user_s", "system_s", "peak_rss_bytes", "leftovers"}
+"""
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+ORDERS, REPORTS = 0, 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def report(**facts: Any) -> None:
+    """One line to the caller; a caller that is gone needs none."""
+    try:
+        os.write(REPORTS, json.dumps(facts).encode() + b"\n")
+    except OSError:
+        return
+
+
+def read_request() -> dict[str, Any]:
+    """Eight digits with the length of the request, then the request, and not a byte more: orders follow."""
+    request: dict[str, Any] = json.loads(read_exactly(int(read_exactly(8))))
+    return request
+
+
+def read_exactly(length: int) -> bytes:
+    """So many bytes of the orders; a caller that is gone asks for nothing."""
+    found = b""
+    while len(found) < length:
+        more = os.read(ORDERS, length - len(found))
+        if not more:
+            sys.exit(0)
+        found += more
+    return found
+
+
+def children() -> list[int]:
+    """Living and dead direct children; not every kernel has /proc/PID/task/TID/children, so all are looked at."""
+    me, found = os.getpid(), []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    after_name = stream.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(after_name[1]) == me:
+                found.append(int(name))
+    return found
+
+
+class Program:
+    """The launched program: its process, the gate it waits behind, and when it began and ended."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        gate, self.gate = os.pipe()
+        self.faults, faults = os.pipe()
+        self.began_s = self.ended_s = 0.0
+        self.status: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.gate)
+            become(request, gate, faults)
+        os.close(gate)
+        os.close(faults)
+
+    def await_held(self) -> bool:
+        """Whether the program is prepared and waits at the gate; otherwise the reason has been reported."""
+        word = os.read(self.faults, 4096)
+        if word == b"held":
+            report(pid=self.pid)
+            return True
+        self.tell_fault(word)
+        return False
+
+    def tell_fault(self, word: bytes) -> None:
+        step, _, number = word.decode().rpartition(" ")
+        report(step=step or "start", errno=int(number or 0))
+
+    def release(self) -> bool:
+        """Open the gate; the end of the pipe of faults is the sign that exec took place."""
+        self.began_s = time.monotonic()
+        os.write(self.gate, b"g")
+        os.close(self.gate)
+        word = os.read(self.faults, 4096)
+        if word:
+            self.tell_fault(word)
+        return not word
+
+    def reap(self) -> None:
+        """Collect whoever has died; the tree's orphans are our children too."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.note_end(pid, status)
+
+    def note_end(self, pid: int, status: int) -> None:
+        if pid == self.pid:
+            self.ended_s, self.status = time.monotonic(), os.waitstatus_to_exitcode(status)
+
+    def terminate(self) -> None:
+        """Ask the whole process group to end."""
+        try:
+            os.killpg(self.pid, signal.SIGTERM)
+        except OSError:
+            return
+
+    def give_up(self) -> None:
+        """Kill everything; a program that we may not even kill counts as killed, for nobody can wait for it."""
+        self.kill_all()
+        if self.status is None:
+            self.ended_s, self.status = time.monotonic(), -signal.SIGKILL
+
+    def kill_all(self) -> int:
+        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        left: set[int] = set()
+        while True:
+            found = children()
+            for pid in found:
+                if pid != self.pid:
+                    left.add(pid)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except PermissionError:  # it changed its user; we may not, and waiting for it would be for ever
+                    return len(left)
+                except ProcessLookupError:
+                    continue
+            try:
+                self.note_end(*os.waitpid(-1, 0))
+            except ChildProcessError:
+                return len(left)
+
+
+def become(request: dict[str, Any], gate: int, faults: int) -> NoReturn:
+    """Turn this child into the program: own session, cores, files, groups; then wait at the gate and exec."""
+    step = "start"
+    try:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.setsid()
+        for number in FRESH_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        step = "bind to cores"
+        if request["cores"]:
+            os.sched_setaffinity(0, request["cores"])
+        step = "open its output"
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for descriptor, key in ((1, "stdout"), (2, "stderr")):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            os.dup2(os.open(request[key] or os.devnull, flags, 0o644), descriptor)
+        step = "enter its folder"
+        if request["folder"]:
+            os.chdir(request["folder"])
+        step = "join its group"
+        for place in request["joins"]:
+            with open(place, "w") as stream:
+                stream.write(f"{os.getpid()}\n")
+        step = "start"
+        os.write(faults, b"held")
+        if os.read(gate, 1) != b"g":
+            os._exit(126)
+        os.execve(request["path"], request["command"], request["environment"])
+    except OSError as error:
+        os.write(faults, f"{step} {error.errno or 0}".encode())
+    finally:
+        os._exit(127)
+
+
+def serve(program: Program, woken: int, grace_s: float) -> None:
+    """Follow orders until the program has ended; then kill what it left behind and report."""
+    deadline: float | None = None
+    while program.status is None:
+        patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready, _, _ = select.select([ORDERS, woken], [], [], patience)
+        if woken in ready:
+            os.read(woken, 4096)
+            program.reap()
+        if ORDERS in ready:
+            order = os.read(ORDERS, 1)
+            if order == b"g":
+                if not program.release():
+                    program.kill_all()
+                    return
+            elif order == b"t":
+                program.terminate()
+                deadline = time.monotonic() + grace_s
+            else:  # k, or the caller is gone
+                program.give_up()
+        elif not ready:
+            program.give_up()
+    leftovers = program.kill_all()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    report(
+        status=program.status, run_s=program.ended_s - program.began_s if program.began_s else 0.0,
+        user_s=used.ru_utime, system_s=used.ru_stime, peak_rss_bytes=used.ru_maxrss * 1024, leftovers=leftovers,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Start one program as the caller asks, and answer for it."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the caller decides, through the orders
+        signal.signal(number, signal.SIG_IGN)
+    request = read_request()
+    program = Program(request)
+    if program.await_held():
+        serve(program, woken, float(request["grace_s"]))
+
+
+if __name__ == "__main__":
+    main()

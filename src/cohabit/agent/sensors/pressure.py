@@ -1,0 +1,66 @@
+"""Pressure of the whole machine (/proc/pressure): time in which some thread waited for a core, memory or storage.
+
+It is the machine's, not the program's: of a program running alone the two are the same but for the machine's own noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cohabit.agent.sensors.source import Offer, Watch
+
+RESOURCES = ("cpu", "memory", "io")
+
+
+def read_pressure(path: Path) -> float | None:
+    """Seconds in which some thread waited, from a pressure file; None if it cannot be read."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith("some "):
+            return int(line.rpartition("total=")[2]) * 1e-6
+    return None
+
+
+class Pressure:
+    """The source; `root` is /proc/pressure."""
+
+    name = "pressure"
+    slows_down = False
+
+    def __init__(self, root: Path = Path("/proc/pressure")) -> None:
+        self.root = root
+
+    def offer(self) -> Offer:
+        """Whatever of the three can be read."""
+        found = tuple(PressureWatch(self.root).sample())
+        if not found:
+            return Offer(self.name, False, "the kernel keeps no pressure statistics", "boot with psi=1")
+        return Offer(self.name, True, "", "", found)
+
+    def prefix(self, folder: Path) -> tuple[str, ...]:
+        """Nothing: it looks from outside."""
+        return ()
+
+    def watch(self, pid: int, folder: Path) -> Watch:
+        """The machine as a whole, whatever the process."""
+        return PressureWatch(self.root)
+
+
+class PressureWatch:
+    """Totals since boot; only their growth counts."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def sample(self) -> Mapping[str, float]:
+        """Totals now."""
+        totals = {f"pressure_{name}": read_pressure(self.root / name) for name in RESOURCES}
+        return {name: value for name, value in totals.items() if value is not None}
+
+    def stop(self) -> Mapping[str, float]:
+        """The last totals."""
+        return self.sample()

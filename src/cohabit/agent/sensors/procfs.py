@@ -1,0 +1,118 @@
+"""Processor time, memory, faults, switches and storage of a tree of processes from /proc. Works everywhere on Linux.
+
+A process that lives shorter than the sampling interval is missed. What an ended process had used at its last sample
+stays in the sums, so amounts never fall.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cohabit.agent.sensors.source import Offer, Watch
+
+AMOUNTS = (
+    "user_time",
+    "system_time",
+    "page_faults",
+    "major_faults",
+    "context_switches",
+    "io_read_bytes",
+    "io_write_bytes",
+)
+LEVELS = ("resident_bytes", "threads")
+_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Procfs:
+    """The source; `root` is /proc."""
+
+    name = "procfs"
+    slows_down = False
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self.root = root
+
+    def offer(self) -> Offer:
+        """It needs /proc and nothing else."""
+        if not (self.root / "self" / "stat").exists():
+            return Offer(self.name, False, "there is no /proc", "mount proc")
+        return Offer(self.name, True, "", "", (*AMOUNTS, *LEVELS))
+
+    def prefix(self, folder: Path) -> tuple[str, ...]:
+        """Nothing: it looks from outside."""
+        return ()
+
+    def watch(self, pid: int, folder: Path) -> Watch:
+        """Follow the tree below a process."""
+        return ProcfsWatch(self.root, pid)
+
+
+class ProcfsWatch:
+    """Sums over all processes of the tree, the ended ones included."""
+
+    def __init__(self, root: Path, pid: int) -> None:
+        self.root, self.pid = root, pid
+        self.used: dict[tuple[int, int], dict[str, float]] = {}  # by process id and its start, as ids are used again
+
+    def sample(self) -> Mapping[str, float]:
+        """Empty once the whole tree is gone."""
+        alive = self._tree()
+        if not alive:
+            return {}
+        levels = dict.fromkeys(LEVELS, 0.0)
+        for pid, fields in alive.items():
+            known = self.used.setdefault((pid, int(fields[19])), dict.fromkeys(AMOUNTS, 0.0))
+            known["user_time"], known["system_time"] = int(fields[11]) * _TICK_S, int(fields[12]) * _TICK_S
+            known["page_faults"], known["major_faults"] = int(fields[7]) + int(fields[9]), float(int(fields[9]))
+            known |= self._switches(pid) | self._storage(pid)
+            levels["threads"] += int(fields[17])
+            levels["resident_bytes"] += int(fields[21]) * _PAGE_BYTES
+        return {name: sum(one[name] for one in self.used.values()) for name in AMOUNTS} | levels
+
+    def stop(self) -> Mapping[str, float]:
+        """Nothing is left to read once the program has ended."""
+        return self.sample()
+
+    def _tree(self) -> dict[int, list[bytes]]:
+        """The fields of /proc/PID/stat after the name, for the process and all below it."""
+        found, parents = {}, {}
+        for name in os.listdir(self.root):
+            if name.isdigit():
+                try:
+                    fields = (self.root / name / "stat").read_bytes().rpartition(b")")[2].split()
+                except OSError:
+                    continue
+                if fields[0] != b"Z":
+                    found[int(name)] = fields
+                    parents[int(name)] = int(fields[1])
+        tree = {self.pid: found[self.pid]} if self.pid in found else {}
+        grown = True
+        while grown:
+            more = {pid: found[pid] for pid, parent in parents.items() if parent in tree and pid not in tree}
+            tree |= more
+            grown = bool(more)
+        return tree
+
+    def _switches(self, pid: int) -> dict[str, float]:
+        """Of all its threads; /proc/PID/status has those of the first only."""
+        total = 0
+        try:
+            for thread in os.listdir(self.root / str(pid) / "task"):
+                for line in (self.root / str(pid) / "task" / thread / "status").read_text().splitlines():
+                    if line.startswith(("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")):
+                        total += int(line.split()[1])
+        except OSError:
+            return {}
+        return {"context_switches": float(total)}
+
+    def _storage(self, pid: int) -> dict[str, float]:
+        """Readable for one's own processes only."""
+        try:
+            lines = (self.root / str(pid) / "io").read_text().splitlines()
+        except OSError:
+            return {}
+        facts = dict(line.split(": ", 1) for line in lines)
+        return {"io_read_bytes": float(facts["read_bytes"]), "io_write_bytes": float(facts["write_bytes"])}

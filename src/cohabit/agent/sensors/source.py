@@ -1,0 +1,54 @@
+"""What a source of counters is: it says what it offers on this host, and watches a tree of processes.
+
+A source never starts a program (launch does) and never decides which counters matter. Sampling must be cheap: the
+program under observation has its cores, and we share the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a source can do here. Where it cannot, or not in full: why, and what would change that."""
+
+    source: str
+    available: bool
+    reason: str = ""
+    advice: str = ""
+    counters: tuple[str, ...] = ()
+
+
+class Watch(Protocol):
+    """One program under observation."""
+
+    def sample(self) -> Mapping[str, float]:
+        """Amounts so far and levels now; what cannot be read at this moment is left out."""
+        ...
+
+    def stop(self) -> Mapping[str, float]:
+        """The last values, where they outlive the program; then let go of everything."""
+        ...
+
+
+class Source(Protocol):
+    """A kind of sensor."""
+
+    name: str
+    slows_down: bool  # it needs a run of its own, whose time says nothing
+
+    def offer(self) -> Offer:
+        """What there is on this host; looked at once."""
+        ...
+
+    def prefix(self, folder: Path) -> tuple[str, ...]:
+        """Words to put before the command, for sources that run the program inside a tool."""
+        ...
+
+    def watch(self, pid: int, folder: Path) -> Watch:
+        """Begin with a program that is held before it executes; `folder` is for files of the source's own."""
+        ...

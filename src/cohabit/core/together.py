@@ -1,0 +1,77 @@
+"""Deciding for groups of jobs that start together on the same empty nodes: pairs, and jobs that are better off alone.
+
+The placement policy makes the groups from the queue (`GroupPlacer.groups`); here nodes are found for them, in order.
+Members of a group start in the same instant on the same nodes; a group of one has its nodes to itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from cohabit.core.kernels import STRICT
+from cohabit.core.ledger import Parts, Takes, nodes_in, ranges_of
+from cohabit.core.protocols import GroupPlacer, PolicySet
+from cohabit.core.sharing import Draft, next_chance, open_kinds
+from cohabit.core.view import View
+from cohabit.model.plan import Ask, Placement, Plan, Start
+
+
+def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Plan:
+    """Start the groups for which there are nodes, in order; nobody overtakes one that has waited past the age limit."""
+    plan, draft = Plan(), Draft(view.ledger)
+    queue = view.ranked(view.queued(), policies.order)
+    groups, plan.memory = placer.groups(queue, view) if queue else ([], {})
+    strict = policies.backfill.depth == STRICT
+    for group in _that_fit(groups, view, placer):
+        starts = _place(group, view, placer, draft)
+        plan.actions += starts
+        if not starts and (strict or any(view.aged(list(group)))):
+            break
+    plan.wake_us = next_chance(view)
+    return plan
+
+
+def _that_fit(groups: list[tuple[int, ...]], view: View, placer: GroupPlacer) -> Iterator[tuple[int, ...]]:
+    """The groups, apart where no node could ever hold all members: who made them did not look at cores and memory."""
+    for group in groups:
+        takes = [view.asks(row, placer)[0].takes for row in group]
+        whole = _whole_nodes([*takes, view.asks(group[0], placer)[-1].takes])
+        if len(group) == 1 or any(capacity and _hold(kind, takes, capacity) for kind, capacity in enumerate(whole)):
+            yield group
+        else:
+            yield from ((row,) for row in group)
+
+
+def _hold(kind: int, takes: list[Takes], capacity: tuple[int, ...]) -> bool:
+    """Whether a node of this kind can hold them all."""
+    return all(sum(column) <= most for *column, most in zip(*(one[kind] for one in takes), capacity, strict=True))
+
+
+def _place(group: tuple[int, ...], view: View, placer: GroupPlacer, draft: Draft) -> list[Start]:
+    """The group on nodes nobody else is on; nothing where there are not enough of them."""
+    asks = [view.asks(row, placer)[-1 if len(group) == 1 else 0] for row in group]
+    takes = [open_kinds(ask, row, view) for ask, row in zip(asks, group, strict=True)]
+    whole = _whole_nodes([*takes, *(open_kinds(view.asks(row, placer)[-1], row, view) for row in group)])
+    parts = placer.find(group[0], asks[0], whole, draft.ledger(), view)
+    if parts is None:
+        return []
+    starts: list[Start] = []
+    for row, ask, own in zip(group, asks, takes, strict=True):
+        if starts:
+            classes = Counter(draft.ledger().class_at[nodes_in(starts[0].placement.ranges)].tolist())
+            parts = tuple(sorted(classes.items()))
+        starts.append(_start(row, ask, own, parts, draft))
+    return starts
+
+
+def _whole_nodes(takes: list[Takes]) -> Takes:
+    """All that a node of each kind has, where every one of them may use that kind; the last of them takes all of it."""
+    return tuple(last if all(one[kind] for one in takes) else () for kind, last in enumerate(takes[-1]))
+
+
+def _start(row: int, ask: Ask, takes: Takes, parts: Parts, draft: Draft) -> Start:
+    nodes = draft.book(row, parts, takes)
+    return Start(row, Placement(
+        ranges_of(nodes), ask.scale, ask.cores, ask.ways, ask.bandwidth_mbs, ask.exclusive, ask.purpose, parts, takes
+    ))  # fmt: skip

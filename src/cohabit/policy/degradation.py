@@ -1,0 +1,116 @@
+"""How much jobs slow each other, as far as a scheduler can know: measured, predicted by a model, or from profiles.
+
+Percent, entry (i, j): job i beside job j. A program of which nothing is known has NaN in its row and column; whoever
+asks leaves such a job alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.mix import Floats
+from cohabit.model.profile import Profile, Tenant
+from cohabit.policy.forecast import Forecasts
+from cohabit.predict.degradation import Predictor
+from cohabit.predict.features import TIME
+
+CPU_USAGE = ("cpu_usage.mean", "cpu_usage")  # counters: share of its cores a program keeps busy
+
+
+class Degradations(Protocol):
+    """Who slows whom."""
+
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Percent for every ordered pair of these jobs on such a node."""
+        ...
+
+
+class KnownPairs:
+    """By program, as measured beforehand."""
+
+    def __init__(self, names: Sequence[str], percent: Floats) -> None:
+        self._place: Mapping[str, int] = {name: place for place, name in enumerate(names)}
+        self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: nobody knows
+        self._percent[:-1, :-1] = np.maximum(percent, 0.0)
+
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Percent for every ordered pair of these jobs on such a node."""
+        places = [self._place.get(job.program, -1) for job in jobs]
+        found: Floats = self._percent[np.ix_(places, places)]
+        return found
+
+
+class PredictedPairs:
+    """By a model, from the counters each program had when it ran alone; equal programs are predicted once."""
+
+    def __init__(self, model: Predictor) -> None:
+        self._model = model
+        self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
+
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Percent for every ordered pair of these jobs on such a node."""
+        profiles = {id(job.profile): job.profile for job in jobs if job.profile is not None}
+        rows = {key: row for key, row in ((key, self._row(one)) for key, one in profiles.items()) if row is not None}
+        found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
+        if rows:
+            primary, beside = (np.array(side) for side in zip(*rows.values(), strict=True))
+            found[:-1, :-1] = self._model.estimate_pairs(primary, beside)
+        place = {key: number for number, key in enumerate(rows)}
+        places = [place.get(id(job.profile), -1) for job in jobs]
+        chosen: Floats = found[np.ix_(places, places)]
+        return chosen
+
+    def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:
+        """Its features as the one that is slowed and as the one beside; None where a counter is missing."""
+        if id(profile) not in self._rows:
+            one = profile.at_scale(1)
+            have = {} if one is None else {**one.counters, TIME: one.time_s}
+            sides = self._model.schema.primary, self._model.schema.other
+            primary, beside = (np.array([have.get(name, np.nan) for name in names]) for names in sides)
+            self._rows[id(profile)] = profile, primary, beside
+        _, primary, beside = self._rows[id(profile)]
+        return None if np.isnan(primary).any() or np.isnan(beside).any() else (primary, beside)
+
+
+class ProfiledPairs:
+    """From profiles alone: the law of an undivided cache, and cores shared in time where threads outnumber them."""
+
+    def __init__(self) -> None:
+        self._forecasts = Forecasts()
+
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Percent for every ordered pair of these jobs on such a node."""
+        threads = np.array([busy_share(job) * job.cores for job in jobs])
+        cores = np.array([job.cores for job in jobs])
+        crowded = cores[:, None] + cores > node.cores
+        share = np.where(crowded, np.minimum(1.0, node.cores / np.maximum(threads[:, None] + threads, 1e-9)), 1.0)
+        speeds = self._speeds(jobs, node) if node.ways else np.ones((len(jobs), len(jobs)))
+        found: Floats = 100.0 * (1.0 / (share * speeds) - 1.0)
+        return found
+
+    def _speeds(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Of every job beside every other, against running alone, as far as cache and memory go."""
+        forecast = self._forecasts.of(node)
+        kinds = [forecast.kind_of(job) if forecast.knows(job) else -1 for job in jobs]
+        different = sorted(set(kinds) - {-1})
+        place = {kind: number for number, kind in enumerate(different)}
+        found = np.full((len(different) + 1, len(different) + 1), np.nan)
+        for first in different:
+            for second in different:
+                if first <= second:
+                    one, other = forecast.undivided_pair(first, second)
+                    found[place[first], place[second]], found[place[second], place[first]] = one, other
+        places = [place.get(kind, -1) for kind in kinds]
+        chosen: Floats = found[np.ix_(places, places)]
+        return chosen
+
+
+def busy_share(job: Tenant) -> float:
+    """Share of its cores the job keeps busy when alone; all of them where nobody measured it."""
+    one = None if job.profile is None else job.profile.at_scale(1)
+    counters = {} if one is None else one.counters
+    return next((min(max(counters[name], 0.0), 1.0) for name in CPU_USAGE if name in counters), 1.0)

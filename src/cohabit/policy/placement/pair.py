@@ -1,0 +1,167 @@
+"""Two jobs (or up to four) on one node at once, chosen so that they hurt each other least; the others run alone.
+
+Intelligent Colocation (SBAC-PAD 2019): the ready jobs are paired by predicted degradation, the pairs start together
+on an empty node, and a pair that would slow by more than the threshold runs one after the other instead. Methods:
+`optimal` (minimum-weight perfect matching), `greedy` (cheapest pair first), `saving` (ours: most seconds gained against
+one after the other, so durations count), `intensity` (the most memory-intense with the least, prior work), and
+`consecutive` (FIFO shared: no knowledge, the next job takes the next free place). Pairs are made anew when jobs arrive.
+Cores are shared in time where two jobs have more threads than the node has cores. It does badly where predictions are
+too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cohabit.model.errors import InputError
+from cohabit.model.mix import Floats
+from cohabit.model.plan import Ask
+from cohabit.model.profile import Tenant, footprint
+from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
+from cohabit.optimise import matching
+from cohabit.optimise.matching import Matching
+from cohabit.policy.degradation import Degradations, ProfiledPairs
+from cohabit.policy.placement.wishes import alone, ask_for, wants_whole_nodes
+
+if TYPE_CHECKING:
+    from cohabit.core.ledger import Ledger, Parts, Takes
+    from cohabit.core.view import View
+    from cohabit.policy.placement.options import PlacementOptions
+
+OPTIMAL, GREEDY, SAVING, INTENSITY, CONSECUTIVE = METHODS = ("optimal", "greedy", "saving", "intensity", "consecutive")
+MEMORY_NAME = "pairs"
+INTENSITY_COUNTERS = ("cache_misses_per_instruction.mean", "cache_misses_per_instruction")
+NEVER = 1e9  # percent: jobs that cannot share
+
+
+class Together:
+    """A node has places for `size` jobs; cores may be taken that many times where the site allows it."""
+
+    exclusive = False
+
+    def __init__(self, size: int, oversubscribe: bool) -> None:
+        times = size if oversubscribe else 1
+        cores = replace(CORES, capacity=lambda node: times * node.cores)
+        self.places = Dimension("places", "places", lambda node: size, lambda wish: 1)
+        self.dimensions: tuple[Dimension, ...] = (cores, self.places, MEMORY)
+
+    def asks(self, row: int, view: View) -> list[Ask]:
+        """Beside others, on as few nodes as hold it; alone as the last resort."""
+        job, compact = view.job(row), alone(row, view, self.dimensions)
+        if wants_whole_nodes(job):
+            return compact
+        spread = footprint(job.processes, view.smallest_node(row), 1, view.need(row))
+        wish = Wish(job, None, 1, spread.nodes, spread.cores, 0, 0.0)
+        return [ask_for(wish, self.dimensions, view, row), *compact]
+
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """The idlest nodes."""
+        return ledger.find(takes, ask.nodes)
+
+
+class Pair(Together):
+    """Groups by what is known of degradations; the queue is looked at `window` jobs deep."""
+
+    def __init__(
+        self,
+        method: str = GREEDY,
+        degradations: Degradations | None = None,
+        threshold_pct: float = matching.THRESHOLD_PCT,
+        size: int = 2,
+        window: int = 150,
+        oversubscribe: bool = True,
+    ) -> None:
+        super().__init__(size, oversubscribe)
+        self.method, self.degradations, self.threshold_pct = method, degradations or ProfiledPairs(), threshold_pct
+        self.size, self.window = size, window
+
+    @classmethod
+    def from_options(cls, options: PlacementOptions) -> Together:
+        """Made as the scenario says."""
+        if options.pairing not in METHODS:
+            raise InputError(f"pairing = {options.pairing!r} is unknown", "policy.pairing", f"use {', '.join(METHODS)}")
+        if options.pairing == CONSECUTIVE:
+            return Together(options.group_size, options.oversubscribe)
+        return cls(
+            options.pairing, options.degradations, options.threshold_pct, options.group_size, options.window,
+            options.oversubscribe,
+        )  # fmt: skip
+
+    def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, object]]:
+        """Who starts together, in the order of the first of each group; and what to remember of it."""
+        rows = list(queue[: self.window])
+        names, known = [view.job_id(row) for row in rows], view.memory.get(MEMORY_NAME, {})
+        if not all(name in known and set(known[name]) <= set(names) for name in names):
+            groups = [[names[place] for place in group] for group in self._grouped(rows, view)]
+            known = {name: group for group in groups for name in group}
+        row_of = dict(zip(names, rows, strict=True))
+        found = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
+        return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
+
+    def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
+        """Places in the queue of every group, those alone as groups of one."""
+        apart = [place for place, row in enumerate(rows) if wants_whole_nodes(view.job(row))]
+        able = [place for place in range(len(rows)) if place not in set(apart)]
+        if self.method == INTENSITY:
+            pairs = self._by_intensity([rows[place] for place in able], view)
+        else:
+            pairs = self._by_degradation([rows[place] for place in able], view)
+        groups = [tuple(able[place] for place in group) for group in pairs]
+        together = {place for group in groups for place in group}
+        return groups + [(place,) for place in range(len(rows)) if place not in together]
+
+    def _by_degradation(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
+        if len(rows) < 2:
+            return []
+        shapes = [(tuple(view.usable(row).tolist()), view.need(row)) for row in rows]  # who may use the same nodes
+        percent, seconds = np.full((len(rows), len(rows)), NEVER), np.zeros(len(rows))
+        for shape in sorted(set(shapes)):
+            places = [place for place, other in enumerate(shapes) if other == shape]
+            kind = shape[0].index(True)
+            node = view.kinds.groups[kind]
+            tenants = [view.tenant(rows[place], kind, _cores(rows[place], view)) for place in places]
+            found = self.degradations.between(tenants, node)
+            percent[np.ix_(places, places)] = np.where(np.isnan(found), NEVER, found)
+            seconds[places] = [_seconds(one, rows[place], view) for one, place in zip(tenants, places, strict=True)]
+        return list(self._matched(percent, seconds).groups)
+
+    def _matched(self, percent: Floats, seconds: Floats) -> Matching:
+        if self.method == SAVING:
+            if self.size > 2:
+                return matching.grouped_saving(percent, seconds, self.size, NEVER / 2)
+            return matching.saving(percent, seconds, NEVER / 2)
+        if self.size > 2:
+            return matching.grouped(percent, self.size, self.threshold_pct)
+        return (matching.greedy if self.method == GREEDY else matching.optimal)(percent, self.threshold_pct)
+
+    def _by_intensity(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
+        """Distributed Intensity: sorted by misses, the first with the last, and so on inwards (Blagodurov et al.)."""
+        misses = []
+        for row in rows:
+            profile = view.profile(view.job(row).program, view.job(row).processes)
+            one = None if profile is None else profile.at_scale(1)
+            counters = {} if one is None else one.counters
+            found = [counters[name] for name in INTENSITY_COUNTERS if name in counters]
+            misses.append(found[0] if found else 0.0)
+        groups: list[tuple[int, ...]] = []
+        for need in sorted({view.need(row) for row in rows}):
+            order = sorted((place for place in range(len(rows)) if view.need(rows[place]) == need),
+                           key=lambda place: (-misses[place], place))  # fmt: skip
+            half = len(order) // 2
+            groups += [tuple(sorted(pair)) for pair in zip(order[:half], order[::-1][:half], strict=True)]
+        return groups
+
+
+def _cores(row: int, view: View) -> int:
+    """Cores it would have on each node, compact."""
+    return footprint(view.job(row).processes, view.smallest_node(row), 1, view.need(row)).cores
+
+
+def _seconds(tenant: Tenant, row: int, view: View) -> float:
+    """How long it takes alone: as measured, else as its owner says."""
+    one = None if tenant.profile is None else tenant.profile.at_scale(1)
+    return one.time_s if one is not None and one.time_s > 0 else view.limit_us(row) / 1e6

@@ -1,0 +1,180 @@
+"""Co-run data: one row per ordered pair of applications, with the counters both had when they ran alone.
+
+The target is the percentage by which the first slows beside the second (Intelligent Colocation, equation 1). Features
+are the first's time alone and the counters of both (the paper's Table I, each as mean, minimum, maximum and deviation
+over the run); any other numeric columns will do as well. Pure: no files, no randomness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+TIME = "app_time_s"  # seconds the first application takes alone
+UNKNOWN_SOURCE = "unknown"
+STATISTICS = ("mean", "min", "max", "std")
+COUNTERS: Mapping[str, tuple[str, ...]] = {
+    "hardware": (
+        "cycles", "instructions", "resource_stalls.any", "branch_instructions", "stalled_cycles_frontend",
+        "stalled_cycles_backend", "branch_misses",
+    ),
+    "software": ("page_faults", "context_switches", "cpu_migrations"),
+    "cache": (
+        "cache_references", "cache_misses", "LLC_prefetch_misses", "LLC_prefetches", "l2_rqsts.demand_data_rd_hit",
+        "l2_rqsts.pf_hit", "l2_l1d_wb_rqsts.miss", "l2_lines_out.pf_clean", "l2_lines_out.pf_dirty", "l2_rqsts.all_pf",
+        "l2_lines_in.all", "l1d.allocated_in_m", "l2_lines_out.demand_clean", "l1d.eviction",
+        "l2_rqsts.all_demand_data_rd", "L1_dcache_store_misses", "L1_dcache_load_misses", "L1_dcache_loads",
+        "L1_dcache_prefetch_misses", "l1d.replacement",
+    ),
+    "memory": (
+        "mem_uops_retired.all_stores", "mem_uops_retired.all_loads", "mem_load_uops_retired.llc_miss",
+        "mem_load_uops_retired.llc_hit",
+    ),
+    "calculated": (
+        "ipc", "cache_ref_per_instruction", "cpu_usage", "cache_misses_per_instruction", "miss_ratio",
+    ),
+}  # fmt: skip
+FAMILY = {counter: family for family, counters in COUNTERS.items() for counter in counters}
+
+
+def counter_of(column: str) -> str:
+    """The counter a column is a statistic of: cycles.mean -> cycles."""
+    head, _, tail = column.rpartition(".")
+    return head if head and tail in STATISTICS else column
+
+
+def family_of(counter: str) -> str:
+    """The paper's family of a counter; counters of others are in none of them."""
+    return "time" if counter == TIME else FAMILY.get(counter, "further")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Which columns, in which order, and what measured each."""
+
+    primary: tuple[str, ...]  # of the application that is slowed; TIME first
+    other: tuple[str, ...]  # of the one beside it
+    sources: Mapping[str, str] = field(default_factory=dict)  # by full column name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them as they are called in a file."""
+        own = tuple(name if name == TIME else f"primary.{name}" for name in self.primary)
+        return own + tuple(f"other.{name}" for name in self.other)
+
+    def source(self, column: str) -> str:
+        """What measured a column."""
+        return self.sources.get(column, UNKNOWN_SOURCE)
+
+
+@dataclass(frozen=True)
+class CoRuns:
+    """Measured pairs, by columns."""
+
+    app: tuple[str, ...]
+    other: tuple[str, ...]
+    primary: Floats  # [row, column of schema.primary]
+    beside: Floats  # [row, column of schema.other]
+    schema: Schema
+    target: Floats | None = None  # percent; measured speed-ups stay below zero
+    suite: tuple[str, ...] = ()  # of the first application; empty where it is not known
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""  # what a reader should know about the data, in a sentence
+
+    def __len__(self) -> int:
+        return len(self.app)
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """All names, in order of appearance."""
+        return tuple(dict.fromkeys([*self.app, *self.other]))
+
+    @property
+    def truth(self) -> Floats:
+        """The target, of data that has one."""
+        assert self.target is not None
+        return self.target
+
+    def only(self, rows: Flags) -> CoRuns:
+        """Some of the rows."""
+        chosen = np.flatnonzero(rows)
+        return replace(
+            self,
+            app=tuple(self.app[row] for row in chosen),
+            other=tuple(self.other[row] for row in chosen),
+            primary=self.primary[chosen],
+            beside=self.beside[chosen],
+            target=None if self.target is None else self.target[chosen],
+            suite=tuple(self.suite[row] for row in chosen) if self.suite else (),
+        )
+
+    def within(self, names: Sequence[str] | set[str] | frozenset[str]) -> tuple[Flags, Flags]:
+        """For every row: is its first application, is its second, among these."""
+        wanted = set(names)
+        return np.array([name in wanted for name in self.app]), np.array([name in wanted for name in self.other])
+
+    def digest(self) -> str:
+        """Of everything that is learned from."""
+        total = hashlib.sha256(repr((self.app, self.other, self.schema.columns)).encode())
+        for column in (self.primary, self.beside, self.truth):
+            total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
+        return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """One row per application: what it is as the slowed one, and as the one beside."""
+
+    names: tuple[str, ...]
+    primary: Floats
+    beside: Floats
+
+
+def profiles_of(data: CoRuns) -> Profiles:
+    """The applications of which both sides are known, from the first row that has each."""
+    first = {name: row for row, name in reversed(list(enumerate(data.app)))}
+    second = {name: row for row, name in reversed(list(enumerate(data.other)))}
+    names = tuple(name for name in data.applications if name in first and name in second)
+    return Profiles(names, data.primary[[first[name] for name in names]], data.beside[[second[name] for name in names]])
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Columns made comparable: some chosen, heavy tails bent (asinh of multiples of the median), then standardised."""
+
+    chosen: NDArray[np.int64]
+    unit: Floats
+    mean: Floats
+    deviation: Floats
+
+    def apply(self, rows: Floats) -> Floats:
+        """The chosen columns, scaled."""
+        return np.asarray((np.arcsinh(rows[:, self.chosen] / self.unit) - self.mean) / self.deviation)
+
+
+SAME = 0.999  # correlation from which the later of two columns tells nothing new
+
+
+def fit_scaling(rows: Floats) -> Scaling:
+    """From one row per training application: constant columns and near copies of an earlier one are left out."""
+    magnitude = np.median(np.abs(rows), axis=0)
+    unit = np.where(magnitude > 0, magnitude, 1.0)
+    bent = np.arcsinh(rows / unit)
+    mean, deviation = bent.mean(axis=0), bent.std(axis=0)
+    chosen: list[int] = []
+    alive = deviation > 1e-9 * np.maximum(1.0, np.abs(mean))
+    standard = (bent - mean) / np.where(alive, deviation, 1.0)
+    for column in np.flatnonzero(alive).tolist():
+        alike = np.abs(standard[:, chosen].T @ standard[:, column]) / len(rows) if chosen else np.zeros(0)
+        if not (alike > SAME).any():
+            chosen.append(column)
+    picked = np.array(chosen, np.int64)
+    return Scaling(picked, unit[picked], mean[picked], deviation[picked])

@@ -1,0 +1,100 @@
+"""Who is learned from and who is asked about: folds by application, and folds by pair to show what those leak.
+
+In a fold by application, the pairs asked about consist of applications the model has never seen, neither as the first
+nor as the second; pairs of one seen and one unseen application are in neither part. A fold by pair asks about new pairs
+of applications that were all seen before: the score it gives does not carry over to new programs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cohabit.model.errors import InputError
+from cohabit.predict.features import CoRuns, Flags
+
+FOLDS = 5
+FEWEST_APPLICATIONS = 4
+ENOUGH_ROWS = 100  # asked about, over all folds; with fewer, the applications are dealt again, up to REPEATS times
+REPEATS = 5
+BOTH, FIRST = "both applications", "the slowed application"
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """A named stream of chance."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows to learn from and rows to ask about."""
+
+    learn: Flags
+    ask: Flags
+
+
+@dataclass(frozen=True)
+class Folds:
+    """A whole division; `unseen` says what is new in the rows asked about."""
+
+    folds: tuple[Fold, ...]
+    unseen: str
+
+    def __iter__(self) -> Iterator[Fold]:
+        return iter(self.folds)
+
+
+def by_application(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
+    """Both applications of a pair unseen; where the data hardly has such pairs (one neighbour for all), the first."""
+    check_applications(data)
+    names = data.applications
+    found: list[Fold] = []
+    for repeat in range(REPEATS):
+        rng = stream(seed, f"folds by application {repeat}")
+        for group in _dealt(names, min(count, len(names) // 2), rng):
+            first, second = data.within(group)
+            found.append(Fold(~first & ~second, first & second))
+        if sum(int(fold.ask.sum()) for fold in found) >= ENOUGH_ROWS:
+            break
+    useful = tuple(fold for fold in found if fold.ask.any() and fold.learn.any())
+    if sum(int(fold.ask.sum()) for fold in useful) >= len(names):
+        return Folds(useful, BOTH)
+    return _by_first(data, seed, count)
+
+
+def _by_first(data: CoRuns, seed: int, count: int) -> Folds:
+    """New as the slowed application; with few of them one at a time."""
+    names = tuple(dict.fromkeys(data.app))
+    groups = len(names) if len(names) <= 2 * count else count
+    found = []
+    for group in _dealt(names, groups, stream(seed, "folds by first application")):
+        first, _ = data.within(group)
+        found.append(Fold(~first, first))
+    return Folds(tuple(found), FIRST)
+
+
+def by_pair(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
+    """Rows dealt at random, as in the paper."""
+    order = stream(seed, "folds by pair").permutation(len(data))
+    found = []
+    for part in np.array_split(order, min(count, len(data))):
+        ask = np.zeros(len(data), bool)
+        ask[part] = True
+        found.append(Fold(~ask, ask))
+    return Folds(tuple(found), "the pair")
+
+
+def _dealt(names: tuple[str, ...], groups: int, rng: np.random.Generator) -> list[tuple[str, ...]]:
+    shuffled = [names[at] for at in rng.permutation(len(names))]
+    return [tuple(shuffled[group::groups]) for group in range(groups)]
+
+
+def check_applications(data: CoRuns) -> None:
+    """Enough to leave some out."""
+    count = len(dict.fromkeys(data.app))
+    if count < FEWEST_APPLICATIONS:
+        what = f"the data has {count} applications with a target, too few to learn from and to be asked about"
+        raise InputError(what, "", f"measure at least {FEWEST_APPLICATIONS}, better 20")

@@ -1,0 +1,141 @@
+"""Training a degradation model: parameters by search, scores on applications never seen, the deployed form.
+
+Parameters are searched with folds by application inside the rows that may be learned from, anew for every outer fold:
+no application that is asked about has a say in them. Nothing here writes files or prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cohabit.predict import folds as folding
+from cohabit.predict.degradation import MARGIN_FLOOR_PCT, DegradationModel
+from cohabit.predict.estimators import GRIDS, KINDS, TREES, TREES_IN_SEARCH, Fitted, Parameters, fit_kind
+from cohabit.predict.features import CoRuns, Floats
+from cohabit.predict.folds import Folds
+from cohabit.predict.scores import Asked, r_squared
+
+INNER_FOLDS = 3
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, and how it did on what it had not seen."""
+
+    kind: str
+    parameters: Parameters
+    deployed: DegradationModel
+    estimator: Any  # the library's object, for the training file
+    digest: str  # of the data
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Answers of one learner about rows it had not learned from."""
+
+    kind: str
+    parameters: Parameters  # found by the search over all rows
+    grouped: Asked  # applications never seen
+    unseen: str  # what exactly was new in `grouped`
+    paired: Asked  # pairs never seen
+
+
+def fit(data: CoRuns, kind: str, seed: int = 0, parameters: Parameters | None = None, margin: float = 0.0) -> Trained:
+    """Train on all rows; without parameters they are searched for."""
+    chosen = parameters if parameters is not None else search(data, kind, seed)
+    fitted = fit_kind(kind, data, chosen, seed)
+    return Trained(kind, chosen, _deployed(kind, data, fitted, margin), fitted.estimator, data.digest())
+
+
+def _deployed(kind: str, data: CoRuns, fitted: Fitted, margin: float = 0.0) -> DegradationModel:
+    return DegradationModel(kind, data.schema, fitted.flat, margin)
+
+
+def search(data: CoRuns, kind: str, seed: int) -> Parameters:
+    """The parameters that do best on applications left out; the usual ones where there are too few to leave out."""
+    grid = GRIDS[kind]
+    if len(dict.fromkeys(data.app)) < folding.FEWEST_APPLICATIONS:
+        return grid[0]
+    inner = folding.by_application(data, seed + 1, INNER_FOLDS)
+    best, chosen = -np.inf, grid[0]
+    for parameters in grid:
+        asked = _asked(data, kind, inner, seed, parameters, TREES_IN_SEARCH)
+        score = r_squared(asked.truth, asked.answer)
+        if score is not None and score > best + 1e-9:
+            best, chosen = score, parameters
+    return chosen
+
+
+def _asked(
+    data: CoRuns,
+    kind: str,
+    folds: Folds,
+    seed: int,
+    parameters: Parameters | None,
+    trees: int,
+    step: Step | None = None,
+) -> Asked:
+    """Answers for all rows asked about, each from a model that has not seen the fold."""
+    parts: list[Asked] = []
+    for fold in folds:
+        known, new = data.only(fold.learn), data.only(fold.ask)
+        chosen = parameters if parameters is not None else search(known, kind, seed)
+        model = _deployed(kind, known, fit_kind(kind, known, chosen, seed, trees))
+        parts.append(asked_of(model, new, float(known.truth.mean())))
+        if step is not None:
+            step()
+    return Asked.joined(parts)
+
+
+def asked_of(model: DegradationModel, new: CoRuns, known_mean: float) -> Asked:
+    """What a model says about rows with a known target."""
+    raw = model.raw(new.primary, new.beside, new.app, new.other)
+    return Asked(new.app, new.other, new.truth, raw, np.full(len(new), known_mean))
+
+
+def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, step: Step | None = None) -> Evaluated:
+    """Scores of one learner by application and by pair; without a search the usual parameters are used."""
+    chosen = search(data, kind, seed) if searching else GRIDS[kind][0]
+    outer = folding.by_application(data, seed)
+    grouped = _asked(data, kind, outer, seed, None if searching else chosen, TREES, step)
+    paired = _asked(data, kind, folding.by_pair(data, seed), seed, chosen, TREES, step)
+    return Evaluated(kind, chosen, grouped, outer.unseen, paired)
+
+
+def steps_of(data: CoRuns, kinds: Sequence[str], seed: int) -> int:
+    """How many times `evaluate` will report progress."""
+    each = len(folding.by_application(data, seed).folds) + len(folding.by_pair(data, seed).folds)
+    return each * len(kinds)
+
+
+def best_kind(evaluated: Sequence[Evaluated]) -> str:
+    """The learner that does best on applications never seen; the order of KINDS breaks ties."""
+
+    def standing(one: Evaluated) -> tuple[float, int]:
+        score = r_squared(one.grouped.truth, one.grouped.answer)
+        return (-np.inf if score is None else score, -KINDS.index(one.kind))
+
+    return max(evaluated, key=standing).kind
+
+
+def margin_for(asked: Asked, quantile: float) -> float:
+    """How far to raise answers so that this share of unseen applications' pairs is not slower than promised."""
+    answer = np.maximum(asked.answer, 0.0)
+    missing = (asked.truth - answer) / (answer + MARGIN_FLOOR_PCT)
+    return max(0.0, float(np.quantile(missing, quantile, method="higher")))
+
+
+def with_margin(trained: Trained, margin: float) -> Trained:
+    """The same model, more careful."""
+    return replace(trained, deployed=replace(trained.deployed, margin=margin))
+
+
+def raised(asked: Asked, margin: float) -> Floats:
+    """Answers as a model with this margin would have given them."""
+    answer = np.maximum(asked.answer, 0.0)
+    return np.asarray(answer + margin * (answer + MARGIN_FLOOR_PCT))
