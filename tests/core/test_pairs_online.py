@@ -199,3 +199,12 @@ def test_without_a_model_profiles_say_it() -> None:
 
 def replace_counters(one: ScaleProfile, counters: dict[str, float]) -> ScaleProfile:
     return ScaleProfile(one.scale, one.time_s, one.ipc, one.bandwidth_gbs, counters=counters)
+
+
+def test_why_says_with_whom() -> None:
+    tell = told()
+    tell.starts(0, *(submitted(name, program=name, processes=8) for name in "abcd"))
+    assert tell.why("c", 1) == "it is to start together with job d, on nodes that are empty"
+    alone = told(threshold_pct=30.0)
+    alone.starts(0, *(submitted(name, program=name, processes=8) for name in "abcd"))
+    assert alone.why("c", 1).startswith("it is to run alone, on nodes that are empty: no job left")

@@ -65,6 +65,7 @@ def test_a_job_waits_where_a_neighbour_would_fall_below_its_bound() -> None:
         must(tell.run(0, "first", "keen", 2, alpha=alpha))
         second = tell.run(1, "second", "keen", 2)
         assert (second is None) == (alpha > 0)
+    assert "neighbours would lose more" in careful.why("second", 1)
     assert careful.starts(2, JobFinished("first", 1)).keys() == {"second"}
 
 

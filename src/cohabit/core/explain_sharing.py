@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Ledger, Takes
-from cohabit.core.protocols import PolicySet, SharedPlacer
+from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.sharing import open_kinds
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
@@ -14,12 +14,17 @@ from cohabit.model.plan import Ask
 
 def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: int, queue: list[int]) -> str:
     """Which scales were tried and what was missing on the nearest node, or who may not be overtaken."""
+    own = placer.why_not(row, view) if isinstance(placer, Explaining) else ""
+    if own and isinstance(placer, GroupPlacer):
+        return own
     age_limit_us = view.age_limit_us()
     strict = policies.backfill.depth == STRICT
     for other in queue[: queue.index(row)]:
         if strict or view.waited_us(other) >= age_limit_us:
             why = "nothing may overtake" if strict else "it has reached the age limit and may not be overtaken"
             return f"job {view.job_id(other)} is ahead of it and {why}"
+    if own:
+        return own
     asks = view.asks(row, placer)
     shared = [ask for ask in asks if not ask.exclusive]
     tried = [_what_is_missing(ask, row, view) for ask in (asks if not shared else asks[: asks.index(shared[-1]) + 1])]

@@ -107,6 +107,15 @@ class GroupPlacer(SharedPlacer, Protocol):
 
 
 @runtime_checkable
+class Explaining(Protocol):
+    """A placement with reasons of its own why a job waits."""
+
+    def why_not(self, row: int, view: View) -> str:
+        """Why the job does not start although there may be room; empty if the usual reasons are all there is."""
+        ...
+
+
+@runtime_checkable
 class Mover(Protocol):
     """Who should change its node while it runs."""
 

@@ -102,6 +102,18 @@ class Pair(Together):
         found = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
         return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
 
+    def why_not(self, row: int, view: View) -> str:
+        """With whom it is to start, or why alone; either way it needs empty nodes."""
+        name = view.job_id(row)
+        group = view.memory.get(MEMORY_NAME, {}).get(name, [])
+        if not group:
+            return f"only the first {self.window} jobs of the queue are paired"
+        if len(group) > 1:
+            others = " and ".join(f"job {other}" for other in group if other != name)
+            return f"it is to start together with {others}, on nodes that are empty"
+        why = f"no job left in the queue would go well with it (threshold {self.threshold_pct:g} %)"
+        return f"it is to run alone, on nodes that are empty: {why}"
+
     def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
         """Places in the queue of every group, those alone as groups of one."""
         apart = [place for place, row in enumerate(rows) if wants_whole_nodes(view.job(row))]

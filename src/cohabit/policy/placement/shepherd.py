@@ -67,6 +67,19 @@ class Shepherd:
             found.append(ask_for(wish, self.dimensions, view, row))
         return found + compact  # the last resort: whoever may use an empty node must never wait for ever
 
+    def why_not(self, row: int, view: View) -> str:
+        """That nodes have room but would lose by it, if that is so."""
+        ask = next((one for one in view.asks(row, self) if not one.exclusive), None)
+        if ask is None:
+            return ""
+        room = view.ledger.room(ask.takes)
+        if room < ask.nodes or self.find(row, ask, ask.takes, view.ledger, view) is not None:
+            return ""
+        return (
+            f"{room} nodes have {ask.cores} cores free, but there its neighbours would lose more speed than it brings, "
+            "or somebody would fall below the speed promised to it (alpha)"
+        )
+
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
         """The nodes that gain most from the job; None where too few of them gain at all."""
         if ask.exclusive:
