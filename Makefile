@@ -51,6 +51,9 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.placement
 	@$(BIN)/python -m benchmarks.contention
+	@$(BIN)/python -m benchmarks.shepherd
+	@$(BIN)/python -m benchmarks.scheduler_online
+	@$(BIN)/python -m benchmarks.colocation
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

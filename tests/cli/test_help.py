@@ -12,7 +12,20 @@ from pathlib import Path
 import pytest
 from cli_calls import COMMAND, VERBS, cohabit, program
 
-HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas", "sqlalchemy", "psycopg")
+HEAVY = (
+    "numpy",
+    "numba",
+    "polars",
+    "plotly",
+    "sklearn",
+    "scipy",
+    "distributed",
+    "pandas",
+    "sqlalchemy",
+    "psycopg",
+    "skops",
+    "rustworkx",
+)
 
 
 def test_help_names_every_verb() -> None:

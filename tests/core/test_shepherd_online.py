@@ -17,7 +17,7 @@ from cohabit.model.command import Command, MoveJob
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.profile import Profile, Tenant
 from cohabit.optimise import law
-from cohabit.policy.forecast import Forecast
+from cohabit.policy.forecast import Forecast, Mixes
 from cohabit.testing.builders import policies, submitted
 from cohabit.testing.clusters import SHARED
 from cohabit.testing.programs import CACHED, FLAT, KNOWN, PROFILES, STEEP, STREAM, measured, profile
@@ -168,12 +168,17 @@ def test_gains_and_losses_are_differences_of_the_same_values() -> None:
     for size in range(3):
         for others in itertools.combinations_with_replacement(kinds, size):
             for newcomer in kinds:
-                mix = forecast.empty_mixes(1)
-                mix[0, :size] = others
-                gain = forecast.gains(mix, newcomer)[0]
-                mix[0, size] = newcomer
-                assert gain == pytest.approx(forecast.losses(mix[0])[size], abs=1e-12)
-    assert forecast.gains(forecast.empty_mixes(1), kinds[0])[0] == pytest.approx(1.0)
+                gain = forecast.gains(mixed(forecast, others), np.array([0]), newcomer)[0]
+                lost = forecast.losses(mixed(forecast, (*others, newcomer)).kinds[0])
+                assert gain == pytest.approx(lost[size], abs=1e-12)
+    assert forecast.gains(mixed(forecast, ()), np.array([0]), kinds[0])[0] == pytest.approx(1.0)
+
+
+def mixed(forecast: Forecast, kinds: Sequence[int]) -> Mixes:
+    mixes = Mixes(forecast)
+    mixes.grow(1)
+    mixes.put(0, kinds)
+    return mixes
 
 
 def test_the_order_of_residents_does_not_matter() -> None:

@@ -89,9 +89,7 @@ def undivided_shares(apps: Sequence[App], machine: Machine, damping: float = 0.1
 
 def divisions(jobs: int, buckets: int) -> list[tuple[int, ...]]:
     """All of them."""
-    return [
-        sizes for sizes in itertools.product(range(1, buckets - jobs + 2), repeat=jobs) if sum(sizes) == buckets
-    ]
+    return [sizes for sizes in itertools.product(range(1, buckets - jobs + 2), repeat=jobs) if sum(sizes) == buckets]
 
 
 def random_apps(rng: np.random.Generator, count: int, buckets: int, cache_mb: float = 12.0) -> list[App]:

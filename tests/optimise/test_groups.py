@@ -1,4 +1,4 @@
-"""Groups of jobs and whole cache ways: what real hardware can enforce, and what it costs."""
+"""Whole ways and few groups: masks that hardware takes, never worse than no division, near the best grouping."""
 
 from __future__ import annotations
 
@@ -109,9 +109,19 @@ def test_ways_of_ones_own(equal: bool, objective: str) -> None:
 
 def test_ways_of_ones_own_need_enough_of_them() -> None:
     problem = prepare(mix_of(random_apps(np.random.default_rng(3), 5, 24)))
-    for limits in (Limits(4), Limits(20, groups=4), Limits(9, 2)):
+    awkward = Limits(11, 3, inseparable=((2, 4), (6, 9)))  # 11 ways, but never three runs of three
+    assert awkward.most_runs() == 2
+    for limits in (Limits(4), Limits(20, groups=4), Limits(9, 2), awkward):
         with pytest.raises(InputError, match="use --method clusters"):
             one_each(problem, range(5), limits)
+
+
+def test_equal_ways_leave_room_for_those_after() -> None:
+    problem = prepare(mix_of(random_apps(np.random.default_rng(3), 3, 24)))
+    limits = Limits(9, 2, inseparable=((0, 4),))
+    found = one_each(problem, range(3), limits, equal=True)
+    check_masks(found.groups, limits)
+    assert [group.ways for group in found.groups] == [5, 2, 2]
 
 
 def test_whole_ways_of_one_bucket_are_the_fine_division() -> None:

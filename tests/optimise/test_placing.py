@@ -17,9 +17,7 @@ from tests.optimise.laws_by_hand import Machine, mix_of, random_apps
 INSTANCES = [(2, 4, 8, 8), (3, 3, 9, 8), (2, 6, 12, 16), (4, 3, 12, 12), (3, 4, 10, 8), (2, 5, 7, 10)]
 
 
-def problem_of(
-    seed: int, nodes: int, room: int, jobs: int, buckets: int, kinds: int = 0, cap: float = 25.0
-) -> Problem:
+def problem_of(seed: int, nodes: int, room: int, jobs: int, buckets: int, kinds: int = 0, cap: float = 25.0) -> Problem:
     rng = np.random.default_rng(seed)
     apps = random_apps(rng, kinds or jobs, buckets)
     chosen = [apps[int(rng.integers(len(apps)))] for _ in range(jobs)] if kinds else apps

@@ -9,7 +9,20 @@ import time
 import pytest
 from source_tree import PACKAGE
 
-HEAVY = ("numpy", "numba", "polars", "plotly", "sklearn", "scipy", "distributed", "pandas", "sqlalchemy", "psycopg")
+HEAVY = (
+    "numpy",
+    "numba",
+    "polars",
+    "plotly",
+    "sklearn",
+    "scipy",
+    "distributed",
+    "pandas",
+    "sqlalchemy",
+    "psycopg",
+    "skops",
+    "rustworkx",
+)
 HELP = f"""
 import sys
 from cohabit.cli.main import run

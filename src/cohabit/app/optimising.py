@@ -21,11 +21,13 @@ from cohabit.model.mix import Ints, Mix
 from cohabit.optimise import starts
 from cohabit.optimise.annealing import DIVIDED, SHARED
 from cohabit.optimise.grouping import clustered, one_each
-from cohabit.optimise.node import Division, divided, equally_divided
+from cohabit.optimise.incremental import Nodes
+from cohabit.optimise.memo import make_memo, move
+from cohabit.optimise.node import Division, divided, equally_divided, grown
 from cohabit.optimise.schemes import DIVIDING, SEARCHED, Outcome, outcome
 from cohabit.optimise.search import Budget, Found, Progress, default_swaps, search
 from cohabit.optimise.tables import Problem, prepare
-from cohabit.optimise.ways import Group, Limits, schemata
+from cohabit.optimise.ways import Group, Limits, lines_by_domain, schemata
 from cohabit.sim.streams import stream
 
 DP, EQUAL, CLUSTERS = "dp", "equal", "clusters"
@@ -63,6 +65,11 @@ class Placed:
     groups: dict[int, tuple[Group, ...]] | None = None  # by node, where whole ways were asked for
 
 
+def _small_mix() -> Mix:
+    curves = np.linspace([8.0, 9.0, 7.0, 6.0], [1.0, 2.0, 3.0, 4.0], 13).T.copy()
+    return Mix(2, 2, 12, 25.0, 2.0, ("a", "b", "c", "d"), curves, np.ones(4), np.full(4, 30.0))
+
+
 def is_ready() -> bool:
     """Whether the kernels have been compiled before; if not, getting ready takes about a minute, once."""
     return is_warm("annealing.anneal")
@@ -70,14 +77,27 @@ def is_ready() -> bool:
 
 def get_ready(ways: bool = False) -> None:
     """Compile or load the kernels, so that what is timed afterwards is the work itself."""
-    curves = np.linspace([8.0, 9.0, 7.0, 6.0], [1.0, 2.0, 3.0, 4.0], 13).T.copy()
-    mix = Mix(2, 2, 12, 25.0, 2.0, ("a", "b", "c", "d"), curves, np.ones(4), np.full(4, 30.0))
-    problem = prepare(mix)
+    problem = prepare(_small_mix())
     for run in (DIVIDED, SHARED):
         search(problem, np.array([0, 0, 1, 1]), 1, Budget(8), run=run)
-    outcome(problem, np.array([0, 0, 1, 1]), False)
+    move(make_memo(), make_memo())
+    for dividing in (True, False):
+        outcome(problem, np.array([0, 0, 1, 1]), dividing)
     if ways:
         clustered(problem, [0, 1], Limits(4))
+        one_each(problem, [0, 1], Limits(4))
+
+
+def get_all_ready() -> None:
+    """Compile every kernel of the optimiser."""
+    get_ready(ways=True)
+    problem = prepare(_small_mix())
+    grown(problem, [0, 1])
+    nodes = Nodes(problem.tables, 2, 2)
+    nodes.arrive(0, 0)
+    nodes.arrive(1, 1, moves=1)
+    nodes.arrive(2, 2, moves=1)
+    nodes.leave(0, moves=1)
 
 
 def place(mix: Mix, scheme: str, wish: Wish, progress: Progress | None = None) -> Placed:
@@ -170,20 +190,11 @@ def _clock(budget_s: float) -> Callable[[], float]:
     return lambda: (time.perf_counter() - began) / budget_s
 
 
-def placed_document(placed: Placed, mix: Mix, seed: int) -> dict[str, Any]:
-    """The JSON of the command contract, and a little more."""
-    run = placed.outcome
-    node_of = dict(zip(mix.names, run.place.tolist(), strict=True))
+def placed_document(placed: Placed, mix: Mix, seed: int, domains: int = 1) -> dict[str, Any]:
+    """The JSON of the command contract, and a little more; `domains`: nodes of the mix that make one server."""
     found = {
         "scheme": placed.scheme,
-        "weighted_speedup": run.weighted_speedup,
-        "harmonic_speed": run.harmonic_speed,
-        "lowest_speed": run.lowest_speed,
-        "placement": node_of,
-        "partition": _partitions(run.nodes, mix) if placed.divided else None,
-        "ipc": dict(zip(mix.names, run.ipc.tolist(), strict=True)),
-        "ipc_alone": dict(zip(mix.names, run.alone.tolist(), strict=True)),
-        "memory_load": {str(node): None if one is None else one.load for node, one in enumerate(run.nodes)},
+        **_speeds_document(placed.outcome, mix, placed.divided),
         "swaps": placed.swaps,
         "swap_us": placed.search_s / placed.swaps * 1e6 if placed.swaps else None,
         "memo_hit_rate": placed.hits / placed.lookups if placed.lookups else None,
@@ -191,7 +202,47 @@ def placed_document(placed: Placed, mix: Mix, seed: int) -> dict[str, Any]:
         "seed": seed,
     }
     if placed.groups is not None:
-        found["groups"] = {str(node): groups_document(groups, mix, (0,)) for node, groups in placed.groups.items()}
+        by_node = {node: groups_document(groups, mix, (0,)) for node, groups in placed.groups.items()}
+        found["groups"] = {str(node): groups for node, groups in by_node.items()}
+        if domains > 1:
+            found["servers"] = _servers_document(placed.groups, mix, domains)
+    return found
+
+
+def _servers_document(groups: dict[int, tuple[Group, ...]], mix: Mix, domains: int) -> dict[str, list[dict[str, Any]]]:
+    """Several nodes of the mix are the L3 domains of one server: lines that hold for all of its domains at once."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for server in range(-(-mix.nodes // domains)):
+        own = {domain: groups[server * domains + domain] for domain in range(domains)
+               if server * domains + domain in groups}  # fmt: skip
+        together = [
+            [mix.names[job] for parts in own.values() if number < len(parts) for job in parts[number].jobs]
+            for number in range(max(map(len, own.values()), default=0))
+        ]
+        lines = lines_by_domain(own)
+        found[str(server)] = [{"jobs": jobs, "schemata": line} for jobs, line in zip(together, lines, strict=True)]
+    return found
+
+
+def _speeds_document(run: Outcome, mix: Mix, divided: bool) -> dict[str, Any]:
+    """What became of the jobs, in the order of the file."""
+    ipc, alone = (
+        dict(zip(mix.names, run.ipc.tolist(), strict=True)),
+        dict(zip(mix.names, run.alone.tolist(), strict=True)),
+    )
+    found: dict[str, Any] = {
+        "weighted_speedup": run.weighted_speedup,
+        "harmonic_speed": run.harmonic_speed,
+        "lowest_speed": run.lowest_speed,
+        "placement": dict(zip(mix.names, run.place.tolist(), strict=True)),
+        "partition": _partitions(run.nodes, mix) if divided else None,
+        "ipc": ipc,
+        "ipc_alone": alone,
+        "memory_load": {str(node): None if one is None else one.load for node, one in enumerate(run.nodes)},
+    }
+    if mix.alpha is not None:
+        bounds = dict(zip(mix.names, mix.alpha.tolist(), strict=True))
+        found["bounds_missed"] = [name for name in mix.names if ipc[name] / alone[name] < bounds[name] - 1e-9]
     return found
 
 
@@ -246,28 +297,18 @@ def divide_node(mix: Mix, method: str, objective: str, limits: Limits | None) ->
 def node_document(node: DividedNode, mix: Mix, method: str, objective: str, domains: Sequence[int]) -> dict[str, Any]:
     """The same keys as of a placement, for one node."""
     one = node.division
-    order = [int(at) for at in one.jobs.argsort()]
+    order = one.jobs.argsort()
+    run = Outcome(np.zeros(len(mix), np.int64), [one], one.ipc[order], one.alone[order])
     found: dict[str, Any] = {
         "scheme": method,
         "objective": objective,
-        "weighted_speedup": one.weighted_speedup,
-        "harmonic_speed": float(len(one.ipc) / (1.0 / one.speeds).sum()),
-        "lowest_speed": float(one.speeds.min()),
-        "placement": dict.fromkeys(mix.names, 0),
-        "partition": _partitions([one], mix),
-        "ipc": {mix.names[one.jobs[at]]: float(one.ipc[at]) for at in order},
-        "ipc_alone": {mix.names[one.jobs[at]]: float(one.alone[at]) for at in order},
-        "memory_load": {"0": one.load},
+        **_speeds_document(run, mix, divided=True),
         "swaps": 0,
         "swap_us": None,
         "memo_hit_rate": None,
         "solve_s": node.solve_s,
         "seed": None,
     }
-    if mix.alpha is not None:
-        kept = {mix.names[job]: float(speed) for job, speed in zip(one.jobs.tolist(), one.speeds, strict=True)}
-        bounds = dict(zip(mix.names, mix.alpha.tolist(), strict=True))
-        found["bounds_missed"] = [name for name in mix.names if kept[name] < bounds[name] - 1e-9]
     if node.groups is not None:
         found["groups"] = groups_document(node.groups, mix, domains)
     return found

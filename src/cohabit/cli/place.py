@@ -11,12 +11,14 @@ from cohabit.cli.way_options import Groups, Inseparable, IoWays, MinWays, Ways, 
 
 if TYPE_CHECKING:
     from cohabit.model.mix import Mix
+    from cohabit.optimise.ways import Limits
 
 EXAMPLES = """\b
 Examples:
   cohabit place mix.json --scheme shepherd
   cohabit place mix.json --scheme shepherd --swaps 100000 --restarts 4 --json
   cohabit place mix.json --scheme shepherd --ways 12 --inseparable 10-11
+  cohabit place mix.json --scheme shepherd --ways 20 --min-ways 2 --domains-per-server 2
   cohabit place mix.json --scheme baseline --seed 7"""
 
 
@@ -44,6 +46,10 @@ def place(
     groups: Groups = None,
     io_ways: IoWays = None,
     inseparable: Inseparable = None,
+    domains: Annotated[
+        int,
+        typer.Option("--domains-per-server", metavar="D", help="Nodes of the mix that are L3 domains of one server."),
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Place programs on nodes by one of the schemes of the Shepherd poster, and say how fast each of them runs.
@@ -57,6 +63,7 @@ def place(
 
     _check(scheme, seed, swaps, budget_s, restarts, workers, start, objective)
     limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
+    _check_domains(domains, limits)
     known = read_mix(mix)
     wish = optimising.Wish(seed, swaps, budget_s, restarts, workers, start, objective, limits)
     if not optimising.is_ready():
@@ -66,7 +73,7 @@ def place(
         note(f"placing {len(known):,} programs on {known.nodes:,} nodes ...")
     with progress("placing") as advance:
         found = optimising.place(known, scheme, wish, advance)
-    document = optimising.placed_document(found, known, seed)
+    document = optimising.placed_document(found, known, seed, domains)
     if as_json:
         show_json(document)
     else:
@@ -106,6 +113,15 @@ def _check(
             raise InputError(f"{name} {number} is not a positive number", "", "give a whole number from 1 up")
 
 
+def _check_domains(domains: int, limits: Limits | None) -> None:
+    from cohabit.model.errors import InputError
+
+    if domains < 1:
+        raise InputError(f"--domains-per-server {domains} is not a positive number", "", "give 2 for two L3 caches")
+    if domains > 1 and limits is None:
+        raise InputError("--domains-per-server is about lines for whole ways", "", "add --ways W")
+
+
 def _show(document: dict[str, Any], mix: Mix) -> None:
     from cohabit.cli.console import table
 
@@ -121,15 +137,30 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
     what = "programs" if sizes is None else "programs and their buckets"
     table(f"{len(mix)} programs on {mix.nodes} nodes, scheme {document['scheme']}",
           ["node", "speedup", "memory", what], rows)  # fmt: skip
-    for node, groups in document.get("groups", {}).items():
-        typer.echo(f"node {node}: " + ", ".join(f"{one['schemata']} ({' '.join(one['jobs'])})" for one in groups))
+    _show_groups(document)
     typer.echo(
         f"weighted speedup {document['weighted_speedup']:.4f}, harmonic mean {document['harmonic_speed']:.4f}, slowest "
         f"program at {100 * document['lowest_speed']:.1f} % of its speed alone"
     )
+    if document.get("bounds_missed"):
+        typer.echo(f"Below the speed they must keep: {', '.join(document['bounds_missed'])}.")
     if document["swaps"]:
         known = 100 * document["memo_hit_rate"]
         typer.echo(
             f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes looked at "
             f"were known; {document['solve_s']:.2f} s in all"
         )
+
+
+def _show_groups(document: dict[str, Any]) -> None:
+    """The lines that hardware takes: by server where several nodes make one, else by node."""
+    from cohabit.cli.console import table
+
+    what = "server" if "servers" in document else "node"
+    rows = [
+        [number, one["schemata"], ", ".join(one["jobs"])]
+        for number, groups in document.get("servers", document.get("groups", {})).items()
+        for one in groups
+    ]
+    if rows:
+        table("groups, as the kernel takes them", [what, "schemata", "programs"], rows)

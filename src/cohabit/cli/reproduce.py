@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   cohabit reproduce sns --quick
+  cohabit reproduce shepherd --quick
   cohabit reproduce sns --seed 7 --out out/sns
   cohabit reproduce sns --quick --programs hidden --salt "only the reviewer knows" """
 

@@ -16,7 +16,7 @@ def warm_up() -> None:
     import tempfile
     from pathlib import Path
 
-    from cohabit.app import optimising, simulation
+    from cohabit.app import matching, optimising, simulation
     from cohabit.app.scenario import scenario_from
     from cohabit.app.workloads import load_workload
     from cohabit.cli.console import note
@@ -34,5 +34,6 @@ def warm_up() -> None:
             prepared = simulation.prepare(scenario_from(plain | {"policy": {"order": name}}, "warm-up"), jobs)
             simulation.run(prepared, engine="fast")
             simulation.run(prepared, engine="steps")
-    optimising.get_ready(ways=True)
+    optimising.get_all_ready()
+    matching.get_ready()
     note("kernels are ready")

@@ -119,6 +119,11 @@ class Explaining(Protocol):
 class Mover(Protocol):
     """Who should change its node while it runs."""
 
+    @property
+    def most_moves(self) -> int:
+        """So many at each decision; 0: nobody moves."""
+        ...
+
     def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
         """Moves worth making now that the residents of the touched nodes have changed, in order."""
         ...

@@ -35,7 +35,7 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
             hopeless.add(description)
         if strict or aged:
             break
-    if isinstance(placer, Mover):
+    if isinstance(placer, Mover) and placer.most_moves:
         plan.actions += placer.moves(draft.ledger(), _touched(view, plan), view)
     plan.wake_us = next_chance(view)
     return plan

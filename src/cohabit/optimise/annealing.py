@@ -18,7 +18,7 @@ from cohabit.compiled import compiled_free, compiled_lean
 from cohabit.model.mix import Ints
 from cohabit.optimise.division import MINIMUM, divide
 from cohabit.optimise.estimates import fill_spare, with_newcomer
-from cohabit.optimise.memo import HITS, LOOKUPS, put, slot_of
+from cohabit.optimise.memo import insert, look_up, put, slot_of
 from cohabit.optimise.occupancy import share
 
 DIVIDED, SHARED = 0, 1  # how a node's cache is run
@@ -117,27 +117,9 @@ def gather(seats, kind_of, first, room, out_seat, in_kind, kinds):
             kind = kind_of[job] if job != EMPTY else EMPTY
         if kind == EMPTY:
             continue
-        place = count
-        while place > 0 and kinds[place - 1] > kind:
-            kinds[place] = kinds[place - 1]
-            place -= 1
-        kinds[place] = kind
+        insert(kinds, count, kind)
         count += 1
     return count
-
-
-@compiled_lean
-def look_up(memo, key, second, scratch):
-    """Whether the set is remembered; its value, load and price are then in scratch.found."""
-    memo.counts[LOOKUPS] += 1
-    place = slot_of(memo, key, second)
-    if memo.keys[place] != key or memo.seconds[place] != second:
-        return False
-    memo.counts[HITS] += 1
-    scratch.found[0] = memo.values[place]
-    scratch.found[1] = memo.loads[place]
-    scratch.found[2] = memo.prices[place]
-    return True
 
 
 @compiled_lean
@@ -214,7 +196,7 @@ def seat_all(seating, room, tables, how, work, scratch, memo):
                 second += tables.second_key[seating.kind_of[job]]
         seating.key[node] = key
         seating.second[node] = second
-        if not look_up(memo, key, second, scratch):
+        if not look_up(memo, key, second, scratch.found):
             work_out(seating, node, room, -1, EMPTY, key, second, tables, how, work, scratch, memo)
         seating.value[node] = scratch.found[0]
         seating.load[node] = scratch.found[1]
@@ -265,9 +247,9 @@ def anneal(seating, room, tables, how, work, scratch, memo, swaps, temperature, 
         key_b = seating.key[b] + key_move
         second_b = seating.second[b] + second_move
 
-        known_a = look_up(memo, key_a, second_a, scratch)
+        known_a = look_up(memo, key_a, second_a, scratch.found)
         value_a, load_a, price_a = scratch.found[0], scratch.found[1], scratch.found[2]
-        known_b = look_up(memo, key_b, second_b, scratch)
+        known_b = look_up(memo, key_b, second_b, scratch.found)
         value_b, load_b, price_b = scratch.found[0], scratch.found[1], scratch.found[2]
         if estimating and not (known_a and known_b):
             guess = 0.0

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean
-from cohabit.optimise.division import divide
-from cohabit.optimise.estimates import fill_spare, with_newcomer
-from cohabit.optimise.memo import HITS, LOOKUPS, put, slot_of
+from cohabit.optimise.division import curve_of, divide
+from cohabit.optimise.estimates import at_most, best_with, fill_spare, with_newcomer
+from cohabit.optimise.memo import insert, look_up, put, slot_of
 
 EMPTY = -1
 CLOSER = 8  # places that are worked out after all have been estimated
-VACANT = 4  # nodes with room that a displaced job is tried on
+VACANT = 2  # nodes with room that a displaced job is tried on; more found nothing better and took longer
 
 
 @compiled_lean
@@ -29,18 +29,12 @@ def set_value(kinds, count, tables, objective, work, memo, out):
     for i in range(count):
         key += tables.key[kinds[i]]
         second += tables.second_key[kinds[i]]
-    memo.counts[LOOKUPS] += 1
-    place = slot_of(memo, key, second)
-    if memo.keys[place] == key and memo.seconds[place] == second:
-        memo.counts[HITS] += 1
-        out[0] = memo.values[place]
-        out[1] = memo.loads[place]
-        out[2] = memo.prices[place]
+    if look_up(memo, key, second, out):
         return
     out[0] = divide(kinds, count, tables, objective, True, work)
     out[1] = work.rest[0]
     out[2] = work.rest[1]
-    put(memo, place, key, second, out[0], out[1], out[2])
+    put(memo, slot_of(memo, key, second), key, second, out[0], out[1], out[2])
 
 
 @compiled_lean
@@ -53,11 +47,7 @@ def listed(row, without, newcomer, kinds):
             kind = EMPTY
         if kind == EMPTY:
             continue
-        place = count
-        while place > 0 and kinds[place - 1] > kind:
-            kinds[place] = kinds[place - 1]
-            place -= 1
-        kinds[place] = kind
+        insert(kinds, count, kind)
         count += 1
     return count
 
@@ -100,49 +90,52 @@ def joining(state, node, kind, tables, objective):
 
 
 @compiled_lean
-def place_in(state, node, seat):
-    """Which of the node's tables is this seat's."""
-    place = 0
-    for other in range(seat):
-        if state.kinds[node, other] != EMPTY:
-            place += 1
-    return place
+def keep_best(guesses, where, guess, node, seat, to):
+    """Enter a place into the list of the best by estimate, the best first; of equals the one met first."""
+    at = guesses.shape[0] - 1
+    if guess <= guesses[at]:
+        return
+    while at > 0 and guesses[at - 1] < guess:
+        guesses[at] = guesses[at - 1]
+        for i in range(3):
+            where[at, i] = where[at - 1, i]
+        at -= 1
+    guesses[at] = guess
+    where[at, 0] = node
+    where[at, 1] = seat
+    where[at, 2] = to
+
+
+@compiled_lean
+def change_at(node, seat, newcomer, state, tables, objective, work, memo, kinds, found):
+    """What a node gains from a newcomer (or none) in the place of the job at a seat (or -1), worked out."""
+    count = listed(state.kinds[node], seat, newcomer, kinds)
+    set_value(kinds, count, tables, objective, work, memo, found)
+    return found[0] - state.value[node]
 
 
 @compiled
 def best_node(kind, open_nodes, state, tables, objective, work, memo):
-    """The node with room that gains most from this job, and the gain; -1 where none has room."""
+    """The node with room that gains most from this job, and the gain; -1 where none has room. Then the near best."""
     room = state.kinds.shape[1]
-    nodes = state.kinds.shape[0]
     guesses = np.full(CLOSER, -np.inf)
-    where = np.full(CLOSER, -1)
-    for node in range(nodes):
-        if not open_nodes[node] or state.count[node] >= room:
-            continue
-        guess = joining(state, node, kind, tables, objective)
-        if guess > guesses[CLOSER - 1]:
-            at = CLOSER - 1
-            while at > 0 and guesses[at - 1] < guess:
-                guesses[at] = guesses[at - 1]
-                where[at] = where[at - 1]
-                at -= 1
-            guesses[at] = guess
-            where[at] = node
+    where = np.full((CLOSER, 3), -1)
+    for node in range(state.kinds.shape[0]):
+        if open_nodes[node] and state.count[node] < room:
+            keep_best(guesses, where, joining(state, node, kind, tables, objective), node, -1, -1)
     kinds = np.empty(room + 1, np.int64)
     found = np.empty(3)
     best = -np.inf
     chosen = -1
     for i in range(CLOSER):
-        node = where[i]
+        node = where[i, 0]
         if node < 0:
             break
-        count = listed(state.kinds[node], -1, kind, kinds)
-        set_value(kinds, count, tables, objective, work, memo, found)
-        gain = found[0] - state.value[node]
+        gain = change_at(node, -1, kind, state, tables, objective, work, memo, kinds, found)
         if gain > best + 1e-12 or (gain > best - 1e-12 and node < chosen):
             best = max(gain, best)
             chosen = node
-    return chosen, best, where
+    return chosen, best, where[:, 0].copy()
 
 
 @compiled
@@ -152,12 +145,15 @@ def best_displacement(kind, movable, open_nodes, vacant, state, tables, objectiv
     The gain is that of all three changes; node -1 where there is nothing to move.
     """
     room = state.kinds.shape[1]
+    buckets = tables.mpki.shape[1] - 1
     guesses = np.full(CLOSER, -np.inf)
     where = np.full((CLOSER, 3), -1)
     known = np.full((VACANT, tables.cpi0.shape[0]), np.nan)  # what each kind would gain each vacant node
     for node in range(state.kinds.shape[0]):
-        if not open_nodes[node]:
+        if not open_nodes[node] or state.count[node] == 0:
             continue
+        top = buckets - state.count[node] + 1
+        curve_of(kind, tables, objective, state.load[node], state.price[node], 0.0, top, state.rows[1])
         place = 0
         for seat in range(room):
             other = state.kinds[node, seat]
@@ -166,59 +162,33 @@ def best_displacement(kind, movable, open_nodes, vacant, state, tables, objectiv
             place += 1
             if other == kind or not movable[node, seat]:
                 continue
-            here = with_newcomer(
-                state.spare[node, place - 1], state.count[node] - 1, kind, tables, objective, state.load[node],
-                state.price[node], state.rows[0],
-            ) - state.estimate[node]  # fmt: skip
+            here = best_with(state.spare[node, place - 1], state.rows[1], top) - state.estimate[node]
             for v in range(VACANT):
                 if v >= vacant.shape[0] or vacant[v] < 0 or vacant[v] == node:
                     continue
                 if np.isnan(known[v, other]):
+                    to = vacant[v]
+                    most = at_most(state.spare[to, state.count[to]], state.count[to], other, tables, objective,
+                                   state.load[to], state.price[to]) - state.estimate[to]  # fmt: skip
+                    if here + most <= guesses[CLOSER - 1]:
+                        continue
                     known[v, other] = joining(state, vacant[v], other, tables, objective)
-                guess = here + known[v, other]
-                if guess > guesses[CLOSER - 1]:
-                    at = CLOSER - 1
-                    while at > 0 and guesses[at - 1] < guess:
-                        guesses[at] = guesses[at - 1]
-                        where[at] = where[at - 1]
-                        at -= 1
-                    guesses[at] = guess
-                    where[at, 0] = node
-                    where[at, 1] = seat
-                    where[at, 2] = vacant[v]
-    kinds = np.empty(room + 1, np.int64)
-    found = np.empty(3)
-    best = -np.inf
-    chosen = np.full(3, -1)
-    for i in range(CLOSER):
-        node, seat, to = where[i]
-        if node < 0:
-            break
-        count = listed(state.kinds[node], seat, kind, kinds)
-        set_value(kinds, count, tables, objective, work, memo, found)
-        gain = found[0] - state.value[node]
-        count = listed(state.kinds[to], -1, state.kinds[node, seat], kinds)
-        set_value(kinds, count, tables, objective, work, memo, found)
-        gain += found[0] - state.value[to]
-        if gain > best + 1e-12:
-            best = gain
-            chosen[:] = where[i]
-    return chosen[0], chosen[1], chosen[2], best
+                keep_best(guesses, where, here + known[v, other], node, seat, vacant[v])
+    return worked_out(kind, where, state, tables, objective, work, memo)
 
 
 @compiled
 def best_arrival_from(to, movable, open_nodes, state, tables, objective, work, memo):
     """The job elsewhere whose move to node `to` gains most: its node, its seat, the gain."""
-    room = state.kinds.shape[1]
     buckets = tables.mpki.shape[1] - 1
     guesses = np.full(CLOSER, -np.inf)
-    where = np.full((CLOSER, 2), -1)
+    where = np.full((CLOSER, 3), -1)
     known = np.full(tables.cpi0.shape[0], np.nan)
     for node in range(state.kinds.shape[0]):
         if node == to or not open_nodes[node]:
             continue
         place = 0
-        for seat in range(room):
+        for seat in range(state.kinds.shape[1]):
             kind = state.kinds[node, seat]
             if kind == EMPTY:
                 continue
@@ -228,31 +198,27 @@ def best_arrival_from(to, movable, open_nodes, state, tables, objective, work, m
             if np.isnan(known[kind]):
                 known[kind] = joining(state, to, kind, tables, objective)
             left = state.spare[node, place - 1, buckets] if state.count[node] > 1 else 0.0
-            guess = known[kind] + left - state.estimate[node]
-            if guess > guesses[CLOSER - 1]:
-                at = CLOSER - 1
-                while at > 0 and guesses[at - 1] < guess:
-                    guesses[at] = guesses[at - 1]
-                    where[at] = where[at - 1]
-                    at -= 1
-                guesses[at] = guess
-                where[at, 0] = node
-                where[at, 1] = seat
-    kinds = np.empty(room + 1, np.int64)
+            keep_best(guesses, where, known[kind] + left - state.estimate[node], node, seat, to)
+    node, seat, _, gain = worked_out(EMPTY, where, state, tables, objective, work, memo)
+    return node, seat, gain
+
+
+@compiled
+def worked_out(newcomer, where, state, tables, objective, work, memo):
+    """Of these moves (node, seat, new node), with a newcomer (or none) in the seat left, the one that gains most."""
+    kinds = np.empty(state.kinds.shape[1] + 1, np.int64)
     found = np.empty(3)
     best = -np.inf
-    chosen = np.full(2, -1)
-    for i in range(CLOSER):
-        node, seat = where[i]
+    chosen = -1
+    for i in range(where.shape[0]):
+        node, seat, to = where[i]
         if node < 0:
             break
-        count = listed(state.kinds[node], seat, EMPTY, kinds)
-        set_value(kinds, count, tables, objective, work, memo, found)
-        gain = found[0] - state.value[node]
-        count = listed(state.kinds[to], -1, state.kinds[node, seat], kinds)
-        set_value(kinds, count, tables, objective, work, memo, found)
-        gain += found[0] - state.value[to]
+        gain = change_at(node, seat, newcomer, state, tables, objective, work, memo, kinds, found)
+        gain += change_at(to, -1, state.kinds[node, seat], state, tables, objective, work, memo, kinds, found)
         if gain > best + 1e-12:
             best = gain
-            chosen[:] = where[i]
-    return chosen[0], chosen[1], best
+            chosen = i
+    if chosen < 0:
+        return -1, -1, -1, best
+    return where[chosen, 0], where[chosen, 1], where[chosen, 2], best

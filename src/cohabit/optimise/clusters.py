@@ -4,7 +4,7 @@ Merging begins with every job by itself and always joins the two clusters whose 
 ways are divided anew and the best total taken, at the load and price of bandwidth found so far. Every number of
 clusters the hardware allows is then run by the law, with occupancy inside a cluster as in an undivided cache, and the
 best is kept; one cluster is the undivided cache, so the result is never worse. The idea, with miss curves and a
-distance, is KPart's (HPCA 2018). Compiled; `grouped` is the readable cover.
+distance, is KPart's (HPCA 2018). Compiled; `grouping` is the readable cover.
 """
 
 from __future__ import annotations

@@ -11,31 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_lean
-from cohabit.optimise.division import HARMONIC, MISSED, SLACK
+from cohabit.optimise.division import HARMONIC, curve_of
 from cohabit.optimise.law import latency
-
-
-@compiled_lean
-def curve_of(kind, tables, objective, load, price, top, row):
-    """Value of one kind against size at this load and price, sizes 1 to top."""
-    own = tables.alone[kind]
-    fixed = tables.cpi0[kind] * own
-    each = tables.cost[kind] * own * latency(load)
-    charged = price * own
-    curve = tables.mpki[kind]
-    if objective == HARMONIC:
-        for s in range(1, top + 1):
-            slowdown = fixed + each * curve[s]
-            row[s] = -slowdown - charged * curve[s] / slowdown
-    else:
-        for s in range(1, top + 1):
-            row[s] = (1.0 - charged * curve[s]) / (fixed + each * curve[s])
-    bound = tables.bound[kind]
-    if bound > 0.0:
-        for s in range(1, top + 1):
-            speed = 1.0 / (fixed + each * curve[s])
-            if speed < bound - SLACK:
-                row[s] -= MISSED * (bound - speed)
 
 
 @compiled_lean
@@ -62,7 +39,7 @@ def fill_spare(kinds, count, tables, objective, load, price, rows, left, right, 
     right[count, 0] = 0.0
     for i in range(count):
         rows[i, :] = -np.inf
-        curve_of(kinds[i], tables, objective, load, price, most, rows[i])
+        curve_of(kinds[i], tables, objective, load, price, 0.0, most, rows[i])
     for i in range(count):
         join(left[i], i, rows[i], 1, most, left[i + 1])
     for i in range(count - 1, 0, -1):
@@ -76,11 +53,44 @@ def fill_spare(kinds, count, tables, objective, load, price, rows, left, right, 
 @compiled_lean
 def with_newcomer(spare, others, kind, tables, objective, load, price, row):
     """The most that `others` jobs and a newcomer are worth; spare is what the others are worth by themselves."""
+    top = tables.mpki.shape[1] - 1 - others
+    curve_of(kind, tables, objective, load, price, 0.0, top, row)
+    return best_with(spare, row, top)
+
+
+@compiled_lean
+def at_most(spare, others, kind, tables, objective, load, price):
+    """No less than `with_newcomer`, from a few sizes: between two the value of the larger, the cost of the smaller."""
     buckets = tables.mpki.shape[1] - 1
     top = buckets - others
-    curve_of(kind, tables, objective, load, price, top, row)
+    own = tables.alone[kind]
+    each = tables.cost[kind] * own * latency(load)
     best = -np.inf
-    for s in range(1, top + 1):
+    small = 1
+    while True:
+        large = min(2 * small, top)
+        misses = tables.mpki[kind, large]
+        slowdown = tables.cpi0[kind] * own + each * misses
+        value = -slowdown if objective == HARMONIC else 1.0 / slowdown
+        found = spare[buckets - small] + value - price * own * misses / slowdown
+        best = found if found > best else best
+        if large == top:
+            return best
+        small = large
+
+
+@compiled_lean
+def best_with(spare, row, top):
+    """The same for a newcomer whose curve is known."""
+    buckets = spare.shape[0] - 1
+    best = -np.inf
+    other = -np.inf  # two maxima side by side: the processor need not wait for the one before
+    for s in range(1, top, 2):
         found = spare[buckets - s] + row[s]
         best = found if found > best else best
-    return best
+        found = spare[buckets - s - 1] + row[s + 1]
+        other = found if found > other else other
+    if top % 2 == 1:
+        found = spare[buckets - top] + row[top]
+        best = found if found > best else best
+    return best if best > other else other

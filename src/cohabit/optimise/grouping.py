@@ -55,7 +55,7 @@ def one_each(
     ordered = by_kind(problem, jobs)
     check_one_each(len(ordered), limits)
     ways, capacity = limits.reach(problem.mix.buckets)
-    units, count = len(ways) - 1, len(ordered)
+    count = len(ordered)
     if equal:
         return _equal(problem, ordered, limits, ways, capacity)
     each = problem.mix.buckets / limits.ways
@@ -80,18 +80,20 @@ def one_each(
             best = Grouped(trial, _runs(ordered[order], ways, begins, ends))
         elif abs(trial.load - load) < 1e-9:
             break
-    assert best is not None and units >= count
+    assert best is not None
     return best
 
 
 def check_one_each(count: int, limits: Limits) -> None:
     """Refuse where not every job can have ways and a group of its own."""
-    units = len(limits.units)
-    if count > limits.groups or count * limits.min_ways > limits.ways or count > units:
+    most = min(limits.groups, limits.most_runs())
+    if count > most:
+        have = f"{limits.groups} groups, {limits.ways} ways, at least {limits.min_ways} each"
         raise InputError(
-            f"{count} jobs cannot have ways of their own: {limits.groups} groups, {limits.ways} ways in {units} units, "
-            f"at least {limits.min_ways} each", "", "use --method clusters",
-        )  # fmt: skip
+            f"{count} jobs cannot have ways of their own: there are {have}, so {most} can",
+            "",
+            "use --method clusters",
+        )
 
 
 def _price(problem: Problem, one: Division, code: int, work: division.Work) -> float:
@@ -113,12 +115,13 @@ def _equal(problem: Problem, jobs: Ints, limits: Limits, ways: Ints, capacity: n
     count = len(jobs)
     ends: list[int] = []
     for number in range(count):  # as near to equal as whole units and the fewest ways allow
-        aim = limits.ways * (number + 1) / count
-        begin = ends[-1] if ends else 0
-        last = len(ways) - 1 if number == count - 1 else int(np.argmin(np.abs(ways - aim)))
-        while ways[last] - ways[begin] < limits.min_ways:
-            last += 1
-        ends.append(last)
+        aim, begin, after = limits.ways * (number + 1) / count, ends[-1] if ends else 0, count - 1 - number
+        fits = [
+            end
+            for end in range(begin + 1, len(ways))
+            if ways[end] - ways[begin] >= limits.min_ways and limits.most_runs(end) >= after
+        ]
+        ends.append(len(ways) - 1 if not after else min(fits, key=lambda end: abs(float(ways[end]) - aim)))
     stops = np.array(ends)
     begins = np.concatenate([[0], stops[:-1]])
     sizes = capacity[stops] - capacity[begins]

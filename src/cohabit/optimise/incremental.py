@@ -77,7 +77,7 @@ class Nodes:
             np.zeros(plane), np.zeros(plane),
         )  # fmt: skip
         self._seat: dict[int, tuple[int, int]] = {}
-        self._work, self._memo = make_work(self.room, buckets), make_memo(MEMO)
+        self._work, self._memo = make_work(self.room + 1, buckets), make_memo(MEMO)
         self._refresh(range(nodes))
 
     @property
@@ -94,6 +94,11 @@ class Nodes:
     def node_of(self, job: int) -> int:
         """Where a job is."""
         return self._seat[job][0]
+
+    def kind_of(self, job: int) -> int:
+        """What a job is."""
+        node, seat = self._seat[job]
+        return int(self.state.kinds[node, seat])
 
     def on(self, node: int) -> list[int]:
         """The jobs of a node."""

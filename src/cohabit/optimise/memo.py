@@ -73,6 +73,20 @@ def slot_of(memo, key, second):
 
 
 @compiled_lean
+def look_up(memo, key, second, out):
+    """Whether the set is remembered; its value, load and price are then in out."""
+    memo.counts[LOOKUPS] += 1
+    place = slot_of(memo, key, second)
+    if memo.keys[place] != key or memo.seconds[place] != second:
+        return False
+    memo.counts[HITS] += 1
+    out[0] = memo.values[place]
+    out[1] = memo.loads[place]
+    out[2] = memo.prices[place]
+    return True
+
+
+@compiled_lean
 def put(memo, place, key, second, value, load, price):
     """Remember a value at its place."""
     if memo.keys[place] == np.uint64(0) and memo.seconds[place] == np.uint64(0):
@@ -82,6 +96,16 @@ def put(memo, place, key, second, value, load, price):
     memo.values[place] = value
     memo.loads[place] = load
     memo.prices[place] = price
+
+
+@compiled_lean
+def insert(kinds, count, kind):
+    """Add a kind to a set listed in rising order, as it must be valued: one set, one value."""
+    place = count
+    while place > 0 and kinds[place - 1] > kind:
+        kinds[place] = kinds[place - 1]
+        place -= 1
+    kinds[place] = kind
 
 
 @compiled_lean

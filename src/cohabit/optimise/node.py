@@ -16,6 +16,8 @@ from cohabit.optimise import division, law, occupancy
 from cohabit.optimise.division import make_work
 from cohabit.optimise.tables import OBJECTIVES, Problem
 
+GROWTH_STEPS = 512
+
 
 @dataclass(frozen=True)
 class Division:
@@ -68,6 +70,14 @@ def undivided(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
     ordered = by_kind(problem, jobs)
     work = make_work(len(ordered), problem.mix.buckets)
     occupancy.share(problem.kind_of[ordered], len(ordered), problem.tables, 0, work)
+    return law_at(problem, ordered, work.shares.copy())
+
+
+def grown(problem: Problem, jobs: Sequence[int] | Ints, steps: int = GROWTH_STEPS) -> Division:
+    """A cache nobody divides by the second law: shares grow with misses until the cache is full."""
+    ordered = by_kind(problem, jobs)
+    work = make_work(len(ordered), problem.mix.buckets)
+    occupancy.grow(problem.kind_of[ordered], len(ordered), problem.tables, 0, steps, work)
     return law_at(problem, ordered, work.shares.copy())
 
 

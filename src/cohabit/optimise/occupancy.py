@@ -20,6 +20,17 @@ AT_REST = 1e-11  # of the cache
 
 
 @compiled_lean
+def miss_rates(count, load, work):
+    """Misses per second of everybody at this load, in work.aims; returns their sum."""
+    cost_now = latency(load)
+    total = 0.0
+    for i in range(count):
+        work.aims[i] = work.misses[i] / (work.cpi0[i] + work.cost[i] * work.misses[i] * cost_now)
+        total += work.aims[i]
+    return total
+
+
+@compiled_lean
 def settle(kinds, count, tables, capacity, load, precision, work):
     """Shares of a cache (or part of one) of this capacity in work.shares, misses in work.misses; returns the load.
 
@@ -38,11 +49,7 @@ def settle(kinds, count, tables, capacity, load, precision, work):
     for step in range(1, STEPS + 1):
         if solving:
             load = solve_load(count, work.misses, work.cpi0, work.cost, tables.relative)
-        cost_now = latency(load)
-        total = 0.0
-        for i in range(count):
-            work.aims[i] = work.misses[i] / (work.cpi0[i] + work.cost[i] * work.misses[i] * cost_now)
-            total += work.aims[i]
+        total = miss_rates(count, load, work)
         if total <= 0.0:  # nobody misses: nobody is in anybody's way
             break
         moved = 0.0
@@ -58,6 +65,30 @@ def settle(kinds, count, tables, capacity, load, precision, work):
     if solving:
         load = solve_load(count, work.misses, work.cpi0, work.cost, tables.relative)
     return load
+
+
+@compiled_lean
+def grow(kinds, count, tables, objective, steps, work):
+    """The second law of undivided caches: shares grow from nothing, each by its misses per second, until it is full.
+
+    This is the growth rule of Whirlpool and KPart; it never looks back, so it is no state of rest.
+    """
+    capacity = float(tables.mpki.shape[1] - 1)
+    for i in range(count):
+        work.shares[i] = 0.0
+        work.cpi0[i] = tables.cpi0[kinds[i]]
+        work.cost[i] = tables.cost[kinds[i]]
+        work.misses[i] = tables.mpki[kinds[i], 0]
+    load = 0.0
+    for _ in range(steps):
+        load = solve_load(count, work.misses, work.cpi0, work.cost, tables.relative)
+        total = miss_rates(count, load, work)
+        for i in range(count):
+            part = work.aims[i] / total if total > 0.0 else 1.0 / count
+            work.shares[i] += capacity / steps * part
+            work.misses[i] = misses_at(tables.mpki[kinds[i]], work.shares[i])
+    load = solve_load(count, work.misses, work.cpi0, work.cost, tables.relative)
+    return value_of(kinds, count, tables, objective, load, work)
 
 
 @compiled_lean

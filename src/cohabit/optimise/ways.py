@@ -8,7 +8,7 @@ counts the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,15 @@ class Limits:
             way += found[-1]
         return np.array(found, np.int64)
 
+    def most_runs(self, after: int = 0) -> int:
+        """Groups that the units from number `after` up can be given to, as many as possible."""
+        runs = width = 0
+        for unit in self.units[after:].tolist():
+            width += unit
+            if width >= self.min_ways:
+                runs, width = runs + 1, 0
+        return runs
+
     def reach(self, buckets: int) -> tuple[Ints, Floats]:
         """Ways and capacity in buckets of the first u units, for every u."""
         worth = np.ones(self.ways)
@@ -87,7 +96,7 @@ def schemata(groups: Sequence[Group], domains: Sequence[int] = (0,)) -> list[str
     return ["L3:" + ";".join(f"{domain}={group.mask:x}" for domain in domains) for group in groups]
 
 
-def lines_by_domain(by_domain: dict[int, Sequence[Group]]) -> list[str]:
+def lines_by_domain(by_domain: Mapping[int, Sequence[Group]]) -> list[str]:
     """Lines for the groups of several domains, each divided in its own way: the n-th group of each together."""
     most = max((len(groups) for groups in by_domain.values()), default=0)
     lines = []

@@ -76,14 +76,13 @@ class Forecast:
             self._tables = tables_of(self._mix())
         return self._tables
 
-    def empty_mixes(self, nodes: int) -> Ints:
-        """Kinds on so many nodes, as the kernels want them, nobody there."""
-        return np.full((nodes, self.seats), EMPTY, np.int64)
-
-    def gains(self, mixes: Ints, newcomer: int) -> Floats:
-        """What each of these nodes would gain from a newcomer, in speeds against running alone."""
-        gained = np.zeros(len(mixes))
-        joining.gains(mixes, newcomer, self.tables(), WEIGHTED, self._work, self._memo, gained)
+    def gains(self, nodes: Mixes, places: Ints, newcomer: int) -> Floats:
+        """What the nodes at these places would gain from a newcomer, in speeds against running alone."""
+        gained = np.zeros(len(places))
+        joining.gains(
+            places, nodes.kinds, nodes.words, nodes.values, newcomer, self.tables(), WEIGHTED, self._work, self._memo,
+            gained,
+        )  # fmt: skip
         return gained
 
     def losses(self, mix: Ints) -> Floats:
@@ -91,6 +90,12 @@ class Forecast:
         lost = np.zeros(self.seats)
         joining.losses(mix, self.tables(), WEIGHTED, self._work, self._memo, lost)
         return lost
+
+    def describe(self, nodes: Mixes, place: int) -> None:
+        """Work out what `gains` wants to know of a node beforehand."""
+        joining.describe(
+            nodes.kinds[place], self.tables(), WEIGHTED, self._work, self._memo, nodes.words, nodes.values, place
+        )
 
     def divide(self, kinds: Sequence[int]) -> Shares:
         """Ways for each of these tenants, in their order; at most as many different masks as the hardware has."""
@@ -127,6 +132,32 @@ class Forecast:
             1, self.node.cores, self.buckets, cap, FREQ_GHZ, names, np.array(traffic), np.array(cpi0),
             1000.0 * np.array(cost), np.array(bound),
         )  # fmt: skip
+
+
+class Mixes:
+    """Who is on nodes, as the kernels want it; a place has one node, or one class of nodes that are alike."""
+
+    def __init__(self, forecast: Forecast) -> None:
+        self._forecast = forecast
+        self.kinds = np.full((0, forecast.seats), EMPTY, np.int64)
+        self.words, self.values = np.zeros((2, 0), np.uint64), np.zeros(0)
+
+    def grow(self, places: int) -> None:
+        """Room for so many places."""
+        more = places - len(self.values)
+        if more > 0:
+            self.kinds = np.concatenate([self.kinds, np.full((more, self.kinds.shape[1]), EMPTY, np.int64)])
+            self.words = np.concatenate([self.words, np.zeros((2, more), np.uint64)], axis=1)
+            self.values = np.concatenate([self.values, np.zeros(more)])
+
+    def put(self, place: int, kinds: Sequence[int]) -> None:
+        """These are there now."""
+        self.kinds[place] = EMPTY
+        self.kinds[place, : len(kinds)] = kinds
+        if kinds:
+            self._forecast.describe(self, place)
+        else:
+            self.words[:, place], self.values[place] = 0, 0.0
 
 
 class Forecasts:

@@ -46,14 +46,17 @@ FAMILY = {counter: family for family, counters in COUNTERS.items() for counter i
 
 
 def counter_of(column: str) -> str:
-    """The counter a column is a statistic of: cycles.mean -> cycles."""
-    head, _, tail = column.rpartition(".")
-    return head if head and tail in STATISTICS else column
+    """The counter a column is a statistic of: cycles_mean -> cycles, and cycles.mean as well."""
+    for statistic in STATISTICS:
+        head = column.removesuffix(statistic)
+        if head != column and head[-1:] in ("_", ".") and head[:-1]:
+            return head[:-1]
+    return column
 
 
 def family_of(counter: str) -> str:
     """The paper's family of a counter; counters of others are in none of them."""
-    return "time" if counter == TIME else FAMILY.get(counter, "further")
+    return "time" if counter in (TIME, "solo_time") else FAMILY.get(counter, "further")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class CoRuns:
     target: Floats | None = None  # percent; measured speed-ups stay below zero
     suite: tuple[str, ...] = ()  # of the first application; empty where it is not known
     environment: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""  # the file it came from
     remark: str = ""  # what a reader should know about the data, in a sentence
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from cohabit.predict.features import CoRuns, Flags
 FOLDS = 5
 FEWEST_APPLICATIONS = 4
 ENOUGH_ROWS = 100  # asked about, over all folds; with fewer, the applications are dealt again, up to REPEATS times
-REPEATS = 5
+REPEATS = 3
 BOTH, FIRST = "both applications", "the slowed application"
 
 
@@ -47,12 +47,12 @@ class Folds:
         return iter(self.folds)
 
 
-def by_application(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
+def by_application(data: CoRuns, seed: int, count: int = FOLDS, repeats: int = REPEATS) -> Folds:
     """Both applications of a pair unseen; where the data hardly has such pairs (one neighbour for all), the first."""
     check_applications(data)
     names = data.applications
     found: list[Fold] = []
-    for repeat in range(REPEATS):
+    for repeat in range(repeats):
         rng = stream(seed, f"folds by application {repeat}")
         for group in _dealt(names, min(count, len(names) // 2), rng):
             first, second = data.within(group)
@@ -96,5 +96,5 @@ def check_applications(data: CoRuns) -> None:
     """Enough to leave some out."""
     count = len(dict.fromkeys(data.app))
     if count < FEWEST_APPLICATIONS:
-        what = f"the data has {count} applications with a target, too few to learn from and to be asked about"
-        raise InputError(what, "", f"measure at least {FEWEST_APPLICATIONS}, better 20")
+        what = f"has {count} applications to learn from, too few to leave some out and ask about them"
+        raise InputError(what, data.origin, f"measure at least {FEWEST_APPLICATIONS}, better 20")

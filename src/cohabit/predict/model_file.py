@@ -1,8 +1,8 @@
 """A degradation model as one file: what it was trained on, its flat arrays, and the training library's own object.
 
 The file is a ZIP with `manifest.json` (version, kind, columns and their sources, digest of the training data, scores),
-`arrays/*.npy` (the deployed form, all that a prediction reads) and `training.skops`. Its comment is a digest of all of
-that. Loading runs nothing that is in the file: arrays are plain numbers, and skops refuses every type it does not know.
+`arrays/*.npy` (the deployed form, all that a prediction reads) and `training.skops`. It ends in a digest of itself.
+Loading runs nothing that is in the file: arrays are plain numbers, and skops refuses every type it does not know.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ FORMAT = "cohabit degradation model"
 FORMAT_VERSION = 1
 MANIFEST, TRAINING, ARRAYS = "manifest.json", "training.skops", "arrays/"
 SIGN = b"cohabit sha256 "
+DIGEST_LENGTH = 64
 TREE = "sklearn.tree._tree.Tree"  # skops leaves it to the reader to check where its nodes point
 AGAIN = "train it again with `cohabit train degradation`"
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a ZIP knows: no clock is read
@@ -61,10 +62,19 @@ def save_model(path: Path, trained: Trained, scores: Mapping[str, Any], environm
     for name, array in sorted(model.flat.arrays().items()):
         members[f"{ARRAYS}{name}.npy"] = _array_bytes(array)
     members[TRAINING] = skops.io.dumps(trained.estimator)
-    with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, FIXED_TIME), content, zipfile.ZIP_DEFLATED)
-        archive.comment = SIGN + _digest(members).encode()
+        archive.comment = SIGN + bytes(DIGEST_LENGTH)
+    with replacing(path) as stream:
+        stream.write(sealed(packed.getvalue()))
+
+
+def sealed(content: bytes) -> bytes:
+    """An archive whose comment ends in the digest of everything before it."""
+    body = content[:-DIGEST_LENGTH]
+    return body + hashlib.sha256(body).hexdigest().encode()
 
 
 def _array_bytes(array: NDArray[np.generic]) -> bytes:
@@ -73,29 +83,24 @@ def _array_bytes(array: NDArray[np.generic]) -> bytes:
     return stream.getvalue()
 
 
-def _digest(members: Mapping[str, bytes]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(members):
-        total.update(f"{name} {len(members[name])}\n".encode() + members[name])
-    return total.hexdigest()
-
-
 def _members(path: Path) -> dict[str, bytes]:
     """Everything in the file, if it is as it was written."""
     where = str(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-            comment = archive.comment
+        content = path.read_bytes()
     except FileNotFoundError:
         raise InputError("no such file", where, "check the name") from None
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, ValueError, OSError) as problem:
-        raise InputError(f"is not a model of cohabit or is damaged ({problem})", where, AGAIN) from None
-    if MANIFEST not in members or not comment.startswith(SIGN):
-        raise InputError("is not a model of cohabit", where, AGAIN)
-    if comment.removeprefix(SIGN).decode("ascii", "replace") != _digest(members):
+    except OSError as problem:
+        raise InputError(f"cannot be read ({problem.strerror})", where, "name the file that was written") from None
+    if not content.startswith(b"PK") or content[-DIGEST_LENGTH - len(SIGN) : -DIGEST_LENGTH] != SIGN:
+        raise InputError("is not a model of cohabit, or is cut short", where, AGAIN)
+    if sealed(content) != content:
         raise InputError("was changed after it was written: its digest does not fit", where, AGAIN)
-    return members
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    except (zipfile.BadZipFile, RuntimeError, EOFError, ValueError) as problem:
+        raise InputError(f"is damaged ({problem})", where, AGAIN) from None
 
 
 def load_model(path: Path) -> StoredModel:
@@ -148,6 +153,7 @@ def check_fits(schema: Schema, data: CoRuns, where: str) -> None:
     for column in schema.columns:
         if column not in present:
             raise InputError(f"has no column {column}, which the model was trained on", where, "measure it as well")
+    for column in schema.columns:
         trained, found = schema.source(column), data.schema.source(column)
         if trained != found:
             what = f"column {column} comes from the source {found}, the model was trained on {trained}"

@@ -61,7 +61,7 @@ def search(data: CoRuns, kind: str, seed: int) -> Parameters:
     grid = GRIDS[kind]
     if len(dict.fromkeys(data.app)) < folding.FEWEST_APPLICATIONS:
         return grid[0]
-    inner = folding.by_application(data, seed + 1, INNER_FOLDS)
+    inner = folding.by_application(data, seed + 1, INNER_FOLDS, repeats=1)
     best, chosen = -np.inf, grid[0]
     for parameters in grid:
         asked = _asked(data, kind, inner, seed, parameters, TREES_IN_SEARCH)

@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 from cohabit.model.errors import InputError
 from cohabit.reproduce.rows import Row, check_rows, contract
+from cohabit.reproduce.seeds import experiment_seed
 from cohabit.reproduce.tasks import Progress, Task, run_tasks
 
 ALL = "all"
 PAPERS = {  # name -> module with a `PAPER`; empty: not available yet
     "sns": "cohabit.reproduce.sns",
-    "shepherd": "",
-    "colocation": "",
+    "shepherd": "cohabit.reproduce.shepherd",
+    "colocation": "cohabit.reproduce.colocation",
     "rush": "",
     "coscheduling": "",
 }
@@ -35,6 +36,10 @@ class Options:
     workers: int | None = None
     sizes: Any = None  # other numbers of repeats than the paper's or the quick ones; for tests
     shared: str = ""  # where the data folder is, if not beside the checkout
+
+    def seed_of(self, experiment: str) -> int:
+        """The seed of one experiment, named with its paper."""
+        return experiment_seed(self.seed, self.salt, experiment)
 
 
 @dataclass(frozen=True)

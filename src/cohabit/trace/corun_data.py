@@ -71,7 +71,7 @@ def parse_coruns(
                     tuple(name.removeprefix(OTHER) for name in other), sources or {})  # fmt: skip
     target = table[:, -1].copy() if TARGET in header else None
     return CoRuns(tuple(apps), tuple(others), table[:, :width], table[:, width : width + len(other)], schema, target,
-                  tuple(suites) if any(suites) else (), environment or {})  # fmt: skip
+                  tuple(suites) if any(suites) else (), environment or {}, where)  # fmt: skip
 
 
 def _check_header(header: Sequence[str], where: str, with_target: bool) -> None:

@@ -57,7 +57,7 @@ def read_dcslab(path: Path) -> CoRuns:
     return CoRuns(
         tuple(names), (BESIDE,) * len(names), primary, beside, Schema(schema.primary, schema.other, sources), target,
         tuple(suites[name] for name in names), {"processor": "2 x Xeon E5-2683 v4", "cores_each": 8},
-        f"small: {len(names)} applications beside {BESIDE} only, one run each",
+        str(path), f"small: {len(names)} applications beside {BESIDE} only, one run each",
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def _summary(path: Path) -> tuple[Alone, dict[str, float], dict[str, str]]:
             if row["path"].startswith(ALONE):
                 means = {name: np.array([float(row[name])]) for name in COUNTERS}
                 statistics = {name: values[0] for name, values in _with_ratios(means).items()}
-                alone[row["app"]] = float(row["runtime"]), {f"{name}.mean": float(x) for name, x in statistics.items()}
+                alone[row["app"]] = float(row["runtime"]), {f"{name}_mean": float(x) for name, x in statistics.items()}
                 suites[row["app"]] = row["path"].removeprefix(ALONE).split("/")[0]
             elif row["path"].startswith(TOGETHER) and row["corunners"] == BESIDE:
                 together[row["app"]] = float(row["runtime"])
@@ -124,7 +124,7 @@ def _statistics(text: str, where: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, values in _with_ratios(table).items():
         for statistic, value in zip(STATISTICS, (values.mean(), values.min(), values.max(), values.std()), strict=True):
-            found[f"{name}.{statistic}"] = float(value)
+            found[f"{name}_{statistic}"] = float(value)
     return found
 
 

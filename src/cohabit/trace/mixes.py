@@ -2,15 +2,17 @@
 
 {"nodes": 8, "cores_per_node": 8, "buckets": 32, "bandwidth_cap_gbs": 25, "freq_ghz": 2.0, "apps": [{"name": "mcf",
 "mpki": [33 numbers, index = buckets], "cpi0": 1.13, "cycles_per_miss": 40, "alpha": 0.9}]}; alpha (the share of its
-speed alone that a program must keep) may be left out, and a NODE.json may leave out "nodes". Format:
+speed alone that a program must keep) may be left out, and a NODE.json may leave out "nodes". "about" is free text, in
+the file and in every app; any other key is refused, because a misspelt one would otherwise be overlooked. Format:
 docs/partitioning.md.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +23,10 @@ from cohabit.model.mix import Mix
 from cohabit.trace.files import read_text
 from cohabit.trace.program_checks import is_number, shown
 
+MIX_KEYS = ("nodes", "cores_per_node", "buckets", "bandwidth_cap_gbs", "freq_ghz", "apps", "about")
+APP_KEYS = ("name", "mpki", "cpi0", "cycles_per_miss", "alpha", "about")
 MOST_BUCKETS, MOST_NODES = 4096, 1_000_000
+SMALLEST, LARGEST = 1e-9, 1e9  # of any number but 0: beyond, sums and quotients lose their meaning
 EXAMPLE = '{"name": "mcf", "mpki": [80, 60, 45], "cpi0": 1.1, "cycles_per_miss": 40}'
 
 
@@ -38,6 +43,7 @@ def read_node(path: Path) -> Mix:
 def parse_mix(text: str, where: str, one_node: bool = False) -> Mix:
     """A mix from the text of such a file; `where` names it in errors."""
     document = _object(text, where)
+    _refuse_unknown(document, MIX_KEYS, where)
     nodes = _whole(document.get("nodes", 1) if one_node else _needed(document, "nodes", where), "nodes", where)
     if one_node and nodes != 1:
         raise InputError(f"nodes is {nodes}", where, "a cache is divided node by node; use cohabit place for several")
@@ -72,6 +78,7 @@ def _mix(apps: list[Any], sizes: tuple[int, int, int], cap: float, freq: float, 
             raise InputError(f"the name {name!r} is taken by app {names[name]}", place, "names must be unique")
         names[name] = number
         place = f"{place} ({name})"
+        _refuse_unknown(app, APP_KEYS, place)
         curves.append(_curve(_needed(app, "mpki", place), buckets, place))
         cpi0.append(_number(_needed(app, "cpi0", place), "cpi0", place, above=0.0))
         cycles.append(_number(_needed(app, "cycles_per_miss", place), "cycles_per_miss", place))
@@ -104,15 +111,30 @@ def _object(text: str, where: str) -> Mapping[str, Any]:
     def refuse(word: str) -> NoReturn:
         raise InputError(f"has a number that is {word}", where, "every number must be finite")
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+            raise InputError(f"the key {shown(twice)} comes twice in one object", where, "keep one of them")
+        return found
+
     try:
-        document = json.loads(text, parse_constant=refuse)
+        document = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
     except json.JSONDecodeError as problem:
         raise InputError(f"is not JSON ({problem.msg})", f"{where}, line {problem.lineno}", "correct it") from None
-    except RecursionError:
-        raise InputError("is nested too deeply", where, "this is not a mix") from None
+    except (RecursionError, ValueError) as problem:  # nested too deeply, or a number of thousands of digits
+        raise InputError(f"cannot be read as JSON ({problem})", where, "this is not a mix") from None
     if not isinstance(document, dict):
         raise InputError("is not a JSON object", where, 'write {"nodes": 8, "cores_per_node": 8, ...}')
     return document
+
+
+def _refuse_unknown(document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in document:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
+            raise InputError(f"there is no key {shown(key)}", where, hint)
 
 
 def _needed(document: Mapping[str, Any], key: str, where: str) -> Any:
@@ -132,6 +154,8 @@ def _number(value: Any, key: str, where: str, above: float = -1.0) -> float:
         raise InputError(f"{key} is {shown(value)}, not a number", where, "give a plain number")
     if value < 0 or value <= above:
         raise InputError(f"{key} is {value:g}", where, "it cannot be negative" if above < 0 else "it must be above 0")
+    if value > LARGEST or 0 < value < SMALLEST:
+        raise InputError(f"{key} is {value:g}", where, f"no machine is like that: give {SMALLEST:g} to {LARGEST:g}")
     return float(value)
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from cohabit.model.plan import Ask, Move
 from cohabit.model.profile import Tenant, demand
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
-from cohabit.optimise.arrivals import EMPTY
 from cohabit.policy.exploration import Trials
-from cohabit.policy.forecast import Forecast, Forecasts
+from cohabit.policy.forecast import Forecast, Forecasts, Mixes
 from cohabit.policy.placement.wishes import alone, ask_for, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -87,12 +86,12 @@ class Shepherd:
         fits = ledger.suitable(takes)
         classes, gains = [], []
         for kind in np.unique(ledger.kind[fits]).tolist():
-            there = np.flatnonzero(fits & (ledger.kind == kind))
-            mixes, known = self._mixes(kind, there, ledger, view)
-            newcomer = self._kind(view.tenant(row, kind, ask.cores), self.forecasts.of(view.kinds.groups[kind]))
-            if newcomer is not None and known.any():
-                classes.append(there[known])
-                gains.append(self.forecasts.of(view.kinds.groups[kind]).gains(mixes[known], newcomer).round(DIGITS))
+            kept, there = self._residents(kind, np.flatnonzero(fits & (ledger.kind == kind)), ledger, view)
+            forecast = self.forecasts.of(view.kinds.groups[kind])
+            newcomer = self._kind(view.tenant(row, kind, ask.cores), forecast)
+            if newcomer is not None and len(there):
+                classes.append(there)
+                gains.append(forecast.gains(kept.mixes, there, newcomer).round(DIGITS))
         if not classes:
             return None
         found, gained = np.concatenate(classes), np.concatenate(gains)
@@ -107,10 +106,10 @@ class Shepherd:
                 return tuple(parts)
         return None
 
-    def _mixes(
-        self, kind: int, classes: NDArray[np.int64] | NDArray[np.int32], ledger: Ledger, view: View
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Who is on nodes of these classes, and whether all of them are known; all classes are of one kind of node."""
+    def _residents(
+        self, kind: int, classes: NDArray[np.int64], ledger: Ledger, view: View
+    ) -> tuple[_Kept, NDArray[np.int64]]:
+        """Who is on nodes of these classes, all of one kind; and those of the classes whose residents are all known."""
         forecast, residents = self.forecasts.of(view.kinds.groups[kind]), ledger.residents
         kept = view.kept.setdefault(KEPT, {}).setdefault(kind, _Kept(forecast))
         kept.grow(len(residents))
@@ -121,7 +120,7 @@ class Shepherd:
                     self._kind(view.tenant(row, kind, ledger.takes[row][kind][0]), forecast) for row in residents[index]
                 ]
                 kept.note(index, residents[index], kinds)
-        return kept.mixes[classes], kept.known[classes]
+        return kept, classes[kept.known[classes]]
 
     def _kind(self, tenant: Tenant, forecast: Forecast) -> int | None:
         bounded = tenant if tenant.alpha else tenant._replace(alpha=self.alpha)
@@ -131,16 +130,19 @@ class Shepherd:
 
     def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
         """Up to `moves` moves within servers on which something has changed, each the best one left."""
-        if not self.most_moves or not touched:
+        if not touched:
             return []
         servers = sorted({int(view.kinds.server_of[node]) for node in touched})
-        draft, found = ledger.draft(), list[Move]()
+        found: list[Move] = []
         while len(found) < self.most_moves:
+            if found:
+                ledger = ledger.draft() if len(found) == 1 else ledger  # the first one was decided on what is there
+                ledger.move(found[-1].row, found[-1].node)
             best = max(
-                (move for server in servers for move in self._moves_within(server, draft, view)),
+                (move for server in servers for move in self._moves_within(server, ledger, view)),
                 key=lambda move: (move.gain, -move.row, -move.node), default=None,
             )  # fmt: skip
-            if best is None or not draft.move(best.row, best.node):
+            if best is None:
                 break
             found.append(best)
         return found
@@ -148,29 +150,33 @@ class Shepherd:
     def _moves_within(self, server: int, ledger: Ledger, view: View) -> list[Move]:
         """Every move between the nodes of a server that is worth it; they are all of one kind but for windows."""
         nodes = np.flatnonzero(view.kinds.server_of == server)
-        classes = ledger.class_at[nodes]
+        classes = ledger.class_at[nodes].astype(np.int64)
         kind = int(ledger.kind[classes[0]])
         if len(nodes) < 2 or not view.kinds.groups[kind].ways or (ledger.kind[classes] != kind).any():
             return []
-        mixes, known = self._mixes(kind, classes, ledger, view)
-        forecast = self.forecasts.of(view.kinds.groups[kind])
-        gains: dict[int, NDArray[np.float64]] = {}  # of every node from one more job of a kind
+        kept, known = self._residents(kind, classes, ledger, view)
+        forecast, targets = self.forecasts.of(view.kinds.groups[kind]), known[ledger.up[known]]
+        gains: dict[int, dict[int, float]] = {}  # by kind of job, then by class of nodes
         found: list[Move] = []
-        for place, index in enumerate(classes.tolist()):
+        for node, index in zip(nodes.tolist(), classes.tolist(), strict=True):
             movable = [(seat, row) for seat, row in enumerate(ledger.residents[index]) if view.may_move(row)]
-            if not movable or not known[place]:
+            if not movable or not kept.known[index]:
                 continue
-            lost = forecast.losses(mixes[place])
+            lost = forecast.losses(kept.mixes.kinds[index])
             for seat, row in movable:
-                own = int(mixes[place, seat])
+                own = int(kept.mixes.kinds[index, seat])
                 if own not in gains:
-                    gains[own] = np.where(known & ledger.up[classes], forecast.gains(mixes, own), -np.inf)
-                better = gains[own] - lost[seat]
-                for target in np.flatnonzero(better > LEAST_GAIN).tolist():
-                    free = ledger.free[:, classes[target]]
-                    if target != place and (free >= ledger.takes[row][kind]).all():
-                        found.append(Move(row, int(nodes[target]), round(float(better[target]), DIGITS)))
+                    gained = forecast.gains(kept.mixes, targets, own)
+                    gains[own] = dict(zip(targets.tolist(), gained.tolist(), strict=True))
+                for target, other in zip(nodes.tolist(), classes.tolist(), strict=True):
+                    better = gains[own].get(other, -np.inf) - lost[seat]
+                    if better > LEAST_GAIN and target != node and _has_room(ledger, other, row, kind):
+                        found.append(Move(row, target, round(float(better), DIGITS)))
         return found
+
+
+def _has_room(ledger: Ledger, index: int, row: int, kind: int) -> bool:
+    return bool((ledger.free[:, index] >= ledger.takes[row][kind]).all())
 
 
 class _Kept:
@@ -181,20 +187,19 @@ class _Kept:
 
     def __init__(self, forecast: Forecast) -> None:
         self.seen: list[tuple[int, ...] | None] = []
-        self.mixes, self.known = forecast.empty_mixes(0), np.zeros(0, np.bool_)
-        self._forecast = forecast
+        self.mixes, self.known = Mixes(forecast), np.zeros(0, np.bool_)
 
     def grow(self, classes: int) -> None:
         """Room for so many classes."""
-        if len(self.seen) < classes:
-            more = classes - len(self.seen)
+        more = classes - len(self.seen)
+        if more > 0:
             self.seen += [None] * more
-            self.mixes = np.concatenate([self.mixes, self._forecast.empty_mixes(more)])
             self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
+            self.mixes.grow(classes)
 
     def note(self, index: int, residents: tuple[int, ...], kinds: list[int | None]) -> None:
         """The class has these residents now."""
         known = [kind for kind in kinds if kind is not None]
         self.seen[index], self.known[index] = residents, len(known) == len(kinds)
-        self.mixes[index] = EMPTY
-        self.mixes[index, : len(known)] = known
+        if self.known[index]:
+            self.mixes.put(index, known)

@@ -1,0 +1,240 @@
+"""Training and asking degradation models on behalf of a person: learners by name, hold-outs, the document, the files.
+
+Learning is in predict/, the page in report/; here they are put together. Whoever is held out as blind is taken out of
+the data before anything is fitted, scaled or chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cohabit.model.errors import InputError
+from cohabit.predict import scores, training
+from cohabit.predict.estimators import FACTOR, KINDS, library_answers, need_scikit_learn
+from cohabit.predict.factor import factorise, references
+from cohabit.predict.features import CoRuns, profiles_of
+from cohabit.predict.folds import check_applications, stream
+from cohabit.predict.model_file import arranged, check_fits, load_model, load_training, save_model
+from cohabit.predict.scores import Asked
+from cohabit.predict.training import Evaluated, Trained
+from cohabit.report.learning import render_learning
+from cohabit.trace.degradation import write_degradation
+from cohabit.whole_files import replacing
+
+AUTO = "auto"
+REFERENCES = 4  # applications everybody runs beside, where co-runs are to be few
+Advance = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What may be learned from, and what is asked about at the very end."""
+
+    learn: CoRuns
+    blind: CoRuns | None = None
+    unseen: str = ""
+
+
+def hold_out_suite(data: CoRuns, suite: str) -> HeldOut:
+    """All applications of a suite; their pairs with others are in neither part."""
+    known = sorted(set(data.suite) - {""})
+    if not known:
+        raise InputError("--blind-suite needs a column suite in the data", "", "add it, or use --blind FILE")
+    if suite not in known:
+        raise InputError(f"no application is of the suite {suite!r}", "", f"the data has {', '.join(known)}")
+    new = {name for name, own in zip(data.app, data.suite, strict=True) if own == suite}
+    return _held_out(data, data, new)
+
+
+def hold_out_file(data: CoRuns, blind: CoRuns, where: str) -> HeldOut:
+    """All applications that are slowed in another file; rows about them are not learned from."""
+    check_fits(data.schema, blind, where)
+    return _held_out(data, arranged(data.schema, blind), set(blind.app))
+
+
+def _held_out(data: CoRuns, asked: CoRuns, new: set[str]) -> HeldOut:
+    first, second = data.within(new)
+    learn = data.only(~first & ~second)
+    check_applications(learn)
+    first, second = asked.within(new)
+    both = first & second
+    if both.sum() >= 2:
+        return HeldOut(learn, asked.only(both), "both applications")
+    return HeldOut(learn, asked.only(first), "the slowed application")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The outcome of a training: the model, the document of `cohabit train`, and the page."""
+
+    trained: Trained
+    document: dict[str, Any]
+    page: str
+
+
+def train_degradation(
+    held: HeldOut, model: str = AUTO, seed: int = 0, quantile: float | None = None, advance: Advance | None = None
+) -> Lesson:
+    """Score the learners on unseen applications, keep the best (or the one named), and describe it."""
+    need_scikit_learn()
+    data = held.learn
+    check_applications(data)
+    kinds = KINDS if model == AUTO else (model,)
+    evaluated = _evaluate_all(data, kinds, seed, advance)
+    chosen = training.best_kind(evaluated)
+    fits = {one.kind: training.fit(data, one.kind, seed, one.parameters) for one in evaluated}
+    blind = {kind: training.asked_of(fit.deployed, held.blind, float(data.truth.mean())) for kind, fit in fits.items()
+             if held.blind is not None}  # fmt: skip
+    best = next(one for one in evaluated if one.kind == chosen)
+    trained, careful = fits[chosen], None
+    if quantile is not None:
+        margin = training.margin_for(best.grouped, quantile)
+        trained = training.with_margin(trained, margin)
+        careful = _careful(quantile, margin, blind.get(chosen, best.grouped), "blind" if blind else "grouped")
+    document = _document(data, evaluated, best, blind, held) | {
+        "careful": careful,
+        "importance": scores.importance(trained.deployed, data, stream(seed, "importance"))[:20],
+        "few_co_runs": few_co_runs(data) if FACTOR in kinds else None,
+        "deployed_difference": _difference(trained, data),
+        "seed": seed,
+        "training_hash": trained.digest,
+    }
+    return Lesson(trained, document, render_learning(document, best.grouped, blind.get(chosen)))
+
+
+def _evaluate_all(data: CoRuns, kinds: Sequence[str], seed: int, advance: Advance | None) -> list[Evaluated]:
+    total, done = training.steps_of(data, kinds, seed), 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if advance is not None:
+            advance(done, total)
+
+    return [training.evaluate(data, kind, seed, step=step) for kind in kinds]
+
+
+def _document(
+    data: CoRuns, evaluated: Sequence[Evaluated], best: Evaluated, blind: dict[str, Asked], held: HeldOut
+) -> dict[str, Any]:
+    by_model: dict[str, Any] = {}
+    for one in evaluated:
+        grouped, paired = scores.summary(one.grouped), scores.summary(one.paired)
+        by_model[one.kind] = {
+            "grouped_r2": grouped["r2"], "pair_r2": paired["r2"],
+            "blind_r2": scores.summary(blind[one.kind])["r2"] if blind else None,
+            "grouped_mean_error": grouped["mean_error"],
+            "blind_mean_error": scores.summary(blind[one.kind])["mean_error"] if blind else None,
+            "negatives": one.grouped.negatives + (blind[one.kind].negatives if blind else 0),
+            "surprises": scores.surprises(one.grouped.truth, one.grouped.answer),
+            "parameters": dict(one.parameters),
+        }  # fmt: skip
+    own = by_model[best.kind]
+    plain = scores.summary(best.grouped)
+    by_model["mean"] = {
+        "grouped_r2": plain["mean_predictor_r2"], "grouped_mean_error": plain["mean_predictor_error"],
+        "pair_r2": scores.r_squared(best.paired.truth, best.paired.mean),
+        "blind_r2": scores.summary(blind[best.kind])["mean_predictor_r2"] if blind else None,
+        "blind_mean_error": scores.summary(blind[best.kind])["mean_predictor_error"] if blind else None,
+        "negatives": 0, "surprises": scores.surprises(best.grouped.truth, best.grouped.mean), "parameters": {},
+    }  # fmt: skip
+    return {
+        "model": best.kind, "rows": len(data), "applications": len(data.applications),
+        "grouped_r2": own["grouped_r2"], "pair_r2": own["pair_r2"], "blind_r2": own["blind_r2"],
+        "negatives": own["negatives"], "by_model": by_model, "grouped_rows": len(best.grouped.truth),
+        "grouped_unseen": best.unseen, "blind_rows": len(blind[best.kind].truth) if blind else 0,
+        "blind_unseen": held.unseen or None, "measured_below_zero": int((data.truth < 0).sum()),
+        "by_range": scores.by_range(best.grouped.truth, np.maximum(best.grouped.answer, 0.0)), "remark": data.remark,
+    }  # fmt: skip
+
+
+def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[str, Any]:
+    """What the margin does to promises that are not kept."""
+    before, after = np.maximum(asked.answer, 0.0), training.raised(asked, margin)
+    return {
+        "quantile": quantile, "margin": margin, "measured_on": where,
+        "promised_too_little_before": float((before < asked.truth).mean()),
+        "promised_too_little": float((after < asked.truth).mean()),
+        "surprises_before": scores.surprises(asked.truth, before), "surprises": scores.surprises(asked.truth, after),
+    }  # fmt: skip
+
+
+def few_co_runs(data: CoRuns, count: int = REFERENCES) -> dict[str, Any] | None:
+    """The factorisation from co-runs with a few references only, asked about all other pairs; None in small data."""
+    chosen = references(data, count)
+    first, second = data.within(chosen)
+    known, rest = data.only(first | second), data.only(~first & ~second)
+    if len(chosen) < count or len(rest) < len(data.applications):
+        return None
+    factors = factorise(known, 2, 0.1)
+    place = {name: at for at, name in enumerate(factors.names)}
+    answer = np.array([
+        float(factors.sensitivity[place[app]] @ factors.pressure[place[other]])
+        for app, other in zip(rest.app, rest.other, strict=True)
+    ])  # fmt: skip
+    return {
+        "references": list(chosen),
+        "co_runs": len(known),
+        "of": len(data),
+        "r2": scores.r_squared(rest.truth, answer),
+    }
+
+
+def _difference(trained: Trained, data: CoRuns) -> float:
+    """The largest distance between the flat form and the library's own answer, in points."""
+    flat = trained.deployed.flat
+    library = library_answers(trained.kind, trained.estimator, flat, data)
+    return float(np.abs(flat.rows(data.primary, data.beside) - library).max())
+
+
+def page_of(path: Path) -> Path:
+    """Where the page of a model stands."""
+    return path.with_name(path.name + ".html")
+
+
+def write_lesson(lesson: Lesson, path: Path, environment: dict[str, Any]) -> None:
+    """The model and its page; the page first, so that a model never stands without one."""
+    kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark")
+    with replacing(page_of(path)) as stream:
+        stream.write(lesson.page.encode("utf-8"))
+        save_model(path, lesson.trained, {key: lesson.document[key] for key in kept}, environment)
+
+
+def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str, Any]:
+    """The document of `cohabit predict`."""
+    stored = load_model(path)
+    model = stored.model
+    check_fits(model.schema, data, where)
+    fitting = arranged(model.schema, data)
+    if library:
+        need_scikit_learn()
+        raw = library_answers(model.kind, load_training(path), model.flat, fitting)
+    else:
+        raw = model.raw(fitting.primary, fitting.beside, fitting.app, fitting.other)
+    answer = model.finished(raw)
+    document: dict[str, Any] = {
+        "model": model.kind, "rows": len(data), "negatives": int((raw < 0.0).sum()), "margin": model.margin,
+        "training_hash": stored.manifest["training_hash"], "r2": None, "mean_error": None,
+        "predictions": [[app, other, percent] for app, other, percent in
+                        zip(data.app, data.other, answer.tolist(), strict=True)],
+    }  # fmt: skip
+    if data.target is not None:
+        document["r2"] = scores.r_squared(data.target, answer)
+        document["mean_error"] = scores.mean_error(data.target, answer)
+    return document
+
+
+def write_matrix(path: Path, data: CoRuns, out: Path, where: str) -> int:
+    """All pairs of the data's applications as a matrix for `cohabit match`; how many applications it has."""
+    model = load_model(path).model
+    check_fits(model.schema, data, where)
+    profiles = profiles_of(arranged(model.schema, data))
+    if len(profiles.names) < 2:
+        raise InputError("has no two applications with both primary.* and other.* counters", where, "add their rows")
+    write_degradation(out, profiles.names, model.estimate_matrix(profiles.names, profiles.primary, profiles.beside))
+    return len(profiles.names)

@@ -1,0 +1,85 @@
+"""`cohabit match`: who should run beside whom, from a matrix of degradations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """\b
+Examples:
+  cohabit match degradation.csv
+  cohabit match degradation.csv --method greedy --threshold 50 --json
+  cohabit match degradation.csv --method saving --durations seconds.csv
+  cohabit match degradation.csv --group-size 3"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="match", short_help="Pair jobs so that they hurt each other least.", epilog=EXAMPLES)(match)
+
+
+def match(
+    degradation: Annotated[
+        Path, typer.Argument(metavar="DEGRADATION.csv", help="Percent by which row slows by column.")
+    ],
+    method: Annotated[str, typer.Option(help="optimal, greedy or saving (most seconds gained).")] = "optimal",
+    durations: Annotated[Path | None, typer.Option(metavar="FILE", help="Seconds alone: job,seconds or JSON.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Worse pairs run alone; 100, with saving none.")
+    ] = None,
+    group_size: Annotated[int, typer.Option(metavar="K", help="Jobs together on a node: 2, 3 or 4.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Pair the jobs of a queue by predicted or measured degradation.
+
+    A pair weighs the larger of its two degradations. Optimal has the least total weight over all pairings, greedy takes
+    the lightest pair first; pairs above the threshold then run alone. Saving pairs for the most seconds gained against
+    one job after the other and leaves apart what gains nothing. In groups of three and four degradations add up.
+    """
+    from cohabit.app.matching import GROUP_SIZES, METHODS, SAVING, get_ready, match_document
+    from cohabit.cli.console import note, show_json
+    from cohabit.compiled import is_warm
+    from cohabit.model.errors import InputError
+    from cohabit.policy.registry import unknown
+    from cohabit.trace.degradation import read_degradation, read_durations
+
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if group_size not in GROUP_SIZES:
+        raise InputError(f"--group-size {group_size} is not possible", "", "give 2, 3 or 4")
+    if threshold is not None and not threshold >= 0:
+        raise InputError(f"--threshold {threshold:g} is not a percentage", "", "give 0 or more")
+    if method == SAVING and durations is None:
+        raise InputError("--method saving needs the jobs' durations", "", "add --durations FILE")
+    matrix = read_degradation(degradation)
+    seconds = read_durations(durations, matrix.names) if durations is not None else None
+    if matrix.clamped:
+        note(f"{matrix.clamped} degradations are below 0 and count as 0")
+    if not is_warm("blossom.heaviest"):
+        note("compiling kernels, once (about a minute) ...")
+    get_ready()
+    document = match_document(matrix, method, group_size, threshold, seconds)
+    if as_json:
+        show_json(document)
+    else:
+        _show(document)
+
+
+def _show(document: dict[str, Any]) -> None:
+    from cohabit.cli.console import table
+
+    groups = document.get("groups", document["pairs"])
+    rows = [[" + ".join(group[:-1]), f"{group[-1]:.1f} %"] for group in groups]
+    rows += [[name, "alone"] for name in document["alone"]]
+    table("", ["jobs", "slows by"], rows)
+    typer.echo(f"{document['method']}: {len(groups)} together, {len(document['alone'])} alone")
+    dropped = document["total_matched"] - document["total"]
+    typer.echo(f"total {document['total']:.1f} %" + (f"; {dropped:.1f} % left apart" if dropped > 0 else ""))
+    if "saving_s" in document:
+        saved = 100 * document["saving_s"] / document["serial_s"]
+        typer.echo(
+            f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s in a row: {saved:.1f} % less"
+        )
+    typer.echo(f"solved in {1000 * document['solve_s']:.1f} ms")

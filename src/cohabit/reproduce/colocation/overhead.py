@@ -1,0 +1,100 @@
+"""I33: how long it takes to predict all pairs of a queue and to pair it, at 50, 100 and 150 jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cohabit.optimise import matching
+from cohabit.predict.estimators import FOREST, MLP
+from cohabit.reproduce.colocation.lab import HIDDEN, Bench, Measured, bench_of, measure
+from cohabit.reproduce.colocation.models import data_of, features, trained
+from cohabit.reproduce.colocation.plan import FULL, Plan
+from cohabit.reproduce.rows import CHECK, Expected, Row, joined, row
+from cohabit.reproduce.tasks import Task
+
+COUNTS = (50, 100, 150)
+TIMED = "processor time of one core, kernels loaded, best of some; depends on the machine"
+PREDICTED = "all pairs of so many different programs, features put together from their profiles included"
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """One, timed by itself."""
+    arguments = {"seed": plan.seed("overhead"), "trees": FULL.trees, "repeats": plan.sizes.timings}
+    return [Task("overhead", overhead, arguments, 12.0)]
+
+
+def overhead(seed: int, trees: int, repeats: int) -> dict[str, float]:
+    """Milliseconds by what and how many."""
+    found: dict[str, float] = {}
+    benches = [bench_of(Bench(HIDDEN, seed, number)) for number in range(-(-COUNTS[-1] // 32))]
+    known = [measure(bench, seed) for bench in benches]
+    learn, _ = data_of(benches[0], known[0])
+    models = {kind: trained(learn, kind, seed, trees, False) for kind in (FOREST, MLP)}
+    for count in COUNTS:
+        many = _first(known, count)
+        for kind, model in models.items():
+            model.estimate_pairs(*features(many))
+            found[f"{kind} {count}"] = _best(lambda one=model, of=many: one.estimate_pairs(*features(of)), repeats)
+        percent = models[FOREST].estimate_pairs(*features(many))
+        weights = matching.pair_weights(percent)
+        order = matching.all_pairs_sorted(weights)
+        found[f"optimal {count}"] = _best(lambda of=percent: matching.optimal(of), repeats)
+        found[f"greedy {count}"] = _best(lambda of=order, n=count: matching.lowest_pairs(*of, n), repeats)
+        found[f"greedy sorted {count}"] = _best(lambda of=percent: matching.greedy(of), repeats)
+        found[f"saving {count}"] = _best(lambda of=percent, s=many.times_s: matching.saving(of, s), repeats)
+    return found
+
+
+def _first(known: list[Measured], count: int) -> Measured:
+    times = np.concatenate([one.times_s for one in known])[:count]
+    counters = tuple(profile for one in known for profile in one.counters)[:count]
+    return Measured(times, counters, np.zeros((count, count)))
+
+
+def _best(work: Callable[[], object], repeats: int) -> float:
+    work()
+    took = []
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        took.append(time.process_time() - began)
+    return 1000.0 * min(took)
+
+
+def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
+    """Fig. 8."""
+    took, size = results["overhead"], plan.shortened(plan.sizes.timings, FULL.timings, "timings")
+    found = []
+    for count in COUNTS:
+        at = f"{count} jobs"
+        found += [
+            row(Expected(f"I33.greedy_{count}_ms", f"greedy pairs of {at}, sorted before (ms)", _greedy(count), 0, 2,
+                         CHECK), took[f"greedy {count}"], joined(TIMED, "the paper: 0.01 to 0.15 ms", size)),
+            row(Expected(f"I33.greedy_with_sort_{count}_ms", "the same with sorting (ms)", None, 0, 50, CHECK),
+                took[f"greedy sorted {count}"], joined(TIMED, size)),
+            row(Expected(f"I33.optimal_{count}_ms", f"optimal pairs of {at} (ms)", None, 0, 100, CHECK),
+                took[f"optimal {count}"], joined(TIMED, "the paper: up to 10 s at 150", size)),
+            row(Expected(f"I33.saving_{count}_ms", f"saving pairs of {at} (ms), ours", None, 0, 100, CHECK),
+                took[f"saving {count}"], joined(TIMED, size)),
+            row(Expected(f"I33.predict_forest_{count}_ms", f"forest, all pairs of {at} (ms)", None, 0, 1000, CHECK),
+                took[f"{FOREST} {count}"], joined(PREDICTED, TIMED, size)),
+            row(Expected(f"I33.predict_mlp_{count}_ms", f"MLP, all pairs of {at} (ms)", None, 0, 1000, CHECK),
+                took[f"{MLP} {count}"], joined(PREDICTED, TIMED, size)),
+        ]  # fmt: skip
+    ratio = took["optimal 150"] / max(took["optimal 100"], 1e-9)
+    slower = took[f"{FOREST} 150"] / max(took[f"{MLP} 150"], 1e-9)
+    return [
+        *found,
+        row(Expected("I33.optimal_150_to_100", "time of optimal pairs, 150 jobs to 100", 2.5), ratio, joined(TIMED, size)),
+        row(Expected("I33.forest_to_mlp", "prediction time at 150 jobs, forest to MLP (the paper: much slower)"), slower,
+            joined(TIMED, size)),
+    ]  # fmt: skip
+
+
+def _greedy(count: int) -> float | None:
+    """The ends of what the paper says."""
+    return {COUNTS[0]: 0.01, COUNTS[-1]: 0.15}.get(count)

@@ -1,0 +1,62 @@
+"""Intelligent Colocation as one paper: all experiments in its order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from cohabit.reproduce.colocation import alternatives, learning, makespans, overhead, worlds
+from cohabit.reproduce.colocation.plan import Plan
+from cohabit.reproduce.papers import Options, Picture
+from cohabit.reproduce.rows import Row, noted
+from cohabit.reproduce.tasks import Task
+from cohabit.sim.machine.constants import calibration_hash
+from cohabit.trace.colocation_programs import document
+
+EXPERIMENTS = (learning, makespans, overhead, alternatives, worlds)
+
+
+class IntelligentColocation:
+    """What the command asks of a paper."""
+
+    name = "colocation"
+    title = "Intelligent Colocation"
+
+    def tasks(self, options: Options) -> list[Task]:
+        """The work, in independent pieces."""
+        from cohabit.predict.estimators import need_scikit_learn
+
+        need_scikit_learn()
+        return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
+
+    def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
+        """Every row, in the paper's order."""
+        plan = Plan(options)
+        found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
+        return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
+
+    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
+        """The paper's figures from our runs."""
+        from cohabit.reproduce.colocation.pictures import pictures
+
+        return pictures(Plan(options), results)
+
+    def about(self, options: Options) -> list[str]:
+        """What a reader must know first."""
+        programs = "programs drawn anew from the priors" if Plan(options).hidden else "the 32 programs of the catalogue"
+        return [
+            "Intelligent Colocation (SBAC-PAD 2019) runs jobs in pairs on one server. A model learns from hardware "
+            "counters of solo runs how much two programs slow each other; jobs are paired so that the sum is least, and "
+            "a pair that would slow by more than 100 % runs one after the other. FIFO runs all jobs one after the other.",
+            f"Everything below was simulated with {programs} on a server of eight cores; the paper measured a real one. "
+            "It publishes no profiles: programs, counters and the cost of a cache miss are assumptions, calibrated so "
+            "that sharing without knowledge (fifo-shared) is about 13 % slower than FIFO. All else came out of it.",
+        ]
+
+    def calibration_hash(self, options: Options) -> str:
+        """A digest of all that was calibrated: the catalogue with its priors, and the constants of the law."""
+        text = json.dumps([msgspec.to_builtins(document()), calibration_hash()], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,75 @@
+"""How much is run: the paper's twenty queues with twenty seeds, or less of it where it must be quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cohabit.predict.estimators import TREES, TREES_IN_SEARCH
+from cohabit.reproduce.colocation.lab import CATALOGUE, HIDDEN, Bench
+from cohabit.reproduce.papers import Options
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of repeats."""
+
+    sets: int = 20  # of queues, each of the paper's size; one seed each
+    queues: int = 20
+    jobs: int = 50
+    levelled: int = 3  # queues of every level of degradation in a set
+    other_queues: int = 20  # in the second contention model and in worlds without and with endless contention
+    learners: int = 20  # times the models are judged with folds
+    populations: int = 20  # sets of other programs
+    population_queues: int = 5
+    trees: int = TREES
+    searching: bool = True  # whether parameters are searched for
+    sensitivity_queues: int = 20
+    timings: int = 5
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    sets=1, other_queues=2, learners=1, populations=2, population_queues=2, trees=TREES_IN_SEARCH, searching=False, sensitivity_queues=3,
+    timings=3,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One reproduction."""
+
+    options: Options
+
+    @property
+    def sizes(self) -> Sizes:
+        """How much."""
+        usual = QUICK if self.options.quick else FULL
+        return self.options.sizes if isinstance(self.options.sizes, Sizes) else usual
+
+    def seed(self, experiment: str) -> int:
+        """The seed of an experiment."""
+        return self.options.seed_of(f"colocation/{experiment}")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the programs are unknown ones."""
+        return self.options.programs == HIDDEN
+
+    @property
+    def sensitivity(self) -> bool:
+        """Whether assumptions are varied: where asked for, and always in full."""
+        return self.options.sensitivity or not self.options.quick
+
+    def bench(self, number: int = 0) -> Bench:
+        """The programs of a set; hidden ones are others in every set."""
+        if self.hidden:
+            return Bench(HIDDEN, self.seed("hidden programs"), number)
+        return Bench(CATALOGUE)
+
+    def drawn(self, number: int, kind: str = HIDDEN) -> Bench:
+        """Programs from the priors, or from other priors by name, whatever the main ones are."""
+        return Bench(kind, self.seed("other programs"), number)
+
+    def shortened(self, done: object, full: object, what: str) -> str:
+        """What a note says of an experiment that was cut short."""
+        return "" if done == full else f"quick: {done} instead of {full} {what}"

@@ -1,0 +1,129 @@
+"""Queues of 50 programs under every policy, through the scheduler: random ones (I23), and such whose neighbours in the
+queue slow each other not at all, somewhat or badly (I22). Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.mix import Floats, Ints
+from cohabit.model.profile import Profile
+from cohabit.policy.degradation import KnownPairs, PredictedPairs
+from cohabit.predict.estimators import FOREST, MLP
+from cohabit.reproduce.colocation.lab import Bench, Outcome, Policy, bench_of, measure, profiles, run_queue
+from cohabit.reproduce.colocation.models import blind_answers, data_of, score_of, trained
+from cohabit.sim.streams import stream
+
+RANDOM = "random"
+LOW, MEDIUM, HIGH = LEVELS = ("low", "medium", "high")
+NOISE_PCT = 4.5  # times of repeated runs deviate by up to this much: below it a degradation counts as 0 %
+BREAK_EVEN_PCT = 100.0
+FIFO, SHARED, INTENSITY = "fifo", "fifo-shared", "distributed-intensity"
+METHODS = ("greedy", "optimal", "saving")
+ORACLE, THRESHOLD_0 = "oracle", f"{FOREST} threshold-0"
+MODEL = f"{FOREST} optimal"  # the paper's own combination
+Queue = dict[str, Any]  # policy -> what came out
+
+
+@dataclass(frozen=True)
+class Work:
+    """Queues of one set of programs; `policies` are keys such as "fifo", "forest optimal", "oracle saving"."""
+
+    bench: Bench
+    seed: int
+    number: int
+    levels: tuple[tuple[str, int], ...]  # queues of each level; "random": any
+    jobs: int
+    trees: int
+    searching: bool
+    policies: tuple[str, ...]
+    blind: bool = False  # whether the blind scores of the models are wanted too
+
+
+EVERY = (
+    FIFO, SHARED, INTENSITY, *(f"{source} {method}" for source in (FOREST, MLP, ORACLE) for method in METHODS),
+    THRESHOLD_0,
+)  # fmt: skip
+MAIN = (FIFO, SHARED, INTENSITY, MODEL)
+BY_LEVEL = (FIFO, SHARED, MODEL, f"{MLP} optimal", f"{FOREST} saving", f"{ORACLE} optimal")
+
+
+def run_set(work: Work) -> dict[str, Any]:
+    """All queues by level; an empty list where no queue of that level can be made of these programs."""
+    bench = bench_of(work.bench)
+    known = measure(bench, work.seed + work.number)
+    told = profiles(bench, known)
+    learn, asked = data_of(bench, known)
+    sources: dict[str, Any] = {ORACLE: KnownPairs(bench.names, bench.degradations)}
+    found: dict[str, Any] = {}
+    for kind in (FOREST, MLP):
+        if work.blind or any(kind in policy for policy in work.policies):
+            model = trained(learn, kind, work.seed, work.trees, work.searching)
+            sources[kind] = PredictedPairs(model)
+            found[f"blind {kind}"] = score_of(blind_answers(model, learn, asked)) if work.blind else None
+    for level, count in work.levels:
+        queues = [_queue(bench, level, work.jobs, stream(work.seed, f"queue {level} {work.number} {number}"))
+                  for number in range(count)]  # fmt: skip
+        found[level] = [_under_all(bench, places, work.policies, sources, told) for places in queues
+                        if places is not None]  # fmt: skip
+    return found
+
+
+def _under_all(
+    bench: Bench, places: Ints, policies: Sequence[str], sources: dict[str, Any], told: Sequence[Profile]
+) -> Queue:
+    outcomes = {name: run_queue(bench, places, _policy(name, sources), told) for name in policies}
+    return {name: _figures(one, outcomes[FIFO]) for name, one in outcomes.items()}
+
+
+def _queue(bench: Bench, level: str, jobs: int, rng: np.random.Generator) -> Ints | None:
+    if level == RANDOM:
+        return rng.integers(0, len(bench.names), jobs)
+    return levelled(bench.degradations, level, jobs, rng)
+
+
+def allowed(degradations: Floats, level: str) -> NDArray[np.bool_]:
+    """Who may stand next to whom in a queue of this level, by the larger of what they do to each other (N15)."""
+    weight = np.maximum(degradations, degradations.T)
+    low, high = weight <= NOISE_PCT, weight > BREAK_EVEN_PCT
+    return {LOW: low, MEDIUM: ~low & ~high, HIGH: high}[level]
+
+
+def levelled(degradations: Floats, level: str, jobs: int, rng: np.random.Generator) -> Ints | None:
+    """A walk from program to program in which all neighbours have the level; None where no two programs have it."""
+    able = allowed(degradations, level)
+    starts = np.flatnonzero(able.any(axis=1))
+    if not len(starts):
+        return None
+    places = [int(rng.choice(starts))]
+    while len(places) < jobs:
+        places.append(int(rng.choice(np.flatnonzero(able[places[-1]]))))
+    return np.array(places)
+
+
+def _policy(name: str, sources: dict[str, Any]) -> Policy:
+    if name in (FIFO, SHARED, INTENSITY):
+        return Policy(name)
+    if name == THRESHOLD_0:
+        return Policy("pair-optimal", sources[FOREST], 0.0)
+    source, method = name.split()
+    return Policy(f"pair-{method}", sources[source])
+
+
+def _figures(one: Outcome, fifo: Outcome) -> dict[str, float]:
+    """Against FIFO, in percent; `x` is the ratio itself."""
+    assert one.finished, "a job of the queue did not run to its end"
+    own, alone = one.turnaround_s, fifo.turnaround_s
+    return {
+        "x": one.makespan_s / fifo.makespan_s,
+        "pct": 100.0 * (one.makespan_s / fifo.makespan_s - 1.0),
+        "turnaround_pct": 100.0 * (float(own.mean()) / float(alone.mean()) - 1.0),
+        "p95_pct": 100.0 * (float(np.quantile(own, 0.95)) / float(np.quantile(alone, 0.95)) - 1.0),
+        "pairs": float(one.together),
+        "makespan_s": one.makespan_s,
+    }
