@@ -19,7 +19,7 @@ from cohabit.agent.sensors.perf import GROUPS, SANDY_BRIDGE_GROUPS, Perf
 from cohabit.agent.sensors.pressure import Pressure
 from cohabit.agent.sensors.procfs import Procfs
 from cohabit.agent.sensors.resctrl import HostFiles, Resctrl
-from cohabit.agent.sensors.schema import COUNTERS, PAPER
+from cohabit.model.counters import COUNTERS, PAPER
 from cohabit.agent.sensors.source import Source
 from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry, parse_totals
 from cohabit.model.errors import InputError

@@ -10,7 +10,7 @@ import csv
 import math
 from pathlib import Path
 
-from cohabit.agent.sensors.schema import COUNTERS
+from cohabit.model.counters import COUNTERS
 from cohabit.agent.sensors.summary import Readings, Sample, summarise
 from cohabit.model.errors import InputError
 

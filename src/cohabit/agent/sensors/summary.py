@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cohabit.agent.sensors.schema import COUNTERS, RATIOS
+from cohabit.model.counters import COUNTERS, RATIOS
 
 SHORTEST_SHARE = 0.5  # an interval shorter than this share of the usual one is joined to the one before
 
