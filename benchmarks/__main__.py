@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
+# Two orders as a user would write them: numba can compile the first; the second looks into a dict, so it cannot.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
@@ -28,6 +29,19 @@ CHANGING = True
 def scores(jobs, rows, now_us):
     """Longest wait per square root of the requested area."""
     return -((now_us - jobs.submit_us[rows]) / np.sqrt(jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]))
+'''
+PLAIN_ORDER_FILE = '''"""A user's own order that stays in Python."""
+import numpy as np
+
+CHANGING = True
+FALLING = True
+WEIGHTS = {"size": 1.0}
+
+
+def scores(jobs, rows, now_us):
+    """WFP, with a weight."""
+    waited = (now_us - jobs.submit_us[rows]) / np.maximum(jobs.limit_us[rows], 1_000_000)
+    return -(waited * waited * waited) * (jobs.cores[rows] * WEIGHTS["size"])
 '''
 
 
@@ -82,6 +96,50 @@ def against_plain_python(trace: Path, folder: Path) -> None:
     )
 
 
+def machine_sizes(folder: Path, jobs: int, times: int) -> None:
+    """EASY by load, and what a machine 32 times as large costs."""
+    for load in (0.85, 1.0, 1.2):
+        found = measure(generate(folder, jobs, 1024, load), folder, "--backfill", "easy", times=times)
+        line(f"{jobs:,} x 1,024 nodes, load {load}, EASY", found)
+        larger = measure(generate(folder, jobs, 32768, load), folder, "--backfill", "easy", times=times)
+        line(f"{jobs:,} x 32,768 nodes, load {load}, EASY", larger, found)
+
+
+def policies(folder: Path, jobs: int, times: int) -> None:
+    """Every kind of order and backfilling, as a ratio to FCFS with EASY; users' own orders to the built-in they are."""
+    mine, plain = folder / "mine.py", folder / "plain.py"
+    mine.write_text(ORDER_FILE)
+    plain.write_text(PLAIN_ORDER_FILE)
+    for load in (0.85, 1.0):
+        trace = generate(folder, jobs, 1024, load)
+        own = wfp = measure(trace, folder, times=times)
+        for order in ("sjf", "f1", "wfp", "unicef", "multifactor"):
+            found = measure(trace, folder, "--order", order, times=times)
+            wfp = found if order == "wfp" else wfp
+            line(f"order {order}, load {load}", found, own)
+        measure(trace, folder, "--order", str(mine), times=1)  # compiles it, once
+        line(f"a user's own order, load {load}", measure(trace, folder, "--order", str(mine), times=times), own)
+        found = measure(trace, folder, "--order", str(plain), times=1)
+        line(f"a user's wfp that stays in Python, load {load}", found, wfp)
+        for backfill in ("none", "8", "conservative"):
+            found = measure(trace, folder, "--backfill", backfill, times=1 if backfill == "conservative" else times)
+            line(f"backfill {backfill}, load {load}", found, own)
+
+
+def growth(folder: Path, most: int) -> None:
+    """From 10^4 to 10^6 jobs; at load 1.2 the queue grows with the trace, so time per job tells its cost."""
+    sizes = [size for size in (10_000, 100_000, 1_000_000) if size <= most]
+    runs = [("easy", load, sizes) for load in (0.85, 1.2)] + [("conservative", 1.2, [10_000, 20_000])]
+    for backfill, load, counts in runs:
+        grown = [
+            measure(generate(folder, count, 1024, load), folder, "--backfill", backfill, times=1) for count in counts
+        ]
+        for count, found in zip(counts, grown, strict=True):
+            line(f"growth: {count:,} jobs, load {load}, {backfill}", found)
+        per_job = (grown[-1]["wall_s"] / counts[-1]) / (grown[-2]["wall_s"] / counts[-2])
+        print(f"  time per job grows {per_job:.2f} x from {counts[-2]:,} to {counts[-1]:,} jobs")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller traces, one run each")
@@ -91,33 +149,11 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; best of {times}, one core, warm caches\n")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        base = measure(generate(folder, base_jobs, 1024, 0.85), folder, "--backfill", "easy", times=times)
-        line(f"{base_jobs:,} x 1,024 nodes, load 0.85, EASY", base)
-        for nodes, load in ((1024, 1.0), (1024, 1.2), (32768, 0.85), (32768, 1.0), (32768, 1.2)):
-            trace = generate(folder, base_jobs, nodes, load)
-            line(f"{base_jobs:,} x {nodes:,} nodes, load {load}, EASY",
-                 measure(trace, folder, "--backfill", "easy", times=times), base)  # fmt: skip
+        machine_sizes(folder, base_jobs, times)
         print()
-        for load in (0.85, 1.0):
-            trace = generate(folder, base_jobs, 1024, load)
-            own = measure(trace, folder, times=times)
-            for order in ("sjf", "f1", "wfp", "unicef", "multifactor"):
-                line(f"order {order}, load {load}", measure(trace, folder, "--order", order, times=times), own)
-            (folder / "mine.py").write_text(ORDER_FILE)
-            mine = str(folder / "mine.py")
-            measure(trace, folder, "--order", mine, times=1)  # compiles it, once
-            line(f"a user's own changing order, load {load}", measure(trace, folder, "--order", mine, times=times), own)
-            for backfill in ("none", "8", "conservative"):
-                found = measure(trace, folder, "--backfill", backfill, times=times)
-                line(f"backfill {backfill}, load {load}", found, own)
+        policies(folder, base_jobs, times)
         print()
-        for load in (0.85, 1.2):
-            sizes = [size for size in (10_000, 100_000, 1_000_000) if size <= most]
-            grown = [measure(generate(folder, size, 1024, load), folder, times=1) for size in sizes]
-            for size, found in zip(sizes, grown, strict=True):
-                line(f"growth: {size:,} jobs, load {load}", found)
-            per_job = (grown[-1]["wall_s"] / sizes[-1]) / (grown[1]["wall_s"] / sizes[1])
-            print(f"  time per job grows {per_job:.2f} x from {sizes[1]:,} to {sizes[-1]:,} jobs")
+        growth(folder, most)
         against_plain_python(generate(folder, base_jobs, 1024, 1.0), folder)
 
 

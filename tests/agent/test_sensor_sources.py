@@ -19,9 +19,9 @@ from cohabit.agent.sensors.perf import GROUPS, SANDY_BRIDGE_GROUPS, Perf
 from cohabit.agent.sensors.pressure import Pressure
 from cohabit.agent.sensors.procfs import Procfs
 from cohabit.agent.sensors.resctrl import HostFiles, Resctrl
-from cohabit.model.counters import COUNTERS, PAPER
 from cohabit.agent.sensors.source import Source
 from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry, parse_totals
+from cohabit.model.counters import COUNTERS, PAPER
 from cohabit.model.errors import InputError
 from cohabit.testing.resctrl import FakeResctrl
 

@@ -12,8 +12,10 @@ from cohabit.sim.fast import Replay, replay
 from cohabit.testing.builders import policies
 
 
-def long_queue(seed: int, falling: bool, order: str, backfill: str, backfill_order: str | None) -> Replay:
-    """More work than the machine can do: hundreds wait, many of them alike."""
+def long_queue(
+    seed: int, falling: bool, order: str, backfill: str, backfill_order: str | None, compiled: bool = True
+) -> Replay:
+    """More work than the machine can do: hundreds wait, many alike; some seeds stop counting the age after a while."""
     rng = np.random.default_rng(seed)
     jobs, nodes, unit = 1500, 64, SECOND if seed % 2 else 1
     submit = np.sort(rng.integers(0, 40_000, jobs)) * unit
@@ -22,8 +24,11 @@ def long_queue(seed: int, falling: bool, order: str, backfill: str, backfill_ord
     size = rng.choice([1, 1, 2, 4, 8, 33, 64], jobs)
     user = rng.integers(-1, 6, jobs) * 10**8
     chosen = policies(order, backfill, backfill_order)
-    if not falling:
-        chosen = replace(chosen, order=replace(chosen.order, falling=False))
+    rule = replace(chosen.order, falling=falling, entry=chosen.order.entry if compiled else None)
+    if order == "multifactor" and seed >= 2:
+        max_age_h = 5000 * unit / 3.6e9
+        rule = replace(rule, parameters=(*rule.parameters[:4], max_age_h, *rule.parameters[5:]))
+    chosen = replace(chosen, order=rule)
     duration = np.minimum(run, limit) if seed % 3 == 0 else run
     return replay(submit, duration, limit, size, size, user, nodes, chosen)
 
@@ -39,3 +44,13 @@ def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) ->
     assert short.ranges is not None
     assert full.ranges is not None
     assert np.array_equal(short.ranges, full.ranges)
+
+
+@pytest.mark.parametrize("order", ["wfp", "multifactor"])
+@pytest.mark.parametrize("backfill_order", [None, "unicef"])
+def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill_order: str | None) -> None:
+    """Then a call costs more than scoring a few more, so everybody who may pass the head is scored at once."""
+    short = long_queue(1, True, order, "easy", backfill_order, compiled=False)
+    full = long_queue(1, False, order, "easy", backfill_order)
+    assert np.array_equal(short.start_us, full.start_us)
+    assert short.journal.hash() == full.journal.hash()

@@ -295,21 +295,24 @@ def _pass_in_score_order(
 
 
 @compiled_lean
-def _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting):
-    """Who fits the idle nodes, and the first `depth` who do not: nobody else can start or get a reservation."""
-    count, fitting, blocked = 0, 0, 0
+def _who_matters(depth, everybody, jobs, q_items, q_info, q_meta, gauges, waiting):
+    """The queue in order up to the `depth`-th who does not fit the idle nodes, and from where on the rest stands.
+
+    Behind that one nobody gets a reservation; everybody: those of the rest who fit are written, too.
+    """
+    count, blocked = 0, 0
     for place in range(q_meta[RUNGS]):
         rung = q_info[ORDER, place]
         if blocked < depth or q_info[MIN_NODES, rung] <= gauges[FREE]:
             for position in range(q_info[SIZE, rung]):
                 row = q_items[rung, position]
                 fits = jobs[NODES, row] <= gauges[FREE]
-                if fits or blocked < depth:
-                    waiting[count] = row
-                    count += 1
-                fitting += fits
+                waiting[count] = row
+                count += fits or blocked < depth
                 blocked += not fits
-    return count if fitting > 0 else 0
+                if blocked == depth and not everybody:
+                    return count, place, position + 1
+    return count, q_meta[RUNGS], 0
 
 
 @compiled_lean
@@ -333,6 +336,7 @@ def _pass_with_reservations(
     out the same, and those refused before stay refused; only arrivals that come behind the reservations can start.
     """
     second = keys[BACKFILL_SCORE if two_orders else SCORE]
+    place, position = q_meta[RUNGS], 0
     if changing:
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
@@ -348,26 +352,33 @@ def _pass_with_reservations(
         _sort_arrivals(waiting, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
         depth = 0  # the reservations stand
     else:
-        waiting = np.empty(q_meta[ROWS], np.int64)
-        waiting = waiting[: _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting)]
+        waiting, count = np.empty(q_meta[ROWS], np.int64), 0
+        if not none_can_start(jobs, q_info, q_meta, gauges):
+            count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
+        waiting = waiting[:count]
     if depth == CONSERVATIVE:
         if len(waiting) == q_meta[ROWS]:
             gauges[DUE] = FOREVER  # of everybody
         count = reservations.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, started)
     elif depth == 0:
-        count = reservations.plan_arrivals(now, waiting, jobs, slots, gauges, started)
+        count = reservations.plan_arrivals(
+            now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started
+        )  # fmt: skip
     else:
         gauges[HEAD] = -1
         if len(waiting) > 0:
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        count = reservations.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, started)
+        count = reservations.plan_to_depth(
+            now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges,
+            started,
+        )  # fmt: skip
     for index in range(count):
         row = started[index]  # where `begin` puts it again
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
-@compiled_lean
+@compiled
 def schedule_pass(
     now, depth, changing, two_orders, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
     r_items, r_info, r_meta, idle, pool, gauges, slots, started,

@@ -25,6 +25,7 @@ from cohabit.core.columns import (
     SEQ,
     WAKE,
 )
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE
 from cohabit.core.profile import (
     BLOCK,
     FOREVER,
@@ -213,34 +214,6 @@ def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gaug
     return count
 
 
-@compiled
-def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, ready):
-    """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none."""
-    count, left, reserved, index = 0, gauges[FREE], 0, 0
-    while index < len(waiting) and reserved < depth:
-        row = waiting[index]
-        nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        start = earliest(slots, gauges, now, nodes, limit, FOREVER, FOREVER) if limit > 0 else now
-        if start == now and nodes <= left:
-            occupy(slots, gauges, now, now + limit, nodes)
-            ready[count] = row
-            count += 1
-            left -= nodes
-        else:
-            if limit == 0:
-                start = earliest(slots, gauges, now, nodes, SECOND, FOREVER, FOREVER)
-            if start < FOREVER:
-                occupy(slots, gauges, start, start + planned(limit), nodes)
-            reserved += 1
-        index += 1
-    gauges[HEAD] = waiting[index - 1] if reserved == depth else -1  # the last one with a reservation
-    rest = waiting[index:]
-    if two_orders:
-        rest = rest[np.argsort(jobs[SEQ][rest], kind="mergesort")]
-        rest = rest[np.argsort(second[rest], kind="mergesort")]
-    return _start_what_fits(now, rest, left, jobs, slots, gauges, ready, count)
-
-
 @compiled_lean
 def _note_lasting(slots, gauges, now, lasting):
     """lasting[1, i] nodes stay free from `now` until lasting[0, i], and fewer after that; down to none."""
@@ -266,12 +239,11 @@ def _fits_now(now, nodes, limit, lasting):
     return nodes <= lasting[1, step]
 
 
-@compiled
-def _start_what_fits(now, rest, left, jobs, slots, gauges, ready, count):
-    """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    lasting = np.empty((2, gauges[PROFILE_BLOCKS] * BLOCK + 2 * len(rest) + 2), np.int64)
-    _note_lasting(slots, gauges, now, lasting)
-    for row in rest:
+@compiled_lean
+def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, lasting, ready, count):
+    """Start those of rows[begin:end] who find nodes from now on for all their time; nodes left, how many ready."""
+    for index in range(begin, end):
+        row = rows[index]
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
         if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, lasting)):
             occupy(slots, gauges, now, now + limit, nodes)
@@ -279,10 +251,83 @@ def _start_what_fits(now, rest, left, jobs, slots, gauges, ready, count):
             ready[count] = row
             count += 1
             left -= nodes
+    return left, count
+
+
+@compiled_lean
+def _start_from_ladder(
+    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+):  # fmt: skip
+    while place < q_meta[RUNGS] and left > 0:
+        rung = q_info[ORDER, place]
+        fewest, shortest = q_info[MIN_NODES, rung], q_info[MIN_LIMIT, rung]
+        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, lasting)):
+            left, count = _start_rows(
+                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, lasting, ready, count
+            )  # fmt: skip
+        place, position = place + 1, 0
     return count
 
 
 @compiled
-def plan_arrivals(now, arrivals, jobs, slots, gauges, ready):
+def _start_what_fits(
+    now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+):  # fmt: skip
+    """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
+    lasting = np.empty((2, gauges[PROFILE_BLOCKS] * BLOCK + 2 * left + 2), np.int64)
+    _note_lasting(slots, gauges, now, lasting)
+    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, lasting, ready, count)
+    return _start_from_ladder(
+        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+    )  # fmt: skip
+
+
+@compiled_lean
+def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
+    """Start or reserve in order until `depth` reservations stand; how many are ready, nodes left, how far it went."""
+    count, left, reserved, index = 0, gauges[FREE], 0, 0
+    while index < len(waiting) and reserved < depth:
+        row = waiting[index]
+        nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
+        start = earliest(slots, gauges, now, nodes, limit, FOREVER, FOREVER) if limit > 0 else now
+        if start == now and nodes <= left:
+            occupy(slots, gauges, now, now + limit, nodes)
+            ready[count] = row
+            count += 1
+            left -= nodes
+        else:
+            if limit == 0:
+                start = earliest(slots, gauges, now, nodes, SECOND, FOREVER, FOREVER)
+            if start < FOREVER:
+                occupy(slots, gauges, start, start + planned(limit), nodes)
+            reserved += 1
+        index += 1
+    gauges[HEAD] = waiting[index - 1] if reserved == depth else -1  # the last one with a reservation
+    return count, left, index
+
+
+@compiled
+def plan_to_depth(
+    now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready
+):  # fmt: skip
+    """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none.
+
+    waiting: the queue in order as far as needed for that; the rest is on the ladder from this place and position on.
+    """
+    count, left, index = _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready)
+    rest = waiting[index:]
+    if two_orders:
+        rest = rest[np.argsort(jobs[SEQ][rest], kind="mergesort")]
+        rest = rest[np.argsort(second[rest], kind="mergesort")]
+    return _start_what_fits(
+        now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+    )  # fmt: skip
+
+
+@compiled
+def plan_arrivals(now, arrivals, jobs, q_items, q_info, q_meta, slots, gauges, ready):
     """The reservations stand: start the arrivals that disturb none."""
-    return _start_what_fits(now, arrivals, gauges[FREE], jobs, slots, gauges, ready, 0)
+    place = q_meta[RUNGS]  # nobody else
+    return _start_what_fits(
+        now, arrivals, gauges[FREE], jobs, q_items, q_info, q_meta, place, 0, slots, gauges, ready, 0
+    )  # fmt: skip

@@ -4,8 +4,8 @@ Such an order (`FALLING`, see policy/registry.py) scores a job no lower at any i
 the whole queue is scored once per window, for that end, and only the best are kept on the list; as long as one of
 them scores below all that were left out, the first of the list is the first of the queue, and a pass scores the list
 alone. Where that cannot be told, the list is made anew. Of those who may pass the head, too, only those are scored
-whose score at the end of the window is below the best found. `schedule_pass` here does what kernels.schedule_pass does with
-scores of the whole queue, for depths up to EASY; property tests hold the two together. It never guesses. The queue
+whose score at the end of the window is below the best found. `schedule_pass` here does what kernels.schedule_pass does
+with scores of the whole queue, for depths up to EASY; property tests hold the two together. It never guesses. The queue
 ladder is kept by nodes here (keys[ARRIVAL]), so that only jobs that fit are looked at.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean
+from cohabit.compiled import compiled_lean
 from cohabit.core import fair_share, kernels, ladder
 from cohabit.core.columns import (
     BACKFILL_SCORE,
@@ -33,15 +33,15 @@ from cohabit.core.kernels import EASY, FOREVER, SECOND, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 
 # marks[...] (int64): rows on the list, the instant it is good until, the length of a window, rows it may grow to,
-# the first submission that is not on it among those who score OUTSIDE, and whether a call of the order costs little
+# the first row that is not on it of those who score OUTSIDE, and whether a call of the order costs little
 LISTED, UNTIL, WINDOW, MOST, LAST, CHEAP_CALLS = 0, 1, 2, 3, 4, 5
 # bounds[...] (float64): nobody left out scores less in this window, as long as a unit of usage is worth so much
 # and usage is reckoned to this instant
 OUTSIDE, WORTH, RECKONED = 0, 1, 2
 # rows of `listed`: who is on the list, who may pass the head, and who of these has been scored though not on the list
 LIST, ABLE, SCORED = 0, 1, 2
-# Columns of `keys` that no ladder needs while a job waits: its score in this pass where it is KNOWN (of all on the list),
-# else what nobody undercuts in this window; and that BOUND, whatever is known.
+# Columns of `keys` that no ladder needs while a job waits: SCORE is its score in this pass where that is KNOWN, as
+# it is of all on the list, else its BOUND, which it does not undercut in this window.
 KNOWN, BOUND = ENDS, BACKFILL_SCORE
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
@@ -77,9 +77,42 @@ def _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds):
     marks[WINDOW] = max(marks[WINDOW] // 4, 1)
 
 
-@compiled
+@compiled_lean
+def _swap(waiting, scores, one, other):
+    waiting[one], waiting[other] = waiting[other], waiting[one]
+    scores[one], scores[other] = scores[other], scores[one]
+
+
+@compiled_lean
+def _part(count, rank, waiting, scores):
+    """Sort as far as needed for the one of this rank to stand in its place, the better ones before it."""
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        for one, other in ((middle, low), (high, low), (high, middle)):
+            if _before(scores[one], waiting[one], scores[other], waiting[other]):
+                _swap(waiting, scores, one, other)
+        score, row, left, right = scores[middle], waiting[middle], low, high
+        while left <= right:
+            while _before(scores[left], waiting[left], score, row):
+                left += 1
+            while _before(score, row, scores[right], waiting[right]):
+                right -= 1
+            if left <= right:
+                _swap(waiting, scores, left, right)
+                left += 1
+                right -= 1
+        if rank <= right:
+            high = right
+        elif rank >= left:
+            low = left
+        else:
+            break
+
+
+@compiled_lean
 def _list_best(
-    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds,
+    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
 ):  # fmt: skip
     """Make the list anew: those who could be first before the window ends, or everybody in a short queue."""
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
@@ -87,25 +120,25 @@ def _list_best(
     marks[MOST], bounds[OUTSIDE] = 4 * keep, np.inf
     if count <= 2 * keep:
         marks[LISTED], marks[UNTIL] = 0, FOREVER
-        for row in waiting[:count]:
-            add(row, keys, listed, marks)
+        for index in range(count):
+            add(waiting[index], keys, listed, marks)
         return
     bounds[WORTH], bounds[RECKONED], marks[UNTIL] = usage[1, -1] * SHARE_LEFT, usage[0, -1], now + marks[WINDOW]
-    usage[1] *= SHARE_LEFT
+    for user in range(usage.shape[1]):
+        usage[1, user] *= SHARE_LEFT
     kernels.score(entry, parameters, jobs, usage, waiting[:count], marks[UNTIL], fresh[0])
     fair_share.share_out(usage)
-    bounds[OUTSIDE] = np.partition(fresh[0, :count], keep)[keep]
+    _part(count, keep, waiting, fresh[0])
+    bounds[OUTSIDE], marks[LAST] = fresh[0, keep], waiting[keep]
     if bounds[OUTSIDE] == np.inf:
         _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
         return
-    less = np.sum(fresh[0, :count] < bounds[OUTSIDE])
-    equals = waiting[:count][fresh[0, :count] == bounds[OUTSIDE]]
-    marks[LISTED], marks[LAST] = 0, np.partition(equals, keep - less)[keep - less]  # of equals the earliest
+    marks[LISTED] = 0
     for index in range(count):
         row = waiting[index]
-        keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = fresh[0, index], fresh[0, index], 0
-        if _before(fresh[0, index], row, bounds[OUTSIDE], marks[LAST]):
+        if index < keep:
             add(row, keys, listed, marks)
+        keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = fresh[0, index], fresh[0, index], 0
 
 
 @compiled_lean
@@ -125,9 +158,7 @@ def _first(waiting, fresh, marks):
     best = -1
     for index in range(marks[LISTED]):
         row = waiting[index]
-        if row >= 0 and (
-            best < 0 or _before(fresh[0, index], row, fresh[0, best], waiting[best])
-        ):
+        if row >= 0 and (best < 0 or _before(fresh[0, index], row, fresh[0, best], waiting[best])):
             best = index
     return best
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, compiled_lean, no_scores, python_entry
+from cohabit.compiled import ScoreEntry, compiled, compiled_lean, no_scores, python_entry
 from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
@@ -96,7 +96,7 @@ def _write(clock, lines, when, kind, row, now):
     clock[LINES] += 1
 
 
-@compiled_lean
+@compiled
 def drive(
     depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,

@@ -29,7 +29,9 @@ class Tenancy:
         self.most = {dimension.name: dimension.capacity for dimension in dimensions}
         self.groups = [group for group in cluster.groups for _ in range(group.count)]
         self.servers = [
-            (number, place // group.domains) for number, group in enumerate(cluster.groups) for place in range(group.count)
+            (number, place // group.domains)
+            for number, group in enumerate(cluster.groups)
+            for place in range(group.count)
         ]
         self.divided = divided
         self.tenants: list[dict[str, StartJob]] = [{} for _ in self.groups]

@@ -1,9 +1,10 @@
 """Programs for Intelligent Colocation (SBAC-PAD 2019): the 32 of the catalogue, and others drawn from the same priors.
 
-The paper publishes no profile, so every number is an assumption; the catalogue states the priors and the 32 vectors that
-were drawn from them once. A *vector* is what a program is: how busy it keeps its cores, how often it asks the last-level
-cache, how much it reuses, how well it hides a miss. `program_of` turns it into what the world's law needs, and the
-counters of reproduce/colocation are made from the same vector. Nothing here knows a policy or a result.
+The paper publishes no profile, so every number is an assumption; the catalogue states the priors, what they are
+anchored on, and the 32 vectors that were drawn from them once. A *vector* is what a program is: how busy it keeps its
+cores, how often it asks the last-level cache, how much it reuses, how well it hides a miss. `program_of` turns it into
+what the world's law needs, and the counters of reproduce/colocation are made from the same vector. Nothing here knows a
+policy or a result.
 """
 
 from __future__ import annotations
@@ -129,9 +130,8 @@ def catalogue_vectors() -> tuple[Vector, ...]:
 def drawn_vectors(rng: np.random.Generator, priors: Mapping[str, Any] | None = None) -> tuple[Vector, ...]:
     """As many programs from the priors, of each pattern its number, dealt to suites of the same sizes.
 
-    Every quantity is drawn once from each of n equal parts of its prior (a Latin hypercube): the paper chose programs to
-    cover a variety of computational patterns. Which parts meet in a program, and which program is in which suite, is
-    chance.
+    Every quantity is drawn once from each of n equal parts of its prior (a Latin hypercube): the paper chose programs
+    to cover a variety of computational patterns. Which parts meet in a program, and which suite it is in, is chance.
     """
     known = priors or document().priors
     suites = [suite for suite, count in known["suites"].items() for _ in range(count)]

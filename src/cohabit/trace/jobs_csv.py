@@ -33,7 +33,9 @@ from cohabit.trace.seconds_column import microseconds_of, seconds_text
 
 REQUIRED = ("job_id", "program", "processes", "submit_s")
 TEXT_EXTRAS = ("mate", "group", "workload_type")
-OPTIONAL = ("run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition", "movable")
+OPTIONAL = (
+    "run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition", "movable",
+)  # fmt: skip
 NO_SKIP_THRESHOLD = -1
 MEBIBYTE = 2**20
 _SEPARATORS = re.compile(r"[;\s]+")

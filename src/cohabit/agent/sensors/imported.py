@@ -10,8 +10,8 @@ import csv
 import math
 from pathlib import Path
 
-from cohabit.model.counters import COUNTERS
 from cohabit.agent.sensors.summary import Readings, Sample, summarise
+from cohabit.model.counters import COUNTERS
 from cohabit.model.errors import InputError
 
 SOURCE = "imported"

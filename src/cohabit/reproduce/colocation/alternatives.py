@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.predict.estimators import FOREST, MLP, TREES_IN_SEARCH
+from cohabit.reproduce.colocation.lab import HIDDEN
 from cohabit.reproduce.colocation.makespans import GREEDY, NO_LEVEL, SAVING, Statistic, mean, minus
 from cohabit.reproduce.colocation.plan import FULL, Plan
 from cohabit.reproduce.colocation.queues import HIGH, INTENSITY, MAIN, MODEL, RANDOM, SHARED, Work, run_set
@@ -19,7 +20,7 @@ from cohabit.reproduce.tasks import Task
 from cohabit.sim.streams import stream
 
 POPULATIONS = {
-    "hidden": ("programs drawn from the priors", ""),
+    HIDDEN: ("programs drawn from the priors", ""),
     "guessed": (
         "programs from the second version of the priors",
         "patterns with guessed shares; given up for measured shares after a first run",
@@ -45,23 +46,27 @@ CLAIMS: tuple[tuple[str, str, str, Statistic], ...] = (
 def tasks(plan: Plan) -> list[Task]:
     """A few queues of every population."""
     sizes, found = plan.sizes, []
-    levels = ((RANDOM, sizes.population_queues), (HIGH, 1))
+    levels = ((RANDOM, sizes.population_queues, POLICIES), (HIGH, 1, POLICIES))
     for tag in POPULATIONS:
-        for number in range(sizes.populations):
+        for number in range(_count(plan, tag)):
             same = (plan.drawn(number, tag), plan.seed("measured"), number)
-            work = Work(*same, levels, sizes.jobs, TREES_IN_SEARCH, False, POLICIES, blind=True)
+            work = Work(*same, levels, sizes.jobs, TREES_IN_SEARCH, False, blind=True)
             found.append(Task(f"{tag} {number}", run_set, {"work": work}, 2.5 + 0.4 * sizes.population_queues))
     return found
+
+
+def _count(plan: Plan, tag: str) -> int:
+    return plan.sizes.populations if tag == HIDDEN else plan.sizes.former_populations
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """The main claims of each."""
     found = []
     for tag, (words, why) in POPULATIONS.items():
-        each = [results[f"{tag} {number}"] for number in range(plan.sizes.populations)]
+        each = [results[f"{tag} {number}"] for number in range(_count(plan, tag))]
         size = plan.shortened(len(each), FULL.populations, "sets of 32 programs")
-        for kind in (FOREST, MLP):
-            found.append(_blind(plan, tag, kind, [one[f"blind {kind}"]["r2"] for one in each], joined(why, size)))
+        found += [_blind(plan, tag, kind, [one[f"blind {kind}"]["r2"] for one in each], joined(why, size))
+                  for kind in (FOREST, MLP)]  # fmt: skip
         size = joined(why, size, plan.shortened(plan.sizes.population_queues, FULL.population_queues, "queues of each"))
         for name, claim, level, statistic in CLAIMS:
             about, sets = Expected(f"{name}_{tag}", f"{claim}, {words}"), [one[level] for one in each if one[level]]

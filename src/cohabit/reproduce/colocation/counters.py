@@ -1,8 +1,8 @@
 """What perf would have shown of a program that runs alone: the paper's 39 counters, each with four statistics.
 
-Rates per second over all threads, from a program's vector by the formulas below, with the noise of repeated runs. What a
-counter cannot show is not in them: the size of the footprint, how it is reused, and what a miss would cost with less
-cache can only be guessed from misses, stalls and page faults. Nothing here knows the law of the world.
+Rates per second over all threads, from a program's vector by the formulas below, with the noise of repeated runs. What
+a counter cannot show is not in them: the size of the footprint, how it is reused, and what less cache would cost can
+only be guessed from misses, stalls and page faults. Nothing here knows the law of the world.
 """
 
 from __future__ import annotations

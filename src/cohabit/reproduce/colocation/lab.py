@@ -144,7 +144,7 @@ def _varied(vector: Vector, factors: Mapping[str, float]) -> Vector:
 
 @dataclass(frozen=True)
 class Measured:
-    """What an operator has of the programs: times and counters of solo runs, and degradations of co-runs, with noise."""
+    """What an operator has of the programs: times and counters alone, and degradations in co-runs, with noise."""
 
     times_s: Floats
     counters: tuple[Mapping[str, float], ...]

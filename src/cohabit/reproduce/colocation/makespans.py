@@ -34,6 +34,10 @@ Statistic = Callable[[Sequence[Queue]], float | None]
 SAVING, OPTIMAL, GREEDY = f"{FOREST} saving", MODEL, f"{FOREST} greedy"
 MLP_OPTIMAL = f"{MLP} optimal"
 PAPER_LEVELS = {LOW: -40.0, MEDIUM: -20.0, HIGH: 100.0}
+MLP_WORSE = (
+    "the paper: less than 1 % apart. The MLP promises too little for some insensitive programs (answers below zero "
+    "count as zero), and where several promises are equal the matching cannot tell good pairs from fair ones"
+)
 NO_LEVEL = "no two of these programs have such degradations"
 Own = tuple[Expected, Statistic, str]
 
@@ -44,17 +48,15 @@ def tasks(plan: Plan) -> list[Task]:
     for number in range(sizes.sets):
         common = (plan.bench(number), plan.seed("measured"), number)
         usual = (sizes.jobs, sizes.trees, sizes.searching)
-        work = Work(*common, ((RANDOM, sizes.queues),), *usual, EVERY)
-        found.append(Task(f"random {number}", run_set, {"work": work}, 2.0 + 0.7 * sizes.queues))
-        work = Work(*common, tuple((level, sizes.levelled) for level in LEVELS), *usual, BY_LEVEL)
-        found.append(Task(f"levels {number}", run_set, {"work": work}, 2.0 + sizes.levelled))
+        levels = tuple((level, sizes.levelled, BY_LEVEL) for level in LEVELS)
+        work = Work(*common, ((RANDOM, sizes.queues, EVERY), *levels), *usual)
+        found.append(Task(f"queues {number}", run_set, {"work": work}, 2.0 + 0.7 * sizes.queues + sizes.levelled))
     return found
 
 
 def gathered(plan: Plan, results: dict[str, Any], level: str = RANDOM) -> list[list[Queue]]:
     """The sets of a kind of queue."""
-    task = "random" if level == RANDOM else "levels"
-    return [results[f"{task} {number}"][level] for number in range(plan.sizes.sets)]
+    return [results[f"queues {number}"][level] for number in range(plan.sizes.sets)]
 
 
 def mean(policy: str, what: str = "pct") -> Statistic:
@@ -91,7 +93,15 @@ CONTRACT: dict[str, tuple[Statistic, str]] = {
     "I31.best_makespan_pct": (best(MODEL), ""),
     "I31.worst_makespan_pct": (worst(MODEL), ""),
     "I31.di_minus_model_points": (minus(INTENSITY, MODEL), ""),
-    "I32.greedy_minus_optimal_points": (minus(GREEDY, MODEL), ""),
+    "I-saving.minus_optimal_points": (
+        minus(SAVING, MODEL),
+        "weights are seconds saved against one after the other, so long jobs meet long ones",
+    ),
+    "I32.greedy_minus_optimal_points": (
+        minus(GREEDY, MODEL),
+        "optimal pairs everybody before the threshold separates bad pairs: it balances, and more of its pairs exceed "
+        "the threshold or gain next to nothing; greedy keeps the best pairs whole (the paper says the same)",
+    ),
 }
 
 
@@ -121,7 +131,7 @@ def _of_the_paper() -> list[Own]:
         (Expected("I31.mlp_makespan_pct", "pair-optimal with the MLP", -15), mean(MLP_OPTIMAL), ""),
         (
             Expected("I31.mlp_minus_forest_points", "MLP against forest, pair-optimal", 0, -1, 1),
-            minus(MLP_OPTIMAL, MODEL), "the paper: less than 1 % apart",
+            minus(MLP_OPTIMAL, MODEL), MLP_WORSE,
         ),
         (better, lambda queues: 20.0 * float(np.mean([one[MODEL]["pct"] < 0 for one in queues])), "as of 20"),
         (Expected("I32.greedy_pct", "pair-greedy with the forest", -15), mean(GREEDY), ""),
@@ -165,8 +175,6 @@ def _savings() -> list[Own]:
     return [
         (Expected("I-saving.makespan_pct", "pair-saving with the forest against FIFO"), mean(SAVING), ""),
         (Expected("I-saving.worst_pct", "the same, worst queue"), worst(SAVING), ""),
-        (Expected("I-saving.minus_optimal_points", f"{words}, forest", None, None, -2), minus(SAVING, MODEL),
-         "weights are seconds saved against one after the other, so long jobs meet long ones"),
         (Expected("I-saving.minus_optimal_oracle_points", f"{words}, true degradations"),
          minus(f"{ORACLE} saving", f"{ORACLE} optimal"), ""),
         (Expected("I-saving.minus_optimal_turnaround_points", f"{words}, mean turnaround"),
@@ -214,9 +222,8 @@ def _mean_of_levels(plan: Plan, results: dict[str, Any], size: str) -> list[Row]
             continue
         totals = [sum(one[policy]["makespan_s"] for one in queues) / sum(one["fifo"]["makespan_s"] for one in queues)
                   for queues in whole]  # fmt: skip
-        note = (
-            f"all seconds together {100 * (float(np.mean(totals)) - 1):+.1f} %; (2.0, 0.8, 0.6) has the mean 1.13 (N14)"
-        )
+        seconds = 100.0 * (float(np.mean(totals)) - 1.0)
+        note = f"all seconds together {seconds:+.1f} %; the paper's 2.0, 0.8 and 0.6 have the mean 1.13 (N14)"
         found.append(row_over_sets(about, whole, mean(policy), _rng(plan, about.id), joined(note, size)))
     return found
 

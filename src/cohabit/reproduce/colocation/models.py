@@ -1,7 +1,8 @@
 """Training on what was measured: the data set of ordered pairs, one model, and its answers about unseen programs.
 
-Learned from: all ordered pairs of the programs that are not of the blind suite (27 x 27 = 729). Asked about: all ordered
-pairs whose first program is unseen (5 x 32; which pairs the paper's blind test has it does not say). Nothing judges here.
+Learned from: all ordered pairs of the programs that are not of the blind suite (27 x 27 = 729). Asked about: all
+ordered pairs whose first program is unseen (5 x 32; the paper does not say which pairs it asked about). Nothing here
+judges.
 """
 
 from __future__ import annotations

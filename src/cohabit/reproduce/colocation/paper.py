@@ -49,11 +49,13 @@ class IntelligentColocation:
         programs = "programs drawn anew from the priors" if Plan(options).hidden else "the 32 programs of the catalogue"
         return [
             "Intelligent Colocation (SBAC-PAD 2019) runs jobs in pairs on one server. A model learns from hardware "
-            "counters of solo runs how much two programs slow each other; jobs are paired so that the sum is least, and "
-            "a pair that would slow by more than 100 % runs one after the other. FIFO runs all jobs one after the other.",
-            f"Everything below was simulated with {programs} on a server of eight cores; the paper measured a real one. "
-            "It publishes no profiles: programs, counters and the cost of a cache miss are assumptions, calibrated so "
-            "that sharing without knowledge (fifo-shared) is about 13 % slower than FIFO. All else came out of it.",
+            "counters of solo runs how much two programs slow each other; jobs are paired so that the sum is least, "
+            "and a pair that would slow by more than 100 % runs one after the other, as all jobs do under FIFO.",
+            f"Everything below was simulated with {programs} on a server of eight cores; the paper measured a real "
+            "one. It publishes no profiles: programs and counters are assumptions, anchored on measured programs of "
+            "the same suites, and calibrated so that sharing without knowledge (fifo-shared) is 13 % slower than FIFO.",
+            "The priors of the programs are their third version. The first two are other assumptions with the same "
+            "fifo-shared; what comes out with them is in the rows that end in _independent and _guessed.",
         ]
 
     def calibration_hash(self, options: Options) -> str:

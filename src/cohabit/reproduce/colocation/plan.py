@@ -18,19 +18,23 @@ class Sizes:
     jobs: int = 50
     levelled: int = 3  # queues of every level of degradation in a set
     other_queues: int = 20  # in the second contention model and in worlds without and with endless contention
-    learners: int = 20  # times the models are judged with folds
-    populations: int = 20  # sets of other programs
+    learners: int = 20  # times all models are judged, with folds
+    blind: int = 20  # times the paper's two are asked about the unseen suite
+    populations: int = 20  # sets of programs drawn anew
+    former_populations: int = 20  # and from each of the priors that were given up
     population_queues: int = 5
     trees: int = TREES
+    fold_trees: int = TREES
     searching: bool = True  # whether parameters are searched for
     sensitivity_queues: int = 20
     timings: int = 5
+    timed_trees: int = TREES  # of the forest whose speed is measured
 
 
 FULL = Sizes()
 QUICK = Sizes(
-    sets=1, other_queues=2, learners=1, populations=2, population_queues=2, trees=TREES_IN_SEARCH, searching=False, sensitivity_queues=3,
-    timings=3,
+    sets=1, levelled=2, other_queues=1, learners=1, blind=3, populations=1, former_populations=1, population_queues=2,
+    trees=TREES_IN_SEARCH, fold_trees=20, searching=False, sensitivity_queues=3, timings=2,
 )  # fmt: skip
 
 

@@ -32,22 +32,21 @@ Queue = dict[str, Any]  # policy -> what came out
 
 @dataclass(frozen=True)
 class Work:
-    """Queues of one set of programs; `policies` are keys such as "fifo", "forest optimal", "oracle saving"."""
+    """Queues of one set of programs; policies have names such as "fifo", "forest optimal" and "oracle saving"."""
 
     bench: Bench
     seed: int
     number: int
-    levels: tuple[tuple[str, int], ...]  # queues of each level; "random": any
+    levels: tuple[tuple[str, int, tuple[str, ...]], ...]  # level (or "random"), number of queues, policies
     jobs: int
     trees: int
     searching: bool
-    policies: tuple[str, ...]
     blind: bool = False  # whether the blind scores of the models are wanted too
 
 
 EVERY = (
-    FIFO, SHARED, INTENSITY, *(f"{source} {method}" for source in (FOREST, MLP, ORACLE) for method in METHODS),
-    THRESHOLD_0,
+    FIFO, SHARED, INTENSITY, *(f"{source} {method}" for source in (FOREST, ORACLE) for method in METHODS),
+    f"{MLP} greedy", f"{MLP} optimal", THRESHOLD_0,
 )  # fmt: skip
 MAIN = (FIFO, SHARED, INTENSITY, MODEL)
 BY_LEVEL = (FIFO, SHARED, MODEL, f"{MLP} optimal", f"{FOREST} saving", f"{ORACLE} optimal")
@@ -62,14 +61,14 @@ def run_set(work: Work) -> dict[str, Any]:
     sources: dict[str, Any] = {ORACLE: KnownPairs(bench.names, bench.degradations)}
     found: dict[str, Any] = {}
     for kind in (FOREST, MLP):
-        if work.blind or any(kind in policy for policy in work.policies):
+        if work.blind or any(kind in policy for _, _, policies in work.levels for policy in policies):
             model = trained(learn, kind, work.seed, work.trees, work.searching)
             sources[kind] = PredictedPairs(model)
             found[f"blind {kind}"] = score_of(blind_answers(model, learn, asked)) if work.blind else None
-    for level, count in work.levels:
+    for level, count, policies in work.levels:
         queues = [_queue(bench, level, work.jobs, stream(work.seed, f"queue {level} {work.number} {number}"))
                   for number in range(count)]  # fmt: skip
-        found[level] = [_under_all(bench, places, work.policies, sources, told) for places in queues
+        found[level] = [_under_all(bench, places, policies, sources, told) for places in queues
                         if places is not None]  # fmt: skip
     return found
 

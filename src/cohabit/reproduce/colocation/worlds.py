@@ -58,7 +58,7 @@ def tasks(plan: Plan) -> list[Task]:
     seed, bench = plan.seed("measured"), plan.bench()
 
     def task(name: str, world: Bench, queues: int, policies: tuple[str, ...]) -> Task:
-        work = Work(world, seed, 0, ((RANDOM, queues),), sizes.jobs, TREES_IN_SEARCH, False, policies)
+        work = Work(world, seed, 0, ((RANDOM, queues, policies),), sizes.jobs, TREES_IN_SEARCH, False)
         return Task(name, run_set, {"work": work}, 1.5 + 0.07 * queues * len(policies))
 
     found = [
