@@ -83,9 +83,9 @@ def against_plain_python(trace: Path, folder: Path) -> None:
 
     work = read_swf(trace)
     columns = (work.submit_us, np.minimum(work.run_us, work.limit_us), work.limit_us, work.processes)
-    arguments = [column.tolist() for column in columns]
+    submit, duration, limit, size = (column.tolist() for column in columns)
     began = time.perf_counter()
-    starts = plain_simulate(*arguments, work.max_nodes)
+    starts = plain_simulate(submit, duration, limit, size, work.max_nodes)
     plain_s = time.perf_counter() - began
     ours = measure(trace, folder, "--backfill", "easy")
     written = (folder / "out" / "jobs.csv").read_text().splitlines()[1:]

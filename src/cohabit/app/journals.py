@@ -113,7 +113,7 @@ def replay_journal(place: Path) -> Replayed:
         moved = [(int(journal.row[i]), int(journal.attempt[i])) for i in here if kinds[i] == lines.MOVE]
         expected = [int(journal.row[i]) for i in here if kinds[i] == lines.START]
         given = [int(command.job_id) for command in starts]
-        steps, orders = steps + 1, orders + len(given)
+        steps, orders = steps + 1, orders + len(given) + len(moves)
         if given != expected:
             return Replayed(steps, orders, f"at {now_us / 1e6:g} s: {name(given)}, the journal has {name(expected)}")
         if moves != moved:

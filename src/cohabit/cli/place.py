@@ -21,6 +21,8 @@ Examples:
   cohabit place mix.json --scheme shepherd --ways 20 --min-ways 2 --domains-per-server 2
   cohabit place mix.json --scheme baseline --seed 7"""
 
+MOST_SWAPS, MOST_RESTARTS = 10**12, 10**4
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -40,7 +42,7 @@ def place(
     restarts: Annotated[int, typer.Option(help="Independent searches of K swaps each; the best is taken.")] = 1,
     workers: Annotated[int | None, typer.Option(help="Searches at a time; all cores otherwise.")] = None,
     start: Annotated[str, typer.Option(help="random, or utility: the needy spread over the nodes.")] = "random",
-    objective: Annotated[str, typer.Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
+    objective: Annotated[str, typer.Option(help="weighted (speedup) or harmonic (mean).")] = "weighted",
     ways: Ways = None,
     min_ways: MinWays = None,
     groups: Groups = None,
@@ -93,10 +95,9 @@ def _check(
     from cohabit.model.errors import InputError
     from cohabit.optimise.schemes import SCHEMES
     from cohabit.optimise.starts import STARTS
-    from cohabit.optimise.tables import OBJECTIVES
     from cohabit.policy.registry import unknown
 
-    known = (("scheme", scheme, SCHEMES), ("start", start, STARTS), ("objective", objective, tuple(OBJECTIVES)))
+    known = (("scheme", scheme, SCHEMES), ("start", start, STARTS), ("objective", objective, ("weighted", "harmonic")))
     for what, value, names in known:
         if value not in names:
             raise unknown(what, value, names)
@@ -104,13 +105,13 @@ def _check(
         raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
     if swaps is not None and budget_s is not None:
         raise InputError("--swaps and --budget-s do not go together", "", "give one of them")
-    if swaps is not None and swaps < 0:
-        raise InputError(f"--swaps {swaps} is negative", "", "give a number from 0 up")
+    if swaps is not None and not 0 <= swaps <= MOST_SWAPS:
+        raise InputError(f"--swaps {swaps} is out of range", "", f"give a number from 0 to {MOST_SWAPS:,}")
     if budget_s is not None and not 0 < budget_s < 1e9:
         raise InputError(f"--budget-s {budget_s:g} is not a time", "", "give seconds, above 0")
     for name, number in (("--restarts", restarts), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} {number} is not a positive number", "", "give a whole number from 1 up")
+        if number is not None and not 1 <= number <= MOST_RESTARTS:
+            raise InputError(f"{name} {number} is out of range", "", f"give a whole number from 1 to {MOST_RESTARTS:,}")
 
 
 def _check_domains(domains: int, limits: Limits | None) -> None:

@@ -28,7 +28,7 @@ def simulate(
     order: Annotated[str | None, typer.Option(help="Queue order by name, or a .py file with scores().")] = None,
     backfill: Annotated[str | None, typer.Option(help="none, easy, conservative, first-fit or a depth.")] = None,
     backfill_order: Annotated[str | None, typer.Option(help="Order in which jobs may overtake.")] = None,
-    placement: Annotated[str | None, typer.Option(help="Where jobs go: exclusive.")] = None,
+    placement: Annotated[str | None, typer.Option(help="Where jobs go; `cohabit policies` lists them.")] = None,
     policy: Annotated[str | None, typer.Option(help="A bundle by name; see `cohabit policies`.")] = None,
     seed: Annotated[int | None, typer.Option(help="For everything random.")] = None,
     out: Annotated[

@@ -61,8 +61,11 @@ def degradation(
         raise InputError(f"--quantile {quantile:g} makes no sense", "", "give a share from 0.5 to below 1, such as 0.8")
     if blind_suite and blind is not None:
         raise InputError("--blind-suite and --blind exclude each other", "", "give one of them")
-    if out.is_dir():
-        raise InputError("is a folder", str(out), "name the file to write")
+    if seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
+    for path in (out, page_of(out)):
+        if path.is_dir():
+            raise InputError("is a folder", str(path), "name a file to write; its page goes to MODEL.html")
     learned = read_coruns(data)
     if blind_suite:
         held = hold_out_suite(learned, blind_suite)

@@ -17,6 +17,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.mix import Floats, Ints
 
 USUAL_GROUPS = 15  # 16 classes of service, one of them the root group's
+MOST_WAYS = 64
 IO_WORTH = 0.5  # assumed: of a way that devices also write to
 
 
@@ -36,6 +37,8 @@ class Limits:
         if self.ways < 1 or self.min_ways < 1 or self.groups < 1 or self.io_ways < 0:
             said = f"{self.ways} ways, {self.min_ways} at least, {self.groups} groups, {self.io_ways} for I/O"
             raise InputError(f"{said}: no cache is like that", where, "give numbers from 1 up (I/O ways from 0)")
+        if self.ways > MOST_WAYS:
+            raise InputError(f"{self.ways} ways are more than a mask has bits", where, f"give at most {MOST_WAYS}")
         if self.min_ways > self.ways or self.io_ways > self.ways:
             raise InputError(f"the cache has {self.ways} ways, fewer than asked for", where,
                              f"min ways {self.min_ways} and I/O ways {self.io_ways} must fit")  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -121,8 +122,11 @@ def load_model(path: Path) -> StoredModel:
         schema = Schema(tuple(own["primary"]), tuple(own["other"]), own["sources"])
         flat = load_flat(manifest["form"], arrays, len(schema.primary), len(schema.other), manifest["names"])
         model = DegradationModel(manifest["kind"], schema, flat, float(manifest["margin"]))
-    except (KeyError, ValueError, TypeError, EOFError) as problem:
-        raise InputError(f"lacks something a model has ({problem})", where, AGAIN) from None
+        numbers = [array for array in arrays.values() if array.dtype.kind == "f"]
+        if not math.isfinite(model.margin) or any(not np.isfinite(array).all() for array in numbers):
+            raise InputError("has a number that is none", where, AGAIN)
+    except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
+        raise InputError("lacks something a model has, or has it in another form", where, AGAIN) from None
     return StoredModel(model, manifest)
 
 
@@ -142,8 +146,8 @@ def load_training(path: Path) -> Any:
     except UntrustedTypesFoundException as problem:
         said = str(problem).splitlines()[0].rstrip(".")
         raise InputError(f"holds something that is not a model: {said}", str(path), AGAIN) from None
-    except (KeyError, ValueError, TypeError, AttributeError) as problem:
-        raise InputError(f"has no usable training file inside ({problem})", str(path), AGAIN) from None
+    except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise InputError("has no usable training file inside", str(path), AGAIN) from None
     return found
 
 

@@ -244,8 +244,7 @@ def replay(
     fresh = np.zeros((2, total if policies.changing else 1))
     if falling:
         keys[ARRIVAL] = nodes
-    listed = np.empty((3, total if falling else 1), np.int64)
-    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    listed, marks, bounds = np.empty((3, total if falling else 1), np.int64), np.zeros(6, np.int64), np.zeros(3)
     shortlist.initialise(marks, bounds, policies.order.entry is not None)
     failures: list[Exception] = []
     entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)

@@ -35,7 +35,7 @@ class Journal:
         """A digest of the whole journal, independent of the machine's byte order."""
         digest = hashlib.blake2b(digest_size=16)
         columns = [(self.time_us, "<i8"), (self.kind, "<i1"), (self.row, "<i4")]
-        if self.attempt is not None and bool((self.attempt > 1).any()):
+        if self.attempt is not None and bool(((self.attempt > 1) | (self.kind == MOVE)).any()):
             columns.append((self.attempt, "<i4"))
         for column, form in columns:
             digest.update(np.ascontiguousarray(column, form).data)

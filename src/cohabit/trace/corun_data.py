@@ -20,9 +20,10 @@ import numpy as np
 from cohabit.model.errors import InputError
 from cohabit.predict.features import TIME, CoRuns, Schema
 from cohabit.trace.dcslab import is_dcslab, read_dcslab
-from cohabit.trace.files import read_text
+from cohabit.trace.files import read_text, readable
 
 SIDE_FILE = ".meta.json"
+LARGEST = 1e20  # of any number: beyond, sums of squares overflow
 SCHEMA_VERSION = 1
 NEEDED = ("app", "other", TIME)
 TARGET, SUITE, PRIMARY, OTHER = "target", "suite", "primary.", "other."
@@ -43,7 +44,7 @@ def parse_coruns(
 ) -> CoRuns:  # fmt: skip
     """A data set from its text; `where` names it in errors."""
     reader = csv.reader(io.StringIO(text))
-    header = [name.strip() for name in next(reader, [])]
+    header = [name.strip() for name in next(readable(reader, where), [])]
     _check_header(header, where, with_target)
     own = [name for name in header if name.startswith(PRIMARY)]
     other = [name for name in header if name.startswith(OTHER)]
@@ -51,7 +52,7 @@ def parse_coruns(
     places = [header.index(name) for name in numeric]
     app_at, other_at, suite_at = header.index("app"), header.index("other"), _place(header, SUITE)
     apps, others, suites, numbers = [], [], [], []
-    for row in reader:
+    for row in readable(reader, where):
         if not any(cell.strip() for cell in row):
             continue
         line = f"{where}, line {reader.line_num}"
@@ -100,6 +101,8 @@ def _number(cell: str, where: str) -> float:
         raise InputError(what, where, "give a number in every row or leave the row or column out") from None
     if not math.isfinite(value):
         raise InputError(f"is {cell.strip()}", where, "give a number in every row or leave the row or column out")
+    if abs(value) > LARGEST:
+        raise InputError(f"is {value:g}, which nothing measures", where, f"give a number of at most {LARGEST:g}")
     return value
 
 

@@ -13,14 +13,16 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.trace.files import read_text, replacing
+from cohabit.trace.files import read_text, readable, replacing
 
 SHAPE = "a square table: a header row of job names, the same names in the first column, percentages in the cells"
+MOST_PCT, LONGEST_S = 1e9, 1e12  # what a job can be slowed by, and how long it can take
 DURATIONS = "two columns, job and seconds, or a JSON object of them"
 
 
@@ -40,7 +42,7 @@ def read_degradation(path: Path) -> DegradationMatrix:
 
 def parse_degradation(text: str, where: str) -> DegradationMatrix:
     """A matrix from its text; `where` names it in errors."""
-    rows = [(line, row) for line, row in _rows(text) if any(cell.strip() for cell in row)]
+    rows = [(line, row) for line, row in _rows(text, where) if any(cell.strip() for cell in row)]
     if len(rows) < 2:
         raise InputError("has no jobs", where, f"a degradation matrix is {SHAPE}")
     names = tuple(cell.strip() for cell in rows[0][1][1:])
@@ -87,7 +89,7 @@ def read_durations(path: Path, names: tuple[str, ...]) -> NDArray[np.float64]:
 
 def _json_durations(text: str, where: str) -> dict[str, float]:
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_once_each)
     except json.JSONDecodeError as problem:
         raise InputError(
             f"is not JSON ({problem.msg})", f"{where}, line {problem.lineno}", f"give {DURATIONS}"
@@ -95,9 +97,16 @@ def _json_durations(text: str, where: str) -> dict[str, float]:
     return {str(name): _seconds(str(value), f"{where}, {name}") for name, value in document.items()}
 
 
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    twice = next((name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number])), None)
+    if twice is not None:
+        raise InputError(f"names {twice!r} twice", "durations", "keep one of them")
+    return dict(pairs)
+
+
 def _csv_durations(text: str, where: str) -> dict[str, float]:
     found: dict[str, float] = {}
-    for place, (line, row) in enumerate((line, row) for line, row in _rows(text) if any(row)):
+    for place, (line, row) in enumerate((line, row) for line, row in _rows(text, where) if any(row)):
         at = f"{where}, line {line}"
         if len(row) != 2:
             raise InputError(f"has {len(row)} columns", at, f"give {DURATIONS}")
@@ -110,9 +119,9 @@ def _csv_durations(text: str, where: str) -> dict[str, float]:
     return found
 
 
-def _rows(text: str) -> list[tuple[int, list[str]]]:
+def _rows(text: str, where: str) -> list[tuple[int, list[str]]]:
     reader = csv.reader(io.StringIO(text))
-    return [(reader.line_num, row) for row in reader]
+    return [(reader.line_num, row) for row in readable(reader, where)]
 
 
 def _check_names(names: tuple[str, ...], where: str) -> None:
@@ -137,12 +146,12 @@ def _number(cell: str, where: str) -> float:
     if not _is_number(cell):
         raise InputError(f"{cell.strip()!r} is not a number", where, "give the percentage by which the row's job slows")
     value = float(cell)
-    if not math.isfinite(value):
+    if not math.isfinite(value) or abs(value) > MOST_PCT:
         raise InputError(f"{cell.strip()} is not a percentage", where, "measure or predict it, every pair is needed")
     return value
 
 
 def _seconds(cell: str, where: str) -> float:
-    if not _is_number(cell) or not 0.0 < float(cell) < math.inf:
+    if not _is_number(cell) or not 0.0 < float(cell) <= LONGEST_S:
         raise InputError(f"{cell!r} is not a duration", where, "give the seconds the job takes alone, more than 0")
     return float(cell)

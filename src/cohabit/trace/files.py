@@ -6,6 +6,7 @@ replaces the target only when it is complete, so no half-written trace is ever l
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import lzma
@@ -107,3 +108,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                 yield cast(IO[bytes], squeezed)
         else:
             yield raw
+
+
+def readable(rows: Iterator[list[str]], where: str) -> Iterator[list[str]]:
+    """The rows of a CSV reader; one it cannot take (a cell beyond all measure) is an error in a sentence."""
+    try:
+        yield from rows
+    except csv.Error as problem:
+        raise InputError(f"is not a table that can be read ({problem})", where, "check that it is a CSV file") from None

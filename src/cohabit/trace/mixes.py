@@ -72,8 +72,8 @@ def _mix(apps: list[Any], sizes: tuple[int, int, int], cap: float, freq: float, 
         if not isinstance(app, dict):
             raise InputError(f"is {shown(app)}, not an object", place, f"write {EXAMPLE}")
         name = app.get("name")
-        if not isinstance(name, str) or not name:
-            raise InputError(f"name is {shown(name)}", place, "give every app a name, a text that is not empty")
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise InputError(f"name is {shown(name)}", place, "give every app a name that can be printed")
         if name in names:
             raise InputError(f"the name {name!r} is taken by app {names[name]}", place, "names must be unique")
         names[name] = number
