@@ -24,9 +24,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-import numba
-from numba import types
-from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
+# Where scipy is installed numba loads its linear algebra at every start, a fifth of a second; no kernel multiplies
+# matrices, so scipy is hidden while numba is imported, unless somebody needs it already.
+_HIDDEN = "scipy" not in sys.modules
+if _HIDDEN:
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+import numba  # noqa: E402
+from numba import types  # noqa: E402
+from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
+
+if _HIDDEN:
+    del sys.modules["scipy"]
 
 __all__ = [
     "FORMULA",

@@ -232,7 +232,7 @@ def test_noise_is_told(tmp_path: Path) -> None:
 def test_a_pair_that_fails_is_told_and_can_be_tried_again(tmp_path: Path) -> None:
     """`touchy` fails where the other's mark is there: alone it works."""
     mark = tmp_path / "mark"
-    other = f"touch {mark}; sleep 0.4; rm {mark}"
+    other = f"touch {mark}; sleep 0.4; rm -f {mark}"
     touchy = f"sleep 0.2; test ! -e {mark}"
     text = "repeats = 1\nsources = []\n"
     for name, command in (("other", other), ("touchy", touchy)):
