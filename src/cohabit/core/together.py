@@ -36,23 +36,17 @@ def _that_fit(groups: list[tuple[int, ...]], view: View, placer: GroupPlacer) ->
     """The groups, apart where no node could ever hold all members: who made them did not look at cores and memory."""
     for group in groups:
         takes = [view.asks(row, placer)[0].takes for row in group]
-        whole = _whole_nodes([*takes, view.asks(group[0], placer)[-1].takes])
-        if len(group) == 1 or any(capacity and _hold(kind, takes, capacity) for kind, capacity in enumerate(whole)):
+        if len(group) == 1 or any(_nodes_for(takes, view.asks(group[0], placer)[-1].takes)):
             yield group
         else:
             yield from ((row,) for row in group)
-
-
-def _hold(kind: int, takes: list[Takes], capacity: tuple[int, ...]) -> bool:
-    """Whether a node of this kind can hold them all."""
-    return all(sum(column) <= most for *column, most in zip(*(one[kind] for one in takes), capacity, strict=True))
 
 
 def _place(group: tuple[int, ...], view: View, placer: GroupPlacer, draft: Draft) -> list[Start]:
     """The group on nodes nobody else is on; nothing where there are not enough of them."""
     asks = [view.asks(row, placer)[-1 if len(group) == 1 else 0] for row in group]
     takes = [open_kinds(ask, row, view) for ask, row in zip(asks, group, strict=True)]
-    whole = _whole_nodes([*takes, *(open_kinds(view.asks(row, placer)[-1], row, view) for row in group)])
+    whole = _nodes_for(takes, view.asks(group[0], placer)[-1].takes)
     parts = placer.find(group[0], asks[0], whole, draft.ledger(), view)
     if parts is None:
         return []
@@ -65,9 +59,19 @@ def _place(group: tuple[int, ...], view: View, placer: GroupPlacer, draft: Draft
     return starts
 
 
-def _whole_nodes(takes: list[Takes]) -> Takes:
-    """All that a node of each kind has, where every one of them may use that kind; the last of them takes all of it."""
-    return tuple(last if all(one[kind] for one in takes) else () for kind, last in enumerate(takes[-1]))
+def _nodes_for(takes: list[Takes], whole: Takes) -> Takes:
+    """All that a node has, for the kinds of nodes of which every one can hold all members at once."""
+    return tuple(
+        all_of_it if all(one[kind] for one in takes) and _hold(takes, kind, all_of_it) else ()
+        for kind, all_of_it in enumerate(whole)
+    )
+
+
+def _hold(takes: list[Takes], kind: int, whole: tuple[int, ...]) -> bool:
+    """Whether a node of this kind, empty, can hold them all; a kind that the job may not use alone holds nobody."""
+    return bool(whole) and all(
+        sum(column) <= most for *column, most in zip(*(one[kind] for one in takes), whole, strict=True)
+    )
 
 
 def _start(row: int, ask: Ask, takes: Takes, parts: Parts, draft: Draft) -> Start:
