@@ -251,26 +251,27 @@ CASES: tuple[Case, ...] = (
         nodes=3,
         backfill="conservative",
     ),
-    # o. Without compression H starts at 100, its first reservation.
+    # o. If promises were fixed H would start at 100, its first reservation.
     _case(
-        "conservative_compresses_on_early_end",
+        "conservative_starts_early_after_a_release",
         _jobs((0, 30, 100, 6), (1, 60, 60, 8), (2, 200, 200, 4)),
         (0, 30, 90),
-        "A ends at 30 instead of 100, so H moves from 100 to 30 and C from 160 to 90.",
-        "NoCompression",
+        "A ends at 30 instead of 100, so H starts at 30 instead of 100; when it ends at 90, C instead of 160.",
+        "NoEarlyStart",
         (0, 100, 160),
         backfill="conservative",
     ),
-    # o. Nothing ends or arrives at 4: without a timer D starts at B's end, 6, later than it was promised at 1.
-    #    (A scheduler that compresses in EVERY pass, not only after an early end, may start D at 3; see textbook.py.)
+    # o. Nothing ends or arrives at 3: without a timer D starts when the others end, at 4.
     _case(
         "conservative_wakes_at_a_reservation",
-        _jobs((0, 2, 3, 2), (0, 6, 6, 2), (0, 1, 1, 1), (1, 2, 2, 2), (1, 1, 1, 1)),
-        (0, 0, 2, 4, 2),
-        "At 1 D is promised 4, behind C and E at 3; at 2 C moves, D cannot, then E moves; nothing else happens at 4.",
+        _jobs((2, 2, 1, 1), (2, 2, 2, 1), (2, 2, 2, 2), (2, 1, 4, 1)),
+        (2, 2, 4, 3),
+        "C is promised 3, when A should end, and the third node is kept for it; A overruns, so C must wait for B, too: "
+        "until 4, with two nodes, and D may have the third.",
         "NoTimer",
-        (0, 0, 2, 6, 2),
-        nodes=4,
+        (2, 2, 4, 4),
+        nodes=3,
+        kill=False,
         backfill="conservative",
     ),
     # o. EASY protects only B: D starts at 2 and C, second in the queue, waits for 32.

@@ -223,19 +223,19 @@ class DepthOne(_Simulation):
 
 
 class ReplanFromScratch(_Simulation):
-    """Conservative: at an early end all reservations are dropped and made again in queue order."""
+    """Conservative: when a job ends all reservations are dropped and made again in queue order."""
 
     def pass_conservative(self, queue: list[int]) -> None:
-        if self.plan_slack:
+        if self.released:
             self.reserved.clear()
         super().pass_conservative(queue)
 
 
-class NoCompression(_Simulation):
-    """Conservative: an early end moves nobody forward."""
+class NoEarlyStart(_Simulation):
+    """Conservative: an early end lets nobody start before his promise."""
 
     def pass_conservative(self, queue: list[int]) -> None:
-        self.plan_slack = False
+        self.released = False
         super().pass_conservative(queue)
 
 
@@ -284,7 +284,7 @@ BUGS: dict[str, type[_Simulation]] = {
         OversizeClipped,
         DepthOne,
         ReplanFromScratch,
-        NoCompression,
+        NoEarlyStart,
         NoTimer,
     )
 }

@@ -56,11 +56,11 @@ def _seconds(*rows: tuple[int, int, int, int]) -> list[TraceRow]:
 
 
 def test_without_kill_a_promise_of_now_is_looked_at_again_after_a_second() -> None:
-    """At 12 s D starts, which asks for nothing, so C is promised 12 s as well; D runs on, and A passes C at 13 s."""
-    rows = _seconds((12, 2, 1, 2), (7, 3, 8, 100), (9, 1, 4, 100), (9, 3, 0, 9), (6, 3, 2, 7))
-    choice = Choice("f3", "conservative")
+    """At 0 s A starts, which asks for nothing, so B is promised 0 s as well; A runs on, and C passes B at 1 s."""
+    rows = _seconds((0, 3, 0, 9), (0, 1, 4, 100), (0, 2, 1, 2))
+    choice = Choice("fcfs", "conservative")
     compare_engines(rows, 100, choice, kill=False)
-    assert schedule(prepared_trace(rows, 100, choice, kill=False), "fast").starts_us[0] == 13 * SECOND
+    assert schedule(prepared_trace(rows, 100, choice, kill=False), "fast").starts_us == (0, 3 * SECOND, SECOND)
 
 
 def test_without_kill_promises_are_void_in_every_pass_of_an_overrun() -> None:

@@ -10,13 +10,14 @@ from cohabit.core import profile, reservations
 from cohabit.core.columns import (
     EXPECTED,
     GAUGES,
-    HOLE_END,
+    JOB_COLUMNS,
     LIMIT,
     QUEUED,
     RESERVED,
     RUNNING,
     STARTING,
     STATE,
+    VOID,
 )
 from cohabit.core.columns import NODES as NODES_ASKED
 from cohabit.core.profile import FOREVER
@@ -49,18 +50,6 @@ class Twin:
         self.taken.append((begin, begin + length, nodes))
         return True
 
-    def move(self, number: int, earlier: int) -> None:
-        """Move one up by so much, if it finds room there."""
-        number %= len(self.taken)
-        begin, end, nodes = self.taken[number]
-        start, length = begin - earlier, end - begin
-        self.free[begin:end] += nodes
-        if start >= 0 and start < begin and (self.free[start : start + length] >= nodes).all():
-            reservations._move(self.slots, self.gauges, 0, begin, start, length, nodes)
-            self.taken[number] = (start, start + length, nodes)
-        begin, end, nodes = self.taken[number]
-        self.free[begin:end] -= nodes
-
     def vacate(self, number: int) -> None:
         begin, end, nodes = self.taken.pop(number % len(self.taken))
         profile.vacate(self.slots, self.gauges, begin, end, nodes)
@@ -77,20 +66,6 @@ class Twin:
         return next(t for t in range(now, len(self.free)) if (self.free[t : t + length] >= nodes).all())
 
 
-def _check_gaps(twin: Twin) -> None:
-    """Whoever looks where the noted gaps begin misses no slot that meets what was freed."""
-    slots, gauges, freed = twin.slots, twin.gauges, 40
-    slots[profile.GAPS, : profile.OPEN_GAPS] = FOREVER
-    reservations._note_gaps(slots, gauges, 0, 0, freed)
-    for nodes in range(1, NODES + 1):
-        for length in (1, 3, 10, 30):
-            first = slots[
-                profile.GAPS, reservations._level_of(nodes) * profile.LENGTHS + reservations._length_of(length)
-            ]
-            begins = (t for t in range(freed) if (twin.free[t : t + length] >= nodes).all())
-            assert first <= next(begins, FOREVER)
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(intervals, st.integers(0, 7)), max_size=80), intervals)
 def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], asked: tuple[int, int, int]) -> None:
@@ -98,17 +73,14 @@ def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], a
     for interval, kind in steps:
         if kind == 0 and twin.taken:
             twin.vacate(interval[0])
-        elif kind in (1, 2) and twin.taken:
-            twin.move(interval[0], interval[1] if kind == 1 else 1)
         else:
             twin.occupy(*interval)
         twin.check()
     now, length, nodes = asked
-    _check_gaps(twin)
-    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER)
+    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length)
     assert found == twin.earliest(now, nodes, length)
     profile.forget_past(twin.slots, twin.gauges, now)
-    assert profile.earliest(twin.slots, twin.gauges, now, nodes, length, FOREVER, FOREVER) == found
+    assert profile.earliest(twin.slots, twin.gauges, now, nodes, length) == found
     while twin.taken:
         twin.vacate(0)
 
@@ -116,16 +88,19 @@ def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], a
 @settings(max_examples=100, deadline=None)
 @given(st.lists(intervals, max_size=20), intervals, st.integers(0, 20))
 def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: tuple[int, int, int], now: int) -> None:
-    """Looking for a better place with one's own reservation standing is the same as taking it out first."""
+    """Asking for an early start with one's own reservation standing is the same as taking it out first."""
     twin = Twin()
     for interval in taken:
         twin.occupy(*interval)
     begin, length, nodes = own
     if begin < now or not twin.occupy(begin, length, nodes):
         return
-    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length, begin, begin)
+    jobs = np.zeros((JOB_COLUMNS, 1), np.int64)
+    jobs[[NODES_ASKED, LIMIT, RESERVED], 0] = nodes, length, begin
+    twin.slots[profile.LASTING + 1, 0] = reservations.STALE
+    found = reservations.could_start_early(0, now, NODES, jobs, twin.slots, twin.gauges)
     twin.vacate(len(twin.taken) - 1)
-    assert found == min(twin.earliest(now, nodes, length), begin)
+    assert found == (twin.earliest(now, nodes, length) == now < begin)
 
 
 @settings(max_examples=100, deadline=None)
@@ -149,7 +124,7 @@ def test_a_kept_profile_is_what_runs_and_what_is_promised(choice: Choice, played
     for deed in played:
         rehearsal.play([deed])
         state, now_us = rehearsal.core.state, rehearsal.now_us
-        if not state.profiled or state.gauges[HOLE_END] == FOREVER or not rehearsal.log:
+        if not state.profiled or state.gauges[VOID] or not rehearsal.log:
             continue  # kept elsewhere, or void until the next pass
         rows = list(state.rows.values())
         held = [

@@ -72,12 +72,12 @@ def test_depth_two_protects_the_second_in_the_queue() -> None:
     assert starts(jobs, 10, backfill="conservative") == [0, 10, 20, 30]
 
 
-def test_conservative_compression_by_hand() -> None:
-    # A asks 20 and ends at 4. Plan: B at 20, C (small, long) at 30. After A's end B moves to 4, C to 14.
+def test_conservative_early_starts_by_hand() -> None:
+    # A asks 20 and ends at 4. Promises: B 20, C (small, long) 30. After A's end B starts at 4; when it ends, C at 14.
     jobs = jobs_of((0, 4, 20, 6), (1, 10, 10, 8), (1, 40, 40, 4))
     log: list[Note] = []
     assert starts(jobs, 10, backfill="conservative", log=log) == [0, 4, 14]
-    assert [(n.now, n.index, n.when) for n in log] == [(0, 0, 0), (1, 1, 20), (1, 2, 30), (4, 1, 4), (4, 2, 14)]
+    assert [(n.now, n.index, n.when) for n in log] == [(0, 0, 0), (1, 1, 20), (1, 2, 30)]
 
 
 def test_dynamic_order_is_scored_at_the_instant_of_the_pass() -> None:
@@ -229,10 +229,10 @@ def test_easy_never_delays_the_head_past_its_first_shadow(jobs: list[Job], r2: s
 @small
 @given(job_lists(), orders, st.booleans())
 def test_conservative_never_starts_a_job_later_than_its_first_reservation(
-    jobs: list[Job], order: str, compress_always: bool
+    jobs: list[Job], order: str, look_always: bool
 ) -> None:
     log: list[Note] = []
-    results = simulate(jobs, 8, order=order, backfill="conservative", compress_always=compress_always, log=log)
+    results = simulate(jobs, 8, order=order, backfill="conservative", look_always=look_always, log=log)
     latest: dict[int, int] = {}
     for note in log:
         assert note.when <= latest.get(note.index, note.when), "a reservation only moves to the left"
@@ -245,7 +245,7 @@ def test_conservative_never_starts_a_job_later_than_its_first_reservation(
 @small
 @given(job_lists(exact=True, positive=True))
 def test_with_exact_requests_conservative_is_unlimited_depth_and_delays_nobody(jobs: list[Job]) -> None:
-    # Without early ends there is nothing to compress, and planning afresh gives the same plan again.
+    # Without early ends nobody can start before his promise, and planning afresh gives the same plan again.
     log: list[Note] = []
     conservative = simulate(jobs, 8, backfill="conservative", log=log)
     assert conservative == simulate(jobs, 8, backfill=10**9)

@@ -7,7 +7,8 @@ Times are integers in any unit; `tick` is one second in that unit (1 for seconds
 
 Sources
 - EASY: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001.
-- Conservative backfilling with compression: Mu'alem and Feitelson 2001, Feitelson and Weil 1998.
+- Conservative backfilling: Mu'alem and Feitelson 2001, Feitelson and Weil 1998. They move every reservation up when a
+  job ends early; here, as in the product, a promise stays until its job can start at once (docs/adr/0004).
 - WFP, UNICEF: Tang, Lan, Desai, Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P", Cluster 2009;
   WFP exponent 3 with plain size. UNICEF = wait / (log2(size) * request). On Blue Gene/P the smallest size is 64, so the
   paper never meets log2(1) = 0. RLScheduler (Zhang et al., SC 2020) adds 1e-15 inside the logarithm, which makes every
@@ -166,15 +167,15 @@ def simulate(
     backfill_order: str | Score | None = None,
     kill: bool = True,
     tick: int = 1,
-    compress_always: bool = False,
+    look_always: bool = False,
     log: list[Note] | None = None,
 ) -> list[Result]:
     """Replay `jobs` (in file order) on `nodes` equal nodes; one result per job, in file order.
 
     backfill: "none" (= 0), "easy" (shadow and extra), an integer depth (profile; 1 is EASY again), "conservative".
-    compress_always: conservative tries to move reservations forward in every pass, not only after an early end.
+    look_always: conservative looks for early starts in every pass, not only after a release.
     """
-    return _Simulation(jobs, nodes, order, backfill, backfill_order, kill, tick, compress_always, log).run()
+    return _Simulation(jobs, nodes, order, backfill, backfill_order, kill, tick, look_always, log).run()
 
 
 class _Simulation:
@@ -187,7 +188,7 @@ class _Simulation:
         backfill_order: str | Score | None,
         kill: bool,
         tick: int,
-        compress_always: bool,
+        look_always: bool,
         log: list[Note] | None,
     ) -> None:
         self.jobs = jobs
@@ -197,7 +198,7 @@ class _Simulation:
         self.backfill = backfill
         self.kill = kill
         self.tick = tick
-        self.compress_always = compress_always
+        self.look_always = look_always
         self.log = log
         # Everywhere below a job is its index in the file; `rank` is its place in the trace (stable by submit time).
         trace = sorted(range(len(jobs)), key=lambda i: jobs[i].submit)
@@ -208,7 +209,7 @@ class _Simulation:
         self.start: dict[int, int] = {}
         self.end: dict[int, int] = {}
         self.reserved: dict[int, int] = {}  # conservative only: job -> promised start
-        self.plan_slack = False  # some job ended before the end of the time it held in the plan
+        self.released = False  # some job ended since the last pass
         self.plan_broken = False  # some job ran, or still runs, past the end it had asked for (only without kill)
         self.started_in_pass: set[int] = set()
         self.now = 0
@@ -233,11 +234,11 @@ class _Simulation:
         return [self.result(i) for i in range(len(self.jobs))]
 
     def complete(self) -> None:
-        self.plan_slack = self.plan_broken = False
+        self.released = self.plan_broken = False
         for i in [i for i in self.running if self.end[i] == self.now]:
             self.running.remove(i)
             asked = self.jobs[i].limit
-            self.plan_slack |= self.now < self.start[i] + self.planned_length(self.jobs[i])
+            self.released = True
             self.plan_broken |= self.now > self.start[i] + asked
         self.plan_broken |= any(self.start[i] + self.jobs[i].limit <= self.now for i in self.running)
 
@@ -365,23 +366,25 @@ class _Simulation:
         return job.limit == 0 or fits_at(self.now, job.limit, job.size, self.nodes, blocks)
 
     def pass_conservative(self, queue: list[int]) -> None:
-        """Every waiting job keeps the reservation of its first pass; it only ever moves forward.
+        """Every waiting job keeps the reservation of its first pass, or starts before it.
 
-        One sweep in queue order. A job without a reservation gets one; if some job ended early, a job with a
-        reservation gives it back and takes the earliest place beside the running jobs and ALL other reservations
-        (its old place is still there, so it is never later). If a job overran its request (no kill), promises are
-        void and the whole plan is made again.
+        One sweep in queue order. A job without a reservation gets one; if some job ended, a job with a reservation
+        starts if it can do so now beside the running jobs and ALL other reservations. If a job overran its request (no
+        kill), promises are void and the whole plan is made again.
         """
         if self.plan_broken:
             self.reserved.clear()
-        compress = self.plan_slack or self.compress_always
         for i in queue:
-            job = self.jobs[i]
-            if compress or i not in self.reserved:
-                self.reserved.pop(i, None)
-                length = self.planned_length(job)
+            job, length = self.jobs[i], self.planned_length(self.jobs[i])
+            if i not in self.reserved:
                 self.reserved[i] = earliest_fit(self.now, length, job.size, self.nodes, self.all_blocks())
                 self.note("reserve", i, self.reserved[i])
+            elif self.released or self.look_always:
+                promised = self.reserved.pop(i)
+                now_is_possible = job.size <= self.free() and fits_at(
+                    self.now, length, job.size, self.nodes, self.all_blocks()
+                )
+                self.reserved[i] = self.now if now_is_possible else promised
             # The size can exceed the free nodes only beside a job of request 0 that ends within this instant.
             if self.reserved[i] <= self.now and job.size <= self.free():
                 self.launch(i)

@@ -16,10 +16,8 @@ from cohabit.core.columns import (
     BACKFILL_SCORE,
     BLOCKED,
     CORES,
-    EARLY_END,
     ELIGIBLE,
     ENDS,
-    EXPECTED,
     HEAD,
     LIMIT,
     NODES,
@@ -179,8 +177,8 @@ class Applier:
         if state.depth == kernels.CONSERVATIVE:
             if state.profiled:
                 reservations.cancel_reservation(row, state.jobs, state.slots, state.gauges)
-            elif state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None):
-                state.gauges[EARLY_END] = 1
+            else:
+                state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None)
         state.jobs[STATE, row] = BLOCKED
         state.jobs[RESERVED, row] = state.jobs[PROMISED, row] = profile.UNRESERVED
         state.gauges[HEAD], state.gauges[RELEASED] = -1, 1
@@ -256,8 +254,8 @@ class Applier:
             row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
             state.depth if state.profiled else kernels.EASY,
         )  # fmt: skip
-        if not state.profiled:
-            _note_early_end(state, row, now_us)
+        if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
+            state.void_promises()
         for first, count in ranges:
             for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
                 state.set_idle(node, False)
@@ -397,14 +395,6 @@ class Applier:
         elif state.is_idle(node):
             state.set_idle(node, False)
         return True
-
-
-def _note_early_end(state: State, row: int, now_us: int) -> None:
-    """What kernels.finish notes in the compiled profile, for the readable one."""
-    if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
-        state.void_promises()
-    elif now_us < state.jobs[EXPECTED, row] or state.jobs[LIMIT, row] == 0:
-        state.gauges[EARLY_END] = 1
 
 
 def _s(count: int) -> str:

@@ -26,9 +26,9 @@ STATE_NAMES = ("absent", "blocked", "queued", "starting", "running")
 
 # gauges (int64): the few scalars of a machine of interchangeable nodes
 FREE, SPARE_RANGE, FIRST_WORD, RELEASED, HEAD, SHADOW, EXTRA, STARTED = range(8)
-PROFILE_BLOCKS, HOLE_END, WAKE, EARLY_END, PROFILE_SPARE, DUE, FREED_UNTIL = range(8, 15)
-AGE_LIMIT, AGE_RUNS, RUN_US, RUNS = range(15, 19)  # age limit, or thousandths of the mean run; sum and count of runs
-GAUGES = 19
+PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE = range(8, 13)  # VOID: 1 where promises cannot be kept
+AGE_LIMIT, AGE_RUNS, RUN_US, RUNS = range(13, 17)  # age limit, or thousandths of the mean run; sum and count of runs
+GAUGES = 17
 
 # pool[...] (int64): the runs of consecutive nodes each running job owns, as linked lists
 RANGE_FIRST, RANGE_COUNT, RANGE_NEXT = 0, 1, 2

@@ -12,11 +12,9 @@ import numpy as np
 from cohabit.core import kernels, ladder
 from cohabit.core.columns import (
     ATTEMPT,
-    EARLY_END,
     ENDS,
     EXPECTED,
     FREE,
-    HOLE_END,
     LIMIT,
     NODES,
     PROMISED,
@@ -33,10 +31,11 @@ from cohabit.core.columns import (
     START,
     STARTING,
     STATE,
+    VOID,
 )
 from cohabit.core.decide import PROMISES
 from cohabit.core.ledger import ranges_of
-from cohabit.core.state import FOREVER, UP, State
+from cohabit.core.state import UP, State
 from cohabit.model.command import Command, MoveJob, StartJob
 from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
 
@@ -46,9 +45,9 @@ def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[S
     commands: list[Command] = []
     refused: list[Start | Move] = []
     promises = state.memory.setdefault(PROMISES, {}) if state.depth == kernels.CONSERVATIVE else {}
-    if state.gauges[HOLE_END] == FOREVER:
+    if state.gauges[VOID]:
         promises.clear()
-    state.gauges[HOLE_END], state.gauges[EARLY_END], state.gauges[RELEASED] = -FOREVER, 0, 0
+    state.gauges[VOID], state.gauges[RELEASED] = 0, 0
     for action in plan.actions:
         if isinstance(action, Reserve):
             state.jobs[RESERVED, action.row] = action.start_us

@@ -103,7 +103,9 @@ class SchedulerCore:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
         scores = np.zeros((2, max(int(state.queue.meta[ROWS]), 1)))
-        if state.changing:
+        if state.changing and not self._order_matters(now_us, only := np.empty(1, np.int64)):
+            arrivals = only[only >= 0]
+        elif state.changing:
             arrivals = np.empty(int(state.queue.meta[ROWS]), np.int64)
             ladder.rows_in_order(*state.queue, arrivals)
             for index, order in enumerate((policies.order, policies.backfill_order)):
@@ -117,6 +119,13 @@ class SchedulerCore:
         assert state.gauges[FREE] >= 0
         state.touch()
         return [start_command(state, int(row)) for row in started[: state.gauges[STARTED]]]
+
+    def _order_matters(self, now_us: int, only: NDArray[np.int64]) -> bool:
+        state = self.state
+        if state.depth != kernels.CONSERVATIVE:
+            return True
+        tables = (state.jobs, state.keys, *state.queue, *state.running, state.slots, state.gauges)
+        return bool(kernels.order_matters(now_us, *tables, only))
 
     def _score(self, order: Order, rows: NDArray[np.int64], now_us: int, fresh: NDArray[np.float64]) -> None:
         state = self.state

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.columns import EARLY_END, HOLE_END
+from cohabit.core.columns import RELEASED, VOID
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.sharing import decide_on_shared_nodes
@@ -72,33 +72,45 @@ def _start(row: int, view: View, policies: PolicySet, timeline: Timeline, idle: 
 def _decide_with_kept_promises(
     view: View, policies: PolicySet, queue: list[int], timeline: Timeline, idle: NDArray[np.bool_], plan: Plan
 ) -> Plan:
-    """Conservative: after an early end every promise may move up, one by one, with all the others in place."""
+    """Conservative: who could start at once with all promises to the others in place does so, after a release."""
     promises, gauges = dict(view.memory.get(PROMISES, {})), view.gauges
-    if gauges[HOLE_END] == FOREVER:
+    if gauges[VOID]:
         promises.clear()
     lengths = {row: planned(view.limit_us(row)) for row in queue}
     for row in queue:
         if view.job_id(row) in promises:
             start_us, counts = promises[view.job_id(row)]
             timeline.add(start_us, start_us + lengths[row], -np.array(counts))
-    may_move = gauges[EARLY_END] == 1 and gauges[HOLE_END] != FOREVER
     for row in queue:
         start_us, counts = promises.get(view.job_id(row), (FOREVER, None))
-        if counts is None or (may_move and start_us > view.now_us):
-            if counts is not None:
-                timeline.add(start_us, start_us + lengths[row], np.array(counts))
+        if counts is None:
             start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row])
             if found is None:
                 continue  # not with the nodes that are up; it is asked again when they change
-            counts = tuple(map(int, found))
-            timeline.add(start_us, start_us + lengths[row], -found)
-            plan.actions.append(Reserve(row, start_us, counts))
+            counts = _promise(row, start_us, found, lengths[row], timeline, plan)
+        elif gauges[RELEASED] and start_us > view.now_us and view.need(row) <= timeline.idle.sum():
+            timeline.add(start_us, start_us + lengths[row], np.array(counts))
+            free = timeline.free_throughout(view.now_us, lengths[row]) * view.usable(row)
+            found = view.kinds.choose(free, view.need(row))
+            if found is None:
+                timeline.add(start_us, start_us + lengths[row], -np.array(counts))
+            else:
+                start_us = view.now_us
+                counts = _promise(row, start_us, found, lengths[row], timeline, plan)
         if start_us <= view.now_us:
             timeline.add(start_us, start_us + lengths[row], np.array(counts))
             if not _start(row, view, policies, timeline, idle, plan):
                 timeline.add(start_us, start_us + lengths[row], -np.array(counts))
     plan.wake_us = _next_wake(view, plan, promises)
     return plan
+
+
+def _promise(
+    row: int, start_us: int, counts: NDArray[np.int64], length_us: int, timeline: Timeline, plan: Plan
+) -> tuple[int, ...]:
+    timeline.add(start_us, start_us + length_us, -counts)
+    plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
+    return tuple(map(int, counts))
 
 
 def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int, ...]]] | None = None) -> int:

@@ -20,17 +20,15 @@ from cohabit.core.columns import (
     AGE_RUNS,
     ARRIVAL,
     BACKFILL_SCORE,
-    DUE,
-    EARLY_END,
     ELIGIBLE,
     ENDS,
     EXPECTED,
     EXTRA,
     FREE,
     HEAD,
-    HOLE_END,
     LIMIT,
     NODES,
+    PROMISES,
     QUEUED,
     RELEASED,
     RUN_US,
@@ -42,6 +40,8 @@ from cohabit.core.columns import (
     START,
     STARTED,
     STATE,
+    VOID,
+    WAKE,
 )
 from cohabit.core.idle_nodes import release_nodes, take_nodes
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
@@ -93,9 +93,7 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
     gauges[RELEASED] = 1
     if depth == CONSERVATIVE:
         if now > jobs[START, row] + jobs[LIMIT, row]:
-            gauges[HOLE_END] = FOREVER
-        elif jobs[LIMIT, row] == 0 and jobs[EXPECTED, row] <= now:
-            gauges[HOLE_END], gauges[EARLY_END] = max(gauges[HOLE_END], now + SECOND), 1
+            gauges[VOID] = 1
         else:
             profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])
 
@@ -113,7 +111,7 @@ def _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges):
             if jobs[EXPECTED, row] > now + SECOND:
                 return -1
             if jobs[START, row] + jobs[LIMIT, row] <= now:
-                gauges[HOLE_END] = FOREVER
+                gauges[VOID] = 1
                 if jobs[EXPECTED, row] != now + SECOND:
                     return row
     return -1
@@ -336,15 +334,18 @@ def _pass_with_reservations(
     out the same, and those refused before stay refused; only arrivals that come behind the reservations can start.
     """
     second = keys[BACKFILL_SCORE if two_orders else SCORE]
-    place, position = q_meta[RUNGS], 0
+    place, position, due = q_meta[RUNGS], 0, waiting[:0]
     if changing:
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
     elif depth == CONSERVATIVE:
-        if len(waiting) > 1 or not reservations.only_arrivals_matter(now, gauges):
-            waiting = np.empty(q_meta[ROWS], np.int64)
-            ladder.rows_in_order(q_items, q_info, q_meta, waiting)
+        arrivals, waiting = waiting, np.empty(len(waiting) + gauges[PROMISES], np.int64)
+        waiting[: len(arrivals)] = arrivals
+        due = waiting[: reservations.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
+        waiting = due.copy()
+        _sort_arrivals(waiting, SCORE, jobs, keys)
+        due = due[len(arrivals) :]
     elif (
         not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
         and _all_behind(gauges[HEAD], waiting, jobs, keys)
@@ -357,9 +358,10 @@ def _pass_with_reservations(
             count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
         waiting = waiting[:count]
     if depth == CONSERVATIVE:
-        if len(waiting) == q_meta[ROWS]:
-            gauges[DUE] = FOREVER  # of everybody
-        count = reservations.plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, started)
+        count = reservations.plan_conservatively(
+            now, released, not changing, waiting, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots,
+            gauges, started,
+        )  # fmt: skip
     elif depth == 0:
         count = reservations.plan_arrivals(
             now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started
@@ -376,6 +378,9 @@ def _pass_with_reservations(
         row = started[index]  # where `begin` puts it again
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+    if depth == CONSERVATIVE:
+        reservations.note_again(due, jobs, slots, gauges)
+        gauges[WAKE] = reservations.next_wake(now, jobs, slots, gauges)
 
 
 @compiled
@@ -427,6 +432,13 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
     for index in range(len(rows)):
         if np.isnan(fresh[index]):
             fresh[index] = np.inf
+
+
+@compiled_lean
+def order_matters(now, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots, gauges, only):
+    """Conservative, with scores that change: whether they need computing; else at most only[0] is concerned, or -1."""
+    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
+    return reservations.order_matters(now, gauges[RELEASED], jobs, q_items, q_info, q_meta, slots, gauges, only)
 
 
 @compiled_lean

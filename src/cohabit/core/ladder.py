@@ -19,6 +19,7 @@ from cohabit.compiled import compiled_lean
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
+SOONEST = 5  # nobody on the rung has a promise before; below zero: not known. Set by core/reservations.py
 # entries of `meta`
 RUNGS, ROWS, SPARE = 0, 1, 2
 NO_ROW = 2**62
@@ -35,7 +36,7 @@ class Ladder(NamedTuple):
 def make(capacity: int) -> Ladder:
     """An empty ladder that can hold `capacity` rows."""
     rungs = 8 * capacity // RUNG + 16
-    info = np.zeros((5, rungs), np.int64)
+    info = np.zeros((6, rungs), np.int64)
     info[ORDER] = np.arange(rungs)
     return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
 
@@ -119,6 +120,7 @@ def insert(items, info, meta, jobs, key, seq, row):
             items[fresh, position - keep] = items[rung, position]
         info[SIZE, fresh] = RUNG - keep
         info[SIZE, rung] = keep
+        info[SOONEST, fresh] = info[SOONEST, rung]
         _summarise(items, info, jobs, rung)
         _summarise(items, info, jobs, fresh)
         if at_end or _find_position(items, info, rung, key, seq, row) == keep:
@@ -128,6 +130,7 @@ def insert(items, info, meta, jobs, key, seq, row):
         items[rung, index] = items[rung, index - 1]
     items[rung, position] = row
     info[SIZE, rung] += 1
+    info[SOONEST, rung] = -1
     if info[SIZE, rung] == 1:
         _summarise(items, info, jobs, rung)
     else:
@@ -158,6 +161,7 @@ def remove(items, info, meta, jobs, key, seq, row):
             for index in range(info[SIZE, after]):
                 items[rung, info[SIZE, rung] + index] = items[after, index]
             info[SIZE, rung] += info[SIZE, after]
+            info[SOONEST, rung] = min(info[SOONEST, rung], info[SOONEST, after])
             _close_rung(info, meta, place + 1)
             _summarise(items, info, jobs, rung)
             return

@@ -13,17 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_lean
-from cohabit.core.columns import (
-    DUE,
-    EARLY_END,
-    EXPECTED,
-    FREED_UNTIL,
-    HOLE_END,
-    NODES,
-    PROFILE_BLOCKS,
-    PROFILE_SPARE,
-    WAKE,
-)
+from cohabit.core.columns import EXPECTED, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
 from cohabit.core.ladder import ORDER, RUNGS, SIZE
 
 FOREVER = 2**62
@@ -35,16 +25,14 @@ TIME, IDLE, USES = 0, 1, 2
 # rows of `slots`, one column per block in order of time: its number (its points are columns NUMBER * BLOCK and on), how
 # many points, the first one's instant, bounds of the nodes free in it, and what to add to every IDLE in it
 NUMBER, POINTS, FROM, MOST, LEAST, SHIFT = 3, 4, 5, 6, 7, 8
-# the last row of `slots`: for every power of two of nodes and of length, when the first gap begins that some job has
-# not looked at yet; the same for gaps that came up in this sweep; and since when the gap being measured is open
-GAPS = 9
-LEVELS, LENGTHS = 20, 20  # powers of two; more nodes and longer times count as the last
-LATER_GAPS, OPEN_GAPS = LEVELS * LENGTHS, 2 * LEVELS * LENGTHS
+# rows of `slots` that core/reservations.py keeps beside: a heap of promised instants with their rows, and how many
+# nodes stay free until when
+PROMISED_AT, PROMISED_TO, LASTING = 9, 10, 11
 
 
 def make(jobs: int, nodes: int) -> NDArray[np.int64]:
     """Room for the intervals of so many jobs; two neighbouring blocks are together more than half a block."""
-    return np.empty((10, max(4 * (2 * jobs + 2 * nodes + BLOCK), OPEN_GAPS + LEVELS)), np.int64)
+    return np.empty((LASTING + 2, 4 * (2 * jobs + 2 * nodes + BLOCK)), np.int64)
 
 
 def points(slots: NDArray[np.int64], gauges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -68,9 +56,7 @@ def reset(slots, gauges, nodes):
     slots[NUMBER, 0], slots[POINTS, 0], slots[FROM, 0] = 0, 1, -FOREVER
     slots[MOST, 0], slots[LEAST, 0], slots[SHIFT, 0] = nodes, nodes, 0
     gauges[PROFILE_BLOCKS], gauges[PROFILE_SPARE] = 1, 1
-    for column in range(OPEN_GAPS):
-        slots[GAPS, column] = FOREVER
-    gauges[HOLE_END], gauges[FREED_UNTIL], gauges[WAKE], gauges[DUE] = -FOREVER, -FOREVER, FOREVER, FOREVER
+    gauges[PROMISES], gauges[VOID], gauges[WAKE] = 0, 0, FOREVER
 
 
 @compiled_lean
@@ -273,20 +259,12 @@ def vacate(slots, gauges, begin, end, nodes):
 
 
 @compiled_lean
-def let_others_move_up(gauges, end):
-    """Nodes that were taken until `end` are free again."""
-    gauges[EARLY_END] = 1
-    gauges[HOLE_END], gauges[FREED_UNTIL] = max(gauges[HOLE_END], end), max(gauges[FREED_UNTIL], end)
-
-
-@compiled_lean
 def give_back(slots, gauges, now, end, nodes):
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
         _use_point(slots, gauges, now)
         _change(slots, gauges, now, end, nodes)
         _drop_point(slots, gauges, end)
-        let_others_move_up(gauges, end)
 
 
 @compiled_lean
@@ -304,12 +282,8 @@ def forget_past(slots, gauges, now):
 
 
 @compiled_lean
-def earliest(slots, gauges, now, nodes, duration, own_start, latest):
-    """First instant from `now` with `nodes` free throughout; `latest` if there is none before it.
-
-    own_start: where the asking job's own reservation begins, not before `latest`; FOREVER where it has none. Its nodes
-    count as free, and they last: a slot is long enough as soon as it reaches it.
-    """
+def earliest(slots, gauges, now, nodes, duration):
+    """First instant from `now` with `nodes` free throughout; FOREVER if there is none."""
     place, column = find(slots, gauges, now)
     start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as we have looked
     done = False
@@ -324,22 +298,11 @@ def earliest(slots, gauges, now, nodes, duration, own_start, latest):
                     found = slots[IDLE, index] >= needed
                 elif slots[IDLE, index] >= needed:
                     start = max(slots[TIME, index], now)
-                    goal, found = min(start + duration, own_start), True
+                    goal, found = start + duration, True
         place += 1
-        done = done or place == gauges[PROFILE_BLOCKS] or slots[FROM, place] >= (goal if found else latest)
+        done = done or place == gauges[PROFILE_BLOCKS] or (found and slots[FROM, place] >= goal)
         column = slots[NUMBER, place] * BLOCK
-    return min(start, latest) if found else latest
-
-
-@compiled_lean
-def extended_left(slots, gauges, now, nodes, start):
-    """From when on, but not before `now`, so many nodes are free without a break until `start`."""
-    place, column = find(slots, gauges, start - 1)
-    while start > now and slots[IDLE, column] + slots[SHIFT, place] >= nodes:
-        start = max(slots[TIME, column], now)
-        if start > now:
-            place, column = point_before(slots, place, column)
-    return start
+    return start if found else FOREVER
 
 
 @compiled_lean
@@ -372,38 +335,6 @@ def rebuild(now, jobs, r_items, r_info, r_meta, idle_now, slots, gauges):
 @compiled_lean
 def _finish_block(slots, block, count, most):
     slots[NUMBER, block], slots[POINTS, block], slots[MOST, block], slots[SHIFT, block] = block, count, most, 0
-
-
-@compiled_lean
-def shift_bound(slots, gauges, old, new, nodes):
-    """One bound of an interval moves up: so many nodes more are free between the two instants."""
-    place, column = find(slots, gauges, new)
-    end = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
-    at_old = column + 1
-    while at_old < end and slots[TIME, at_old] < old:
-        at_old += 1
-    comes = slots[TIME, column] < new
-    goes = at_old < end and slots[USES, at_old] == 1
-    if at_old < end and (slots[POINTS, place] < BLOCK or goes or not comes):  # all of it within one block
-        if comes:
-            column += 1
-            _shift_points(slots, column, at_old if goes else end, 1)
-            slots[TIME, column], slots[IDLE, column], slots[USES, column] = new, slots[IDLE, column - 1], 0
-            at_old += 1
-        elif goes:
-            _shift_points(slots, at_old + 1, end, -1)
-        slots[POINTS, place] += comes - goes
-        slots[USES, column] += 1
-        if not goes:
-            slots[USES, at_old] -= 1
-        _change_in_block(slots, place, column, at_old, nodes)
-        if goes and not comes:
-            _join(slots, gauges, place)
-            _join(slots, gauges, place - 1)
-    else:
-        _use_point(slots, gauges, new)
-        _change(slots, gauges, new, old, nodes)
-        _drop_point(slots, gauges, old)
 
 
 @compiled_lean

@@ -1,112 +1,51 @@
-"""Reservations in the profile of free nodes, compiled: who is promised what, who moves up, and who may start now.
+"""Reservations in the profile of free nodes, compiled: who is promised what, and who may start now.
 
-Finite depth: planned anew in every pass. Conservative: kept between passes; when a job ends early each queued job in
-order may move to an earlier slot with all other reservations in place, so no job is ever promised a later start than
-before (planning anew from nothing would break that promise).
+Finite depth: planned anew in every pass. Conservative: every job keeps the start it was promised when it came; when
+nodes are released, whoever could start at once with all promises to the others in place starts, in order. A promise
+never moves later (planning anew from nothing would break that), and nothing but an immediate start moves it earlier.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean, leading_zeros
+from cohabit.compiled import compiled, compiled_lean
 from cohabit.core.columns import (
-    DUE,
-    EARLY_END,
     FREE,
-    FREED_UNTIL,
     HEAD,
-    HOLE_END,
     LIMIT,
     NODES,
     PROFILE_BLOCKS,
     PROMISED,
+    PROMISES,
+    QUEUED,
     RESERVED,
+    SCORE,
     SEQ,
-    WAKE,
+    STATE,
+    VOID,
 )
-from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST, rows_in_order
 from cohabit.core.profile import (
-    BLOCK,
     FOREVER,
-    GAPS,
     IDLE,
-    LATER_GAPS,
-    LENGTHS,
-    LEVELS,
-    OPEN_GAPS,
+    LASTING,
+    PROMISED_AT,
+    PROMISED_TO,
     SECOND,
     SHIFT,
     TIME,
     UNRESERVED,
     earliest,
-    extended_left,
     find,
     forget_past,
-    let_others_move_up,
     occupy,
     point_after,
-    point_before,
     rebuild,
-    shift_bound,
     vacate,
 )
 
-# ---- what has become free -----------------------------------------------------------------------------------------
-# A queued job stands where nothing earlier was free when it was last asked. A better slot must therefore meet nodes
-# that have become free since: it reaches the job's own reservation, or it lies in a gap that meets them. Such gaps are
-# noted as they come up, by the powers of two of their nodes and length, so that hardly any job looks in vain.
-
-
-@compiled_lean
-def _level_of(nodes):
-    return min(63 - leading_zeros(nodes), LEVELS - 1)
-
-
-@compiled_lean
-def _length_of(us):
-    return min(64 - leading_zeros(us >> 22), LENGTHS - 1)  # the first takes all below 4 s
-
-
-@compiled_lean
-def _end_gaps(slots, lowest, above, instant):
-    """The open gaps of these levels end here: they are the first of their length and of all shorter ones, or not."""
-    for level in range(lowest, above):
-        begin = slots[GAPS, OPEN_GAPS + level]
-        for first in (level * LENGTHS, LATER_GAPS + level * LENGTHS):
-            column = first + _length_of(instant - begin)
-            while column >= first and slots[GAPS, column] > begin:
-                slots[GAPS, column] = begin
-                column -= 1
-
-
-@compiled_lean
-def _note_gaps(slots, gauges, now, begin, end):
-    """Nodes became free between two instants: note how long the gaps are that they are part of."""
-    place, column = find(slots, gauges, begin)
-    levels = reach = _level_of(slots[IDLE, column] + slots[SHIFT, place]) + 1
-    left_place, left = place, column
-    while reach > 0:  # to the left: where did the gaps begin that are open at `begin`?
-        instant, level = slots[TIME, left], -1
-        if instant > now:
-            left_place, left = point_before(slots, left_place, left)
-            level = _level_of(slots[IDLE, left] + slots[SHIFT, left_place])
-        for higher in range(level + 1, reach):
-            slots[GAPS, OPEN_GAPS + higher] = max(instant, now)
-        reach = min(reach, level + 1)
-    instant = begin
-    while instant < end or levels > 0:  # to the right: gaps open until `end`, and close
-        place, column = point_after(slots, place, column)
-        instant, level = FOREVER, -1
-        if place < gauges[PROFILE_BLOCKS]:
-            instant, level = slots[TIME, column], _level_of(slots[IDLE, column] + slots[SHIFT, place])
-        if level + 1 < levels:
-            _end_gaps(slots, level + 1, levels, instant)
-            levels = level + 1
-        elif instant < end:
-            for higher in range(levels, level + 1):
-                slots[GAPS, OPEN_GAPS + higher] = instant
-            levels = level + 1
+STALE = -1  # in place of the first number of nodes that last: they must be counted anew
 
 
 @compiled_lean
@@ -115,103 +54,256 @@ def planned(limit):
     return limit if limit > 0 else SECOND
 
 
+# ---- promises by time: a heap ---------------------------------------------------------------------------------------
+
+
 @compiled_lean
-def _reserve(row, start, jobs, slots, gauges):
+def _note_promise(slots, gauges, instant, row):
+    """Add to the heap."""
+    place = gauges[PROMISES]
+    gauges[PROMISES] += 1
+    while place > 0 and slots[PROMISED_AT, (place - 1) >> 1] > instant:
+        slots[PROMISED_AT, place] = slots[PROMISED_AT, (place - 1) >> 1]
+        slots[PROMISED_TO, place] = slots[PROMISED_TO, (place - 1) >> 1]
+        place = (place - 1) >> 1
+    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
+
+
+@compiled_lean
+def _is_kept(place, jobs, slots):
+    """Whether an entry still says when that job starts; those of jobs that have gone stay until they come up."""
+    row = slots[PROMISED_TO, place]
+    return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
+
+
+@compiled_lean
+def _make_room(jobs, slots, gauges):
+    """Where the heap is full, take out all entries of jobs that have gone."""
+    if gauges[PROMISES] < slots.shape[1]:
+        return
+    count, gauges[PROMISES] = gauges[PROMISES], 0
+    for place in range(count):
+        if _is_kept(place, jobs, slots):
+            _note_promise(slots, gauges, slots[PROMISED_AT, place], slots[PROMISED_TO, place])
+
+
+@compiled_lean
+def _drop_first_promise(slots, gauges):
+    gauges[PROMISES] -= 1
+    count = gauges[PROMISES]
+    instant, row, place, child = slots[PROMISED_AT, count], slots[PROMISED_TO, count], 0, 1
+    while child < count:
+        if child + 1 < count and slots[PROMISED_AT, child + 1] < slots[PROMISED_AT, child]:
+            child += 1
+        if slots[PROMISED_AT, child] >= instant:
+            break
+        slots[PROMISED_AT, place], slots[PROMISED_TO, place] = slots[PROMISED_AT, child], slots[PROMISED_TO, child]
+        place, child = child, 2 * child + 1
+    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
+
+
+@compiled_lean
+def _first_promise(jobs, slots, gauges):
+    """The soonest instant anybody is promised; FOREVER if there is none."""
+    while gauges[PROMISES] > 0:
+        if _is_kept(0, jobs, slots):
+            return slots[PROMISED_AT, 0]
+        _drop_first_promise(slots, gauges)
+    return FOREVER
+
+
+@compiled_lean
+def take_due(now, jobs, slots, gauges, rows, count):
+    """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
+    while _first_promise(jobs, slots, gauges) <= now:
+        row = slots[PROMISED_TO, 0]
+        _drop_first_promise(slots, gauges)
+        known = False
+        for index in range(count):
+            known = known or rows[index] == row
+        if not known:
+            rows[count] = row
+            count += 1
+    return count
+
+
+# ---- conservative ---------------------------------------------------------------------------------------------------
+
+
+@compiled_lean
+def _reserve(row, now, jobs, slots, gauges):
+    length = planned(jobs[LIMIT, row])
+    start = earliest(slots, gauges, now, jobs[NODES, row], length)
     if start < FOREVER:
-        occupy(slots, gauges, start, start + planned(jobs[LIMIT, row]), jobs[NODES, row])
+        occupy(slots, gauges, start, start + length, jobs[NODES, row])
+        _make_room(jobs, slots, gauges)
+        _note_promise(slots, gauges, start, row)
     jobs[RESERVED, row] = start
+    if jobs[PROMISED, row] == UNRESERVED:
+        jobs[PROMISED, row] = start
 
 
 @compiled_lean
 def cancel_reservation(row, jobs, slots, gauges):
-    """A queued job left: whoever it stood in the way of may move up."""
+    """A queued job left."""
     start = jobs[RESERVED, row]
     if start != UNRESERVED and start < FOREVER:
-        end = start + planned(jobs[LIMIT, row])
-        vacate(slots, gauges, start, end, jobs[NODES, row])
-        let_others_move_up(gauges, end)
+        vacate(slots, gauges, start, start + planned(jobs[LIMIT, row]), jobs[NODES, row])
     jobs[RESERVED, row] = UNRESERVED
 
 
 @compiled_lean
-def _move(slots, gauges, now, old, start, length, nodes):
-    """A reservation moves up; often by less than its length."""
-    if start + length > old:
-        shift_bound(slots, gauges, old, start, -nodes)
-        shift_bound(slots, gauges, old + length, start + length, nodes)
-    else:
-        vacate(slots, gauges, old, old + length, nodes)
-        occupy(slots, gauges, start, start + length, nodes)
-    _note_gaps(slots, gauges, now, max(old, start + length), old + length)
+def _lasts_now(now, nodes, length, slots, gauges):
+    """Whether so many nodes are free from now on for so long."""
+    lasting = slots[LASTING : LASTING + 2]
+    if lasting[1, 0] == STALE:
+        _note_lasting(slots, gauges, now, lasting)
+    return _fits_now(now, nodes, length, lasting)
 
 
 @compiled_lean
-def only_arrivals_matter(now, gauges):
-    """Whether nothing ended early, no promise is void and nobody's time has come: all reservations stay as they are."""
-    return gauges[EARLY_END] == 0 and gauges[HOLE_END] != FOREVER and gauges[DUE] > now
+def could_start_early(row, now, left, jobs, slots, gauges):
+    """Whether it finds nodes from now on for all its time; from its own promise on, those it was promised last."""
+    start, nodes = jobs[RESERVED, row], jobs[NODES, row]
+    if start <= now or nodes > left:
+        return False
+    return _lasts_now(now, nodes, min(planned(jobs[LIMIT, row]), start - now), slots, gauges)
 
 
 @compiled_lean
-def plan_conservatively(now, waiting, jobs, r_items, r_info, r_meta, slots, gauges, ready):
-    """Move reservations up into holes, reserve for arrivals; the rows whose time has come go into `ready`: how many?
+def _settle(row, now, released, left, jobs, slots, gauges):
+    """Promise an arrival its start, move one up who could start now; whether it starts."""
+    nodes, length = jobs[NODES, row], planned(jobs[LIMIT, row])
+    if jobs[RESERVED, row] == UNRESERVED:
+        _reserve(row, now, jobs, slots, gauges)
+        slots[LASTING + 1, 0] = STALE
+    elif released and could_start_early(row, now, left, jobs, slots, gauges):
+        if jobs[RESERVED, row] < FOREVER:
+            vacate(slots, gauges, jobs[RESERVED, row], jobs[RESERVED, row] + length, nodes)
+        occupy(slots, gauges, now, now + length, nodes)
+        jobs[RESERVED, row] = now
+        slots[LASTING + 1, 0] = STALE
+    if jobs[RESERVED, row] > now or nodes > left:  # not left: a job of request 0 is still there
+        return False
+    jobs[RESERVED, row] = UNRESERVED
+    if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it holds nothing ahead
+        vacate(slots, gauges, now, now + SECOND, nodes)
+        slots[LASTING + 1, 0] = STALE
+    return True
 
-    waiting: the queue in order, with gauges[DUE] FOREVER; or, where `only_arrivals_matter`, just the arrivals.
-    """
-    forget_past(slots, gauges, now)
-    left, moved, early_end = gauges[FREE], False, gauges[EARLY_END] == 1
-    hole_end = gauges[HOLE_END]  # nobody can gain a slot that begins after the last hole
-    if hole_end == FOREVER:  # a job overran its request or nodes were lost: the promises are void, plan anew
-        rebuild(now, jobs, r_items, r_info, r_meta, left, slots, gauges)
-        for row in waiting:
-            jobs[RESERVED, row] = UNRESERVED
-        early_end = False
-    if early_end and len(waiting) > 0:
-        _note_gaps(slots, gauges, now, now, gauges[FREED_UNTIL])
-        for column in range(LATER_GAPS, OPEN_GAPS):
-            slots[GAPS, column] = FOREVER
-    count, wake, kept_waiting = 0, gauges[DUE], False
-    for row in waiting:
-        old, nodes, length = jobs[RESERVED, row], jobs[NODES, row], planned(jobs[LIMIT, row])
-        if old == UNRESERVED:
-            _reserve(row, earliest(slots, gauges, now, nodes, length, FOREVER, FOREVER), jobs, slots, gauges)
-            if jobs[PROMISED, row] == UNRESERVED:
-                jobs[PROMISED, row] = jobs[RESERVED, row]
-        elif early_end and old > now:
-            latest = min(old, hole_end)
-            start = latest
-            if old <= hole_end:
-                start = extended_left(slots, gauges, now, nodes, old)
-            gap = max(now, slots[GAPS, _level_of(nodes) * LENGTHS + _length_of(length)])
-            if gap < start and gap + length <= old:
-                start = earliest(slots, gauges, gap, nodes, length, old, start)
-            if start < latest:
-                moved = True
-                if old < FOREVER:
-                    hole_end = max(hole_end, old + length)
-                    _move(slots, gauges, now, old, start, length, nodes)
-                    jobs[RESERVED, row] = start
-                else:
-                    _reserve(row, start, jobs, slots, gauges)
-        if jobs[RESERVED, row] <= now and nodes <= left:
+
+@compiled_lean
+def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
+    """All of these in turn; how many start."""
+    count, left = 0, gauges[FREE]
+    for row in rows:
+        if _settle(row, now, released, left, jobs, slots, gauges):
             ready[count] = row
             count += 1
-            left -= nodes
-            jobs[RESERVED, row] = UNRESERVED
-            if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it holds nothing ahead
-                vacate(slots, gauges, now, now + SECOND, nodes)
-                _note_gaps(slots, gauges, now, now, now + SECOND)
-        elif jobs[RESERVED, row] > now:
-            wake = min(wake, jobs[RESERVED, row])
-        else:  # due, but a job of request 0 is still there: if it runs on, it is expected in one second
-            wake, kept_waiting = min(wake, now + SECOND), True
-    if hole_end == FOREVER or (early_end and not moved):
-        hole_end = -FOREVER  # a sweep in which nobody moved leaves nothing to gain; otherwise the next one goes on
-    if early_end and len(waiting) > 0:  # everybody has looked at all gaps but those that came up after his turn
-        for column in range(LATER_GAPS):
-            slots[GAPS, column] = slots[GAPS, LATER_GAPS + column]
-    gauges[HOLE_END], gauges[EARLY_END], gauges[WAKE], gauges[DUE] = hole_end, 0, wake, now if kept_waiting else wake
-    gauges[FREED_UNTIL] = -FOREVER
+            left -= jobs[NODES, row]
     return count
+
+
+@compiled_lean
+def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges, ready):
+    """Nodes were released: the whole queue in turn, without rungs of whom nobody fits and nobody must be looked at."""
+    count, left, next_must = 0, gauges[FREE], 0
+    for place in range(q_meta[RUNGS]):
+        rung = q_info[ORDER, place]
+        size, due = q_info[SIZE, rung], False
+        if next_must < len(must):
+            row, last = must[next_must], q_items[rung, size - 1]
+            due = score[row] < score[last] or (score[row] == score[last] and jobs[SEQ, row] <= jobs[SEQ, last])
+        elif left == 0:
+            break
+        if not due:
+            fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
+            shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
+            if fewest > left or not _lasts_now(now, fewest, shortest, slots, gauges):
+                continue
+        soonest = FOREVER
+        for position in range(size):
+            row = q_items[rung, position]
+            next_must += next_must < len(must) and must[next_must] == row
+            if _settle(row, now, True, left, jobs, slots, gauges):
+                ready[count] = row
+                count += 1
+                left -= jobs[NODES, row]
+            else:
+                soonest = min(soonest, jobs[RESERVED, row])
+        q_info[SOONEST, rung] = soonest
+    return count
+
+
+@compiled_lean
+def order_matters(now, released, jobs, q_items, q_info, q_meta, slots, gauges, must):
+    """Whether more than one job could be concerned; else must[:1] is the only one, -1 if nobody is.
+
+    An arrival, or one whose time has come, changes nothing for the others; one who starts early gives up its promise.
+    """
+    forget_past(slots, gauges, now)
+    slots[LASTING + 1, 0] = STALE
+    must[0] = -1
+    if gauges[VOID] == 1:
+        return True
+    for place in range(q_meta[RUNGS]):
+        rung = q_info[ORDER, place]
+        for position in range(q_info[SIZE, rung]):
+            row = q_items[rung, position]
+            if jobs[RESERVED, row] <= now:  # an arrival has none yet
+                if must[0] >= 0:
+                    return True
+                must[0] = row
+            elif released and could_start_early(row, now, gauges[FREE], jobs, slots, gauges):
+                return True
+    return False
+
+
+@compiled
+def plan_conservatively(
+    now, released, in_ladder_order, waiting, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots,
+    gauges, ready,
+):  # fmt: skip
+    """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
+
+    waiting: arrivals and those whose time has come, in order; the others stand on the ladder, or, where that is not in
+    order, in `waiting` as far as they matter.
+    """
+    forget_past(slots, gauges, now)
+    slots[LASTING + 1, 0] = STALE
+    if gauges[VOID] == 1:  # a job overran its request or nodes were lost: plan anew
+        rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+        gauges[VOID], gauges[PROMISES] = 0, 0
+        if in_ladder_order:
+            waiting = np.empty(q_meta[ROWS], np.int64)
+            rows_in_order(q_items, q_info, q_meta, waiting)
+        for row in waiting:
+            jobs[RESERVED, row] = UNRESERVED
+        count = _settle_rows(now, False, waiting, jobs, slots, gauges, ready)
+    elif released and in_ladder_order:
+        count = _settle_queue(now, waiting, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
+    else:
+        count = _settle_rows(now, released, waiting, jobs, slots, gauges, ready)
+    return count
+
+
+@compiled_lean
+def note_again(rows, jobs, slots, gauges):
+    """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
+    for row in rows:
+        if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
+            _make_room(jobs, slots, gauges)
+            _note_promise(slots, gauges, jobs[RESERVED, row], row)
+
+
+@compiled_lean
+def next_wake(now, jobs, slots, gauges):
+    """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
+    first = _first_promise(jobs, slots, gauges)
+    return first if first > now else now + SECOND
+
+
+# ---- who fits now ---------------------------------------------------------------------------------------------------
 
 
 @compiled_lean
@@ -274,7 +366,7 @@ def _start_what_fits(
     now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
 ):  # fmt: skip
     """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    lasting = np.empty((2, gauges[PROFILE_BLOCKS] * BLOCK + 2 * left + 2), np.int64)
+    lasting = slots[LASTING : LASTING + 2]
     _note_lasting(slots, gauges, now, lasting)
     left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, lasting, ready, count)
     return _start_from_ladder(
@@ -289,7 +381,7 @@ def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
     while index < len(waiting) and reserved < depth:
         row = waiting[index]
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        start = earliest(slots, gauges, now, nodes, limit, FOREVER, FOREVER) if limit > 0 else now
+        start = earliest(slots, gauges, now, nodes, limit) if limit > 0 else now
         if start == now and nodes <= left:
             occupy(slots, gauges, now, now + limit, nodes)
             ready[count] = row
@@ -297,7 +389,7 @@ def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
             left -= nodes
         else:
             if limit == 0:
-                start = earliest(slots, gauges, now, nodes, SECOND, FOREVER, FOREVER)
+                start = earliest(slots, gauges, now, nodes, SECOND)
             if start < FOREVER:
                 occupy(slots, gauges, start, start + planned(limit), nodes)
             reserved += 1

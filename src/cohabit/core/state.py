@@ -18,13 +18,13 @@ from cohabit.core.columns import (
     FIRST_WORD,
     FREE,
     GAUGES,
-    HOLE_END,
     JOB_COLUMNS,
     KEY_COLUMNS,
     RANGE_COUNT,
     RANGE_FIRST,
     RANGE_NEXT,
     RANGES,
+    VOID,
 )
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
@@ -162,7 +162,7 @@ class State:
 
     def void_promises(self) -> None:
         """The machine changed under the plan (a node was lost or came back): conservative must plan anew."""
-        self.gauges[HOLE_END] = FOREVER
+        self.gauges[VOID] = 1
 
     @property
     def interchangeable(self) -> bool:

@@ -150,7 +150,11 @@ def drive(
                 b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
             )  # fmt: skip
         else:
-            if changing:
+            if changing and depth == kernels.CONSERVATIVE and not kernels.order_matters(
+                now, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots, gauges, waiting
+            ):  # fmt: skip
+                arrivals = waiting[: 1 if waiting[0] >= 0 else 0]
+            elif changing:
                 arrivals = waiting[: q_meta[ROWS]]
                 ladder.rows_in_order(q_items, q_info, q_meta, waiting)
                 if q_meta[ROWS] > 1:
