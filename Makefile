@@ -54,6 +54,8 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks.shepherd
 	@$(BIN)/python -m benchmarks.scheduler_online
 	@$(BIN)/python -m benchmarks.colocation
+	@$(BIN)/python -m benchmarks.telemetry --quick
+	@$(BIN)/python -m benchmarks.variability
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

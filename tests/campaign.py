@@ -18,7 +18,7 @@ from cohabit.model.units import SECOND
 from cohabit.testing.builders import Choice, TraceRow, prepared_trace
 from cohabit.testing.clusters import CLUSTERS, SHARED_CLUSTERS
 from cohabit.testing.engines import ENGINES, schedule
-from cohabit.testing.randomised import random_choice, random_deeds, random_shared_choice, random_trace
+from cohabit.testing.randomised import random_choice, random_deeds, random_shared_choice, random_trace, sometimes_gated
 from cohabit.testing.rehearsal import SHARED_KINDS, Rehearsal
 from tests.reference import textbook
 from tests.reference.fast_easy import compiler, fast_easy_starts
@@ -95,7 +95,7 @@ def trace_case(rng: np.random.Generator) -> str:
 
 def events_case(rng: np.random.Generator) -> str:
     """A sequence of events on any machine; the readable twin where both forms promise the same."""
-    name, choice = str(rng.choice(list(CLUSTERS))), random_choice(rng)
+    name, choice = str(rng.choice(list(CLUSTERS))), sometimes_gated(rng, random_choice(rng))
     twin = choice.backfill != "conservative"
     rehearsal = Rehearsal(CLUSTERS[name], choice, readable=bool(rng.random() < 0.3), twin=twin)
     rehearsal.play(random_deeds(rng, int(rng.integers(5, 120))))
@@ -105,8 +105,9 @@ def events_case(rng: np.random.Generator) -> str:
 
 def shared_case(rng: np.random.Generator) -> str:
     """A sequence of events on a machine whose nodes are shared; the rehearsal keeps its own account of every node."""
-    name, choice = str(rng.choice(list(SHARED_CLUSTERS))), random_shared_choice(rng)
-    rehearsal = Rehearsal(SHARED_CLUSTERS[name], choice, probe=bool(rng.random() < 0.3))
+    name, choice = str(rng.choice(list(SHARED_CLUSTERS))), sometimes_gated(rng, random_shared_choice(rng))
+    probe = bool(rng.random() < 0.3) and not choice.skip_rate  # being asked again is a reason to start
+    rehearsal = Rehearsal(SHARED_CLUSTERS[name], choice, probe=probe)
     rehearsal.play(random_deeds(rng, int(rng.integers(5, 120)), SHARED_KINDS))
     rehearsal.finish_everything()
     return f"shared: {name}, {choice}, {len(rehearsal.log)} steps"

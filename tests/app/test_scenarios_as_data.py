@@ -13,6 +13,7 @@ from cohabit.app.policies import build, title
 from cohabit.app.scenario import PolicyConfig, Scenario, cluster_of, read_scenario, scenario_from
 from cohabit.app.sweeping import grid
 from cohabit.app.workloads import load_workload
+from cohabit.model.errors import InputError
 
 JOBS = {"jobs": {"trace": "jobs.swf"}}
 HEADER = "job_id,program,processes,submit_s,run_s,partition\n"
@@ -46,6 +47,54 @@ def test_a_backfill_order_is_relative_to_the_file_too(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text('[jobs]\ntrace = "jobs.swf"\n[policy]\nbackfill_order = "mine.py"\n')
     assert read_scenario(path).policy.backfill_order == str(tmp_path / "mine.py")
+
+
+def test_what_a_policy_learned_is_relative_to_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('[jobs]\ntrace = "jobs.swf"\n[policy]\ndegradation = "../who.csv"\nmodel = "a.model"\n')
+    policy = read_scenario(path).policy
+    assert (policy.degradation, policy.model) == (str(tmp_path.parent / "who.csv"), str(tmp_path / "a.model"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({"name": "pair-greedy", "moves": 2}, ["policy.moves has no effect with placement 'pair'"]),
+        ({"name": "ce-easy", "threshold_pct": 50.0}, ["policy.threshold_pct has no effect with placement 'exclusive'"]),
+        ({"name": "fifo-shared", "window": 9}, ["policy.window has no effect with pairing 'consecutive'"]),
+        ({"name": "pair-saving", "threshold_pct": 50.0}, ["policy.threshold_pct has no effect with pairing 'saving'"]),
+        ({"name": "pair-greedy", "threshold_pct": 50.0, "window": 9, "refill": True}, []),
+        ({"name": "sns", "alpha": 0.8, "scales": [1, 2], "learn": False}, []),
+        ({"name": "shepherd", "moves": 2}, []),
+    ],
+)
+def test_keys_without_effect_are_named(policy: dict[str, object], expected: list[str], tmp_path: Path) -> None:
+    notes = pair_scenario(tmp_path, policy).notes
+    assert [text for text in notes if "no effect" in text] == expected
+
+
+def pair_scenario(tmp_path: Path, policy: dict[str, object], sharing: str | None = None) -> simulation.Prepared:
+    """Two jobs of two programs, on a node for both."""
+    (tmp_path / "jobs.csv").write_text(HEADER + "1,left,4,0,10,\n2,right,4,0,10,\n")
+    cluster = {"nodes": 1, "cores": 4} | ({"sharing": sharing} if sharing else {})
+    data = {"cluster": cluster, "jobs": {"file": str(tmp_path / "jobs.csv")}, "policy": policy}
+    return simulation.prepare(scenario_from(data, "test"))
+
+
+def test_the_switch_back_to_whole_nodes_complains_of_nothing(tmp_path: Path) -> None:
+    policy = {"name": "pair-greedy", "threshold_pct": 50.0}
+    assert pair_scenario(tmp_path, policy, "exclusive").notes == ()
+
+
+def test_a_matrix_of_other_programs_is_refused_and_one_of_some_is_remarked_on(tmp_path: Path) -> None:
+    (tmp_path / "others.csv").write_text(",x,y\nx,0,1\ny,1,0\n")
+    (tmp_path / "some.csv").write_text(",left,y\nleft,0,1\ny,1,0\n")
+    with pytest.raises(InputError, match="has none of their programs: all jobs would run alone"):
+        pair_scenario(tmp_path, {"name": "pair-greedy", "degradation": str(tmp_path / "others.csv")})
+    known = pair_scenario(tmp_path, {"name": "pair-greedy", "degradation": str(tmp_path / "some.csv")})
+    assert known.notes == ("policy.degradation says nothing of right: run alone",)
+    unheeded = pair_scenario(tmp_path, {"name": "fifo-shared", "degradation": str(tmp_path / "others.csv")})
+    assert unheeded.notes == ("policy.degradation has no effect with pairing 'consecutive'",)
 
 
 @pytest.mark.parametrize(("text", "first", "count"), [("0-15", 0, 16), ("7", 7, 1), ("3-3", 3, 1)])

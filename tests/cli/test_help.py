@@ -18,6 +18,7 @@ HEAVY = (
     "polars",
     "plotly",
     "sklearn",
+    "httpx",
     "scipy",
     "distributed",
     "pandas",

@@ -48,6 +48,10 @@ def test_match_by_the_contract(matrix: Path) -> None:
     assert shown.code == 0
     assert "a + d" in shown.out
     assert "1 degradations are below 0" in shown.err
+    assert "the slower of each pair slows by 55.0 % in sum\n" in shown.out
+    apart = cohabit("match", matrix, "--threshold", "20").out
+    assert "15.0 % in sum; pairs above the threshold of 20 % are not made (40.0 % in sum)" in apart
+    assert "is a folder, not a file" in cohabit("match", matrix.parent).sentence()
 
 
 def test_match_threshold_zero_is_one_after_the_other(matrix: Path) -> None:

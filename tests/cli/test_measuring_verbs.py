@@ -18,6 +18,7 @@ from cli_calls import COMMAND, Answer, cohabit, program
 
 from cohabit.agent.launch.process import Request, launch
 
+TRIES = 3  # where a clock is asserted on
 SLEEPS = """repeats = 2
 sources = ["procfs"]
 [[program]]
@@ -168,21 +169,30 @@ def test_cores_are_shared_or_split(tmp_path: Path, how: str) -> None:
         assert sorted(cpu for one in sets for cpu in one) == every
 
 
-@pytest.mark.timing
-def test_time_sharing_doubles_the_time(tmp_path: Path) -> None:
-    """Two busy programs on one core, if nobody else is on it."""
-    core = min(os.sched_getaffinity(0))
-    code = "import time\nwhile time.process_time() < 1.0: pass"
-    busy = [sys.executable, "-I", "-S", "-c", code]
+def has_for_itself(busy: list[str], core: int) -> bool:
+    """Whether a second of work takes about a second there."""
     with launch(Request(tuple(busy), cores=(core,))) as running:
         running.release()
-        ended = running.wait()
-    if ended is None or ended.run_s > 1.2:
-        pytest.skip("the core is busy with something else")
-    text = f'cores = "shared"\nuse = [{core}]\nrepeats = 1\nsources = ["procfs"]\n[[program]]\nname = "busy"\n'
-    path = write(tmp_path, text + f"command = {json.dumps(busy)}\n")
-    answer = cohabit("measure", "pairs", path, "--out", tmp_path / "pairs.csv", "--json")
-    assert 60 < answer.document["degradation_percent"]["busy"]["busy"] < 140
+        ended = running.wait(5.0)
+    return ended is not None and ended.run_s < 1.15
+
+
+@pytest.mark.timing
+def test_time_sharing_doubles_the_time(tmp_path: Path) -> None:
+    """Two busy programs on one core, if nobody else was on it before and after: a disturbed try does not count."""
+    code = "import time\nwhile time.process_time() < 1.0: pass"
+    busy = [sys.executable, "-I", "-S", "-c", code]
+    for number in range(TRIES):
+        core = next((one for one in sorted(os.sched_getaffinity(0)) if has_for_itself(busy, one)), None)
+        if core is None:
+            continue
+        text = f'cores = "shared"\nuse = [{core}]\nrepeats = 1\nsources = ["procfs"]\n[[program]]\nname = "busy"\n'
+        path = write(tmp_path, text + f"command = {json.dumps(busy)}\n")
+        answer = cohabit("measure", "pairs", path, "--out", tmp_path / f"pairs{number}.csv", "--json")
+        if has_for_itself(busy, core):
+            assert 60 < answer.document["degradation_percent"]["busy"]["busy"] < 140
+            return
+    pytest.skip("the cores are busy with something else")
 
 
 @pytest.mark.slow

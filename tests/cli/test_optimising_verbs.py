@@ -285,6 +285,7 @@ def test_wrong_files(tmp_path: Path, document: Any, words: str) -> None:
         (["partition", "node.json", "--domains", "1,1"], "--domains '1,1'"),
         (["place", "mix.json", "--domains-per-server", "0"], "--domains-per-server 0"),
         (["place", "mix.json", "--domains-per-server", "2"], "add --ways W"),
+        (["place", "mix.json", "--scheme", "baseline", "--ways", "6"], "--ways has no effect with --scheme baseline"),
         (["partition", "crowd.json"], "5 apps do not fit on 1 node of 4 cores"),
         (["partition", "empty.json"], "apps is empty: there is no job for any node"),
     ],

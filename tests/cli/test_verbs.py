@@ -298,6 +298,7 @@ def test_doctor() -> None:
     assert document["ok"] is True
     findings = {finding["what"]: finding for finding in document["findings"]}
     assert findings["numpy"]["state"] == "ok"
+    assert {"scikit-learn", "skops"} <= findings.keys()
     assert {finding["state"] for finding in findings.values()} <= {"ok", "optional", "missing"}
     assert "numpy" in cohabit("doctor").out
 

@@ -17,7 +17,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
-from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs, busy_share
+from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs, busy_cores
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
 from cohabit.predict.features import TIME, Schema
 from cohabit.testing.builders import submitted
@@ -91,7 +91,7 @@ def test_saving_counts_seconds_and_leaves_bad_pairs_apart() -> None:
 def test_intensity_pairs_extremes() -> None:
     tell = told("intensity")
     known = [
-        Profile(name, 8, (ScaleProfile(1, 10.0, counters={"cache_misses_per_instruction.mean": misses}),))
+        Profile(name, 8, (ScaleProfile(1, 10.0, counters={"misses_per_instruction_mean": misses}),))
         for name, misses in zip(NAMES, (0.1, 0.4, 0.2, 0.3), strict=True)
     ]
     tell.core.state.profiles = {one.program: {8: one} for one in known}
@@ -158,13 +158,74 @@ def test_every_method_can_be_named(method: str) -> None:
     assert build(PolicyConfig(name="pair-greedy", pairing=method)).names["pairing"] == method
 
 
+# ---- refill ---------------------------------------------------------------------------------------------------------
+
+
+def come(tell: Story, second: int, programs: str, *events: Any) -> list[str]:
+    jobs = (submitted(name, program=name, processes=8) for name in programs)
+    return sorted(tell.starts(second, *events, *jobs))
+
+
+def test_a_place_is_left_empty_until_the_other_of_the_pair_ends() -> None:
+    tell = told()
+    assert come(tell, 0, "abcd") == ["a", "b"]
+    assert come(tell, 1, "", JobFinished("a", 1)) == [], "as in the paper"
+    assert come(tell, 2, "", JobFinished("b", 1)) == ["c", "d"]
+
+
+@pytest.mark.parametrize("method", ["greedy", "optimal", "saving"])
+def test_with_refill_who_goes_well_with_the_one_left_joins_it(method: str) -> None:
+    tell = told(method, refill=True)
+    assert come(tell, 0, "abcd") == ["a", "b"]
+    joined = tell.starts(1, JobFinished("a", 1))  # b with c: 30 %
+    assert joined.keys() == {"c"}
+    assert not joined["c"].exclusive
+    assert joined["c"].nodes == ((0, 1),)
+    assert come(tell, 2, "", JobFinished("b", 1)) == ["d"], "40 % beside c"
+
+
+def test_refill_keeps_to_the_threshold_and_to_the_order_of_the_queue() -> None:
+    tell = told(refill=True, threshold_pct=30.0)
+    assert come(tell, 0, "abdc") == ["a", "b"]
+    assert come(tell, 1, "", JobFinished("a", 1)) == [], "d comes first and has 90 % beside b: c must not overtake it"
+    assert tell.why("d", 2).startswith("it is to run alone, on nodes that are empty")
+    assert come(tell, 3, "", JobFinished("b", 1)) == ["d"]
+
+
+def test_refill_chooses_the_best_of_several_and_never_who_runs_alone() -> None:
+    tell = told(nodes=3, refill=True)
+    others = [submitted(name, program=name[0], processes=8) for name in ("a", "b", "c", "d")]
+    assert len(tell.starts(0, *others, submitted("new", program="new", processes=8))) == 5
+    tell(1, JobFinished("a", 1), JobFinished("d", 1))  # left: b on one node, c on another, the unknown one alone
+    started = tell.starts(2, submitted("a2", program="a", processes=8))
+    assert started["a2"].nodes == ((0, 1),), "a slows by 20 % beside b and by 60 % beside c"
+
+
+def test_saving_refills_only_what_gets_more_done() -> None:
+    percent = np.where(PERCENT > 0, 101.0, 0.0)
+    percent[0, 1] = percent[1, 0] = 10.0
+    tell = told("saving", percent=percent, refill=True)
+    assert come(tell, 0, "abc") == ["a", "b"]
+    assert come(tell, 1, "", JobFinished("a", 1)) == []
+
+
+def test_refill_at_threshold_zero_is_fifo() -> None:
+    assert all_at_once(told(threshold_pct=0.0, refill=True)) == ["a", "b", "c", "d"]
+
+
+def test_who_knows_no_degradations_joins_nobody() -> None:
+    tell = told("intensity", refill=True)
+    assert come(tell, 0, "abcd") == ["a", "d"], "nothing is known of their misses: the first with the last"
+    assert come(tell, 1, "", JobFinished("a", 1)) == []
+
+
 # ---- where degradations come from -----------------------------------------------------------------------------------
 
 
 class Sum:
     """A predictor that adds one counter of each."""
 
-    schema = Schema((TIME, "x.mean"), ("x.mean",))
+    schema = Schema((TIME, "x_mean"), ("x_mean",))
 
     def estimate(self, primary_rows: Any, other_rows: Any) -> Any:
         raise AssertionError("pairs are asked for at once")
@@ -178,7 +239,7 @@ def tenant(one: Profile | None, cores: int = 8) -> Tenant:
 
 
 def test_a_model_is_asked_with_the_counters_of_both() -> None:
-    known = [Profile(name, 8, (ScaleProfile(1, 5.0, counters={"x.mean": x}),)) for name, x in (("p", 1.0), ("q", 2.0))]
+    known = [Profile(name, 8, (ScaleProfile(1, 5.0, counters={"x_mean": x}),)) for name, x in (("p", 1.0), ("q", 2.0))]
     lacking = Profile("r", 8, (ScaleProfile(1, 5.0),))
     found = PredictedPairs(Sum()).between([tenant(known[0]), tenant(known[1]), tenant(lacking), tenant(None)], NODE)
     assert found[:2, :2].tolist() == [[11.0, 21.0], [12.0, 22.0]]
@@ -191,8 +252,11 @@ def test_without_a_model_profiles_say_it() -> None:
     found = ProfiledPairs().between([tenant(stream), tenant(neutral)], NODE)
     assert found[1, 1] == pytest.approx(100.0, abs=0.5), "two that need nothing but cores share them evenly"
     assert found[0, 0] > 110.0, "two that want all the bandwidth lose more"
-    lazy = profile("lazy", replace_counters(measured(1, 100.0, {2: 1.0, 10: 1.0}, 0.1), {"cpu_usage.mean": 0.5}))
-    assert busy_share(tenant(lazy)) == 0.5
+    lazy = profile("lazy", replace_counters(measured(1, 100.0, {2: 1.0, 10: 1.0}, 0.1), {"cpu_usage_mean": 4.0}))
+    assert busy_cores(tenant(lazy)) == 4.0
+    assert busy_cores(tenant(lazy, 2)) == 2.0, "no more than it has"
+    assert busy_cores(tenant(lazy)._replace(load=0.5)) == 2.0, "half the processes of its profile"
+    assert busy_cores(tenant(neutral)) == 8.0, "nobody measured it"
     assert ProfiledPairs().between([tenant(lazy), tenant(lazy)], NODE)[0, 1] == pytest.approx(0.0, abs=0.5)
     assert ProfiledPairs().between([tenant(neutral, 4), tenant(neutral, 4)], NODE)[0, 1] == pytest.approx(0.0, abs=0.5)
 

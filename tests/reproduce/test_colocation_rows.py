@@ -51,6 +51,21 @@ def test_the_document_is_plain_and_shortened_rows_say_so(small: Reproduction) ->
     notes = {one["id"]: one["note"] for one in document["rows"]}
     assert "quick: 2 instead of 20 queues" in notes["I31.mean_makespan_pct"]
     assert "unseen" in notes["I7.forest_blind_r2"]
+    assert "% of the squared error" in notes["I7.forest_blind_r2"]
+
+
+def test_hindsight_is_said_where_the_figures_are(small: Reproduction) -> None:
+    """The priors were chosen after results had been seen: every claim says so, beside what other versions give."""
+    assert any("not free of hindsight" in words for words in small.about)
+    found = {one.id: one for one in small.rows}
+    for name in contract():
+        if name.startswith(PREFIXES["colocation"]):
+            assert "chosen after results had been seen" in found[name].note
+    for name in ("I7.forest_blind_r2", "I31.mean_makespan_pct", "I31.di_minus_model_points"):
+        for tag, words in (("guessed", "the second"), ("independent", "the first")):
+            value = found[f"{name}_{tag}"].measured
+            assert value is not None
+            assert f"{words} {value:.3g}" in found[name].note
 
 
 def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:

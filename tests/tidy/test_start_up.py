@@ -15,6 +15,7 @@ HEAVY = (
     "polars",
     "plotly",
     "sklearn",
+    "httpx",
     "scipy",
     "distributed",
     "pandas",

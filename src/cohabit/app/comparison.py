@@ -22,7 +22,9 @@ from cohabit.sim.streams import stream
 def policy_from(text: str, base: PolicyConfig) -> PolicyConfig:
     """A bundle name, or parts joined by + in any order: an order, a kind of backfilling ("wfp+conservative")."""
     if text in BUNDLES:
-        return msgspec.structs.replace(base, name=text, order=None, backfill=None, backfill_order=None, placement=None)
+        return msgspec.structs.replace(
+            base, name=text, order=None, backfill=None, backfill_order=None, placement=None, pairing=None, gate=None
+        )  # fmt: skip
     config = msgspec.structs.replace(base, backfill_order=None)
     chosen: dict[str, str] = {}
     for part in (word.strip() for word in text.split("+")):

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
-OPTIONAL = {"distributed": "sweep --dask (install cohabit[dask])"}
+OPTIONAL = {  # module -> distribution, and what it is for
+    "distributed": ("distributed", "sweep --dask (install cohabit[dask])"),
+    "sklearn": ("scikit-learn", "train and reproduce colocation (install cohabit[learn])"),
+    "skops": ("skops", "train (install cohabit[learn])"),
+}
 
 
 @dataclass
@@ -43,8 +47,8 @@ def _libraries() -> list[Finding]:
         present = importlib.util.find_spec(name) is not None
         version = importlib.metadata.version(name) if present else "not installed"
         found.append(Finding(name, "ok" if present else "missing", version, "" if present else "run make setup"))
-    for name, use in OPTIONAL.items():
-        present = importlib.util.find_spec(name) is not None
+    for module, (name, use) in OPTIONAL.items():
+        present = importlib.util.find_spec(module) is not None
         version = importlib.metadata.version(name) if present else "not installed"
         found.append(Finding(name, "ok" if present else "optional", version, "" if present else f"only for {use}"))
     return found

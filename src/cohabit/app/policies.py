@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cohabit.app.scenario import PolicyConfig, half_life_us
+from cohabit.app.scenario import PolicyConfig, Scenario, half_life_us
 from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
+from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
 from cohabit.policy.backfill import reservation
+from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
 from cohabit.policy.registry import (
     BUNDLES,
     LISTED_BY,
     PLACEMENTS,
     UNDIVIDED,
+    UNGATED,
+    make_gates,
     make_order,
     make_partitioner,
     make_placement,
@@ -28,6 +33,17 @@ if TYPE_CHECKING:
     from cohabit.policy.degradation import Degradations
 
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
+CONCERNED = {  # the placements a key of [policy] is about
+    "alpha": ("spread", "shepherd"), "beta": ("spread",), "scales": ("share", "spread"), "book_bandwidth": ("spread",),
+    "moves": ("shepherd",), "learn": ("spread", "shepherd"), "pairing": ("pair",), "degradation": ("pair",),
+    "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
+}  # fmt: skip
+OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
+UNHEEDED = {  # keys of placement pair a way of pairing does not look at
+    "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
+    "intensity": ("degradation", "model", "threshold_pct", "group_size", "refill"),
+    "saving": ("threshold_pct",),
+}
 
 
 def resolve(config: PolicyConfig) -> dict[str, Any]:
@@ -35,7 +51,8 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
-    for key in ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing"):
+    keys = ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate")
+    for key in keys:
         if (value := getattr(config, key)) is not None:
             chosen[key] = value
     return chosen
@@ -67,6 +84,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         backfill=backfill,
         placer=placer,
         partitioner=make_partitioner(chosen["placement"], config.partition, options),
+        gates=make_gates(chosen.get("gate", UNGATED), _gate_options(config)),
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
@@ -93,7 +111,21 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
     return PlacementOptions(
         USUAL_ALPHA if config.alpha is None else config.alpha, config.beta, tuple(config.scales),
         config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves, pairing,
-        _degradations(config), config.threshold_pct, config.group_size, config.window, oversubscribe,
+        _degradations(config), config.threshold_pct, config.group_size, config.window, oversubscribe, config.refill,
+    )  # fmt: skip
+
+
+def _gate_options(config: PolicyConfig) -> GateOptions:
+    if config.telemetry_nodes not in ("job", "all"):
+        raise InputError(f"telemetry_nodes is {config.telemetry_nodes!r}", "policy.telemetry_nodes", "use job or all")
+    model = None
+    if config.variability:
+        from cohabit.predict.variability_file import load_variability
+
+        model = load_variability(Path(config.variability)).model
+    return GateOptions(
+        model, tuple(config.delay_labels), config.skip_threshold, config.telemetry_nodes == "all", config.cost_aware,
+        config.choose_nodes,
     )  # fmt: skip
 
 
@@ -115,6 +147,46 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
     return None
 
 
+def without_effect(config: PolicyConfig, names: dict[str, Any]) -> list[str]:
+    """Keys that were set and change nothing under these policies, a sentence each."""
+    usual, placement = PolicyConfig(), str(names["placement"])
+    gated = names.get("gate", UNGATED) != UNGATED
+    ungated = [] if gated else [key for key in OF_A_GATE if getattr(config, key) != getattr(usual, key)]
+    unlearned = ["nothing is delayed: gate 'variability' has no model (policy.variability, see `cohabit train`)"]
+    said = [key for key in CONCERNED if getattr(config, key) != getattr(usual, key)]
+    elsewhere = [key for key in said if placement not in CONCERNED[key]]
+    found = [f"policy.{key} has no effect with placement {placement!r}" for key in elsewhere]
+    found += [f"policy.{key} has no effect without a gate" for key in ungated]
+    found += unlearned if gated and not config.variability else []
+    pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
+    unheeded = [key for key in said if key in UNHEEDED.get(pairing, ())]
+    return found + [f"policy.{key} has no effect with pairing {pairing!r}" for key in unheeded]
+
+
+def nothing_known(
+    scenario: Scenario, policies: PolicySet, programs: Sequence[str], profiles: Sequence[Profile]
+) -> list[str]:
+    """Programs of which the matrix or the model says nothing, a sentence each; refused where that is all of them."""
+    from cohabit.policy.placement.pair import Pair
+
+    config, placer = scenario.policy, policies.placer
+    key = "degradation" if config.degradation else "model"
+    heeded = isinstance(placer, Pair) and key not in UNHEEDED.get(placer.method, ())
+    later = key == "model" and scenario.programs.profiles == "none"  # counters become known as programs run
+    if not getattr(config, key) or not heeded or later:
+        return []
+    assert isinstance(placer, Pair)
+    known = {one.program: one for one in profiles}
+    strange = [name for name in programs if not placer.degradations.knows(name, known.get(name))]
+    if len(strange) == len(programs):
+        why = "has none of their programs" if key == "degradation" else "needs counters that none of them has"
+        raise InputError(
+            f"it {why}: all jobs would run alone", f"policy.{key} = {getattr(config, key)!r}",
+            "check the names, or leave the key out",
+        )  # fmt: skip
+    return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
+
+
 def title(names: dict[str, Any]) -> str:
     """What a reader should call it."""
     backfill = str(names["backfill"])
@@ -123,4 +195,5 @@ def title(names: dict[str, Any]) -> str:
         text += f" by {names['backfill_order']}"
     if names.get("pairing") and names["placement"] == "pair":
         return f"{text} + {names['pairing']} pairs"
-    return text if names["placement"] == "exclusive" else f"{text} + {names['placement']}"
+    text = text if names["placement"] == "exclusive" else f"{text} + {names['placement']}"
+    return text if names.get("gate", UNGATED) == UNGATED else f"{text} + {names['gate']} gate"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.app.scenario import ProgramsConfig, Scenario
 from cohabit.model.cluster import Cluster, NodeGroup
@@ -45,6 +46,12 @@ def known_profiles(scenario: Scenario, programs: Programs, cluster: Cluster) -> 
         return exact
     rng = stream(scenario.seed, "profile noise")
     return [noisy_profile(profile, scenario.world.profile_noise, rng) for profile in exact]
+
+
+def names_in(workload: Workload, rows: NDArray[np.int64]) -> list[str]:
+    """The programs these jobs run, in order of appearance; "" for jobs that name none."""
+    numbers = dict.fromkeys(workload.program[rows].tolist())
+    return [workload.program_names[number] if number >= 0 else "" for number in numbers]
 
 
 def with_run_times(workload: Workload, programs: Programs, node: NodeGroup) -> Workload:

@@ -111,6 +111,14 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     threshold_pct: float = 100.0  # pair: pairs that slow by more run one after the other
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: so many of the first in the queue are paired
+    refill: bool = False  # pair: a job that waits may join one whose partner has ended, if they go well together
+    gate: str | None = None  # who may say "not now" to a start: variability, or "none"; None: the bundle's
+    variability: str = ""  # gate variability: the trained model
+    skip_threshold: int = 10  # gate variability: so often a job may be delayed unless it says otherwise; 0: never
+    delay_labels: list[str] = msgspec.field(default_factory=lambda: ["variation"])  # what is waited out
+    telemetry_nodes: str = "job"  # gate variability: counters of the nodes it would get, or of "all"
+    cost_aware: bool = False  # gate variability: wait only where the expected loss exceeds the expected wait
+    choose_nodes: bool = False  # gate variability: look for calmer nodes before delaying
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
 
 
@@ -177,6 +185,9 @@ def read_scenario(path: Path) -> Scenario:
         name = getattr(policy, key)
         if name and name.endswith(".py"):
             policy = msgspec.structs.replace(policy, **{key: str((path.parent / name).resolve())})
+    learned = {key: getattr(policy, key) for key in ("degradation", "model", "variability")}
+    known = {key: str((path.parent / name).resolve()) for key, name in learned.items() if name}
+    policy = msgspec.structs.replace(policy, **known)
     jobs = msgspec.structs.replace(scenario.jobs, **found)
     named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
     there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app import policies as policy_names
-from cohabit.app.programs import known_profiles, load_programs, with_run_times
+from cohabit.app.programs import known_profiles, load_programs, names_in, with_run_times
 from cohabit.app.scenario import Scenario, cluster_of
 from cohabit.app.workloads import load_workload, machine_size
 from cohabit.core.core import SchedulerCore
@@ -97,6 +97,9 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     rows = order[accepted[order]]
     notes = _notes(scenario, workload, rejection) + ((programs.warning,) if programs.warning else ())
     profiles = () if policies.placer.exclusive else tuple(known_profiles(scenario, programs, cluster))
+    if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing where they are
+        notes += tuple(policy_names.without_effect(scenario.policy, policies.names))
+        notes += tuple(policy_names.nothing_known(scenario, policies, names_in(workload, rows), profiles))
     return Prepared(
         scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles
     )  # fmt: skip
@@ -164,6 +167,7 @@ def _beyond_fast(prepared: Prepared) -> str:
         "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not prepared.policies.placer.exclusive,
+        "a gate": bool(prepared.policies.gates),
         "an age limit beside this order": _limits_age_beside_another_order(prepared.policies),
     }
     return ", ".join(reason for reason, holds in reasons.items() if holds)
@@ -214,7 +218,7 @@ def _run_steps(
 
     def watch(now_us: int, events: list[Event], commands: list[Command]) -> None:
         for event in events:
-            if isinstance(event, fact.ProfileLearned):
+            if isinstance(event, fact.ProfileLearned | fact.TelemetryReduced):
                 written.append((now_us, lines.LEARNED, len(learned), 1))
                 learned.append(encode([event]))
             else:
@@ -309,6 +313,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
     number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
     shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
     movable = workload.extra.get("movable")
+    kinds, skips = workload.extra.get("workload_type"), workload.extra.get("skip_threshold")
     partitions = prepared.cluster.partitions
     traced = []
     for number, row in enumerate(rows):
@@ -328,6 +333,8 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
             memory_bytes=0 if workload.memory_bytes is None else int(workload.memory_bytes[row]),
             user=int(workload.user[row]), partition=partition, after=after, single_node=confined,
             movable=movable is not None and movable[row] > 0,
+            workload_type="" if kinds is None else str(kinds[row] or ""),
+            skip_threshold=-1 if skips is None else int(skips[row]),
         )  # fmt: skip
         traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
     return traced

@@ -27,6 +27,7 @@ from cohabit.cli import (
     reproduce,
     simulate,
     sweep,
+    telemetry,
     train,
     view,
     warm_up,
@@ -60,7 +61,7 @@ def _options(
 
 VERBS = (
     simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, match,
-    train, predict, reproduce, exercise, measure, demo, doctor, warm_up,
+    train, predict, reproduce, exercise, measure, telemetry, demo, doctor, warm_up,
 )  # fmt: skip
 for verb in VERBS:
     verb.register(app)

@@ -75,11 +75,18 @@ def _show(document: dict[str, Any]) -> None:
     rows += [[name, "alone"] for name in document["alone"]]
     table("", ["jobs", "slows by"], rows)
     typer.echo(f"{document['method']}: {len(groups)} together, {len(document['alone'])} alone")
-    dropped = document["total_matched"] - document["total"]
-    typer.echo(f"total {document['total']:.1f} %" + (f"; {dropped:.1f} % left apart" if dropped > 0 else ""))
+    typer.echo(f"the slower of each pair slows by {document['total']:.1f} % in sum" + _apart(document))
     if "saving_s" in document:
         saved = 100 * document["saving_s"] / document["serial_s"]
         typer.echo(
             f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s in a row: {saved:.1f} % less"
         )
     typer.echo(f"solved in {1000 * document['solve_s']:.1f} ms")
+
+
+def _apart(document: dict[str, Any]) -> str:
+    """What the matching would have paired and the threshold keeps apart."""
+    dropped = document["total_matched"] - document["total"]
+    if dropped <= 0:
+        return ""
+    return f"; pairs above the threshold of {document['threshold']:g} % are not made ({dropped:.1f} % in sum)"

@@ -1,4 +1,4 @@
-"""`cohabit measure`: real programs on this machine, alone and beside each other."""
+"""`cohabit measure`: real programs alone and beside each other, on a timetable, and canaries of the network."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ Examples:
   cohabit measure pairs programs.toml --out pairs.csv --repeats 5 --json"""
 
 
+RUNS_EXAMPLES = """\b
+Examples:
+  cohabit measure runs programs.toml --out runs.csv
+  cohabit measure runs programs.toml --telemetry telemetry --out runs.csv --json"""
+CANARY_EXAMPLES = """\b
+Examples:
+  cohabit measure canary --ranks 4
+  cohabit measure canary --ranks 16 --size 100 --launcher "srun --mpi=pmix" --json"""
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
     verbs = typer.Typer(
@@ -22,6 +32,8 @@ def register(app: typer.Typer) -> None:
     )  # fmt: skip
     verbs.callback()(_measure)  # without it, typer would take the one command for the verb itself
     verbs.command(name="pairs", epilog=EXAMPLES)(pairs)
+    verbs.command(name="runs", epilog=RUNS_EXAMPLES)(runs)
+    verbs.command(name="canary", epilog=CANARY_EXAMPLES)(canary)
     app.add_typer(verbs)
 
 
@@ -121,3 +133,97 @@ def _complain(document: dict[str, Any]) -> None:
     if document["failed"]:
         note("the same call tries the missing pairs again")
         raise typer.Exit(1)
+
+
+def runs(
+    programs: Annotated[Path, typer.Argument(metavar="PROGRAMS.toml", help="The programs and their timetable.")],
+    out: Annotated[Path, typer.Option(metavar="DATA.csv", help="The data set; new runs are added to it.")],
+    telemetry: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A store of cohabit telemetry; otherwise this node is sampled."),
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Rounds; otherwise the file's, or 10.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run programs again and again on a timetable, and keep each run time with what the counters said before it.
+
+    Stopped in the middle, the same call goes on with the runs that are missing.
+    """
+    import contextlib
+
+    import msgspec
+
+    from cohabit.app import measuring_runs
+    from cohabit.app.measuring_runs_plan import read_runs_plan
+    from cohabit.app.measuring_runs_window import SampledHere, StoredWindows, span_of
+    from cohabit.cli.console import note, progress, show_json
+    from cohabit.store.telemetry import TelemetryStore
+
+    plan = read_runs_plan(programs)
+    if repeats is not None:
+        plan = msgspec.structs.replace(plan, repeats=repeats)
+    table = measuring_runs.Table.at(out)
+    span_us = span_of(plan.window_s)
+    stopped = False
+    with contextlib.ExitStack() as stack:
+        if telemetry is None:
+            keep_us = 2 * span_us + span_of(plan.limit_s)
+            reader: Any = stack.enter_context(SampledHere(span_us, note, keep_us))
+        else:
+            reader = StoredWindows(TelemetryStore(telemetry), span_us)
+        job = stack.enter_context(measuring_runs.campaign(plan, table, reader, note))
+        note(f"{len(job.due())} of {plan.repeats * len(plan.program)} runs to do")
+        try:
+            with progress("running") as advance:
+                measuring_runs.collect(job, advance)
+        except KeyboardInterrupt:
+            stopped = True
+        document = measuring_runs.account(job)
+    if as_json:
+        show_json(document)
+    else:
+        typer.echo(f"{document['rows']} runs with {document['features']} features in {document['out']}")
+    if stopped:
+        note(f"stopped: {document['runs']} of {document['of']} runs are in {out}; the same call goes on from there")
+        sys.exit(130)
+    if not document["complete"]:
+        note("the same call tries the missing runs again")
+        raise typer.Exit(1)
+
+
+def canary(
+    ranks: Annotated[int, typer.Option(help="MPI processes, at least 2.")] = 2,
+    size: Annotated[float, typer.Option(metavar="MB", help="Of the token and of the data to reduce.")] = 100.0,
+    ring: Annotated[int, typer.Option(help="Rounds of the token.")] = 10,
+    allreduce: Annotated[int, typer.Option(help="All-reduce calls.")] = 5,
+    launcher: Annotated[str, typer.Option(help="What starts MPI programs, with its options.")] = "mpirun",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Feel how congested the network is: a token around a ring of MPI ranks, then an all-reduce.
+
+    Gives the nine canary features of RUSH (waits in send, receive and all-reduce) and what they cost.
+    """
+    import shlex
+
+    from cohabit.agent.canary.running import Canary, send_canary
+    from cohabit.cli.console import show_json, table
+    from cohabit.model.errors import InputError
+    from cohabit.model.telemetry import CANARY_TIMES, STATS
+
+    try:
+        words = tuple(shlex.split(launcher))
+    except ValueError as error:
+        raise InputError(f"--launcher cannot be read: {error}".lower(), "", "close its quotes") from None
+    sung = send_canary(Canary(ranks, size, ring, allreduce, words))
+    if as_json:
+        show_json(
+            {"ranks": sung.ranks, "features": dict(sung.features), "cost_s": sung.cost_s, "inside_s": sung.inside_s}
+        )
+        return
+    rows = [
+        [name.removeprefix("canary.").removesuffix("_wait_s")]
+        + [f"{1e3 * sung.features[f'{name}.{stat}']:.3f} ms" for stat in STATS]
+        for name in CANARY_TIMES
+    ]
+    table(f"waits per call over {sung.ranks} ranks", ["call", *STATS], rows)
+    typer.echo(f"cost: {sung.cost_s:.2f} s, of which {sung.inside_s:.2f} s inside MPI")

@@ -65,7 +65,7 @@ def place(
 
     _check(scheme, seed, swaps, budget_s, restarts, workers, start, objective)
     limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
-    _check_domains(domains, limits)
+    _check_limits(scheme, domains, limits)
     known = read_mix(mix)
     wish = optimising.Wish(seed, swaps, budget_s, restarts, workers, start, objective, limits)
     if not optimising.is_ready():
@@ -114,9 +114,13 @@ def _check(
             raise InputError(f"{name} {number} is out of range", "", f"give a whole number from 1 to {MOST_RESTARTS:,}")
 
 
-def _check_domains(domains: int, limits: Limits | None) -> None:
+def _check_limits(scheme: str, domains: int, limits: Limits | None) -> None:
     from cohabit.model.errors import InputError
+    from cohabit.optimise.schemes import DIVIDING
 
+    if limits is not None and scheme not in DIVIDING:
+        raise InputError(f"--ways has no effect with --scheme {scheme}, which divides no cache", "",
+                         f"leave it out, or use {' or '.join(DIVIDING)}")  # fmt: skip
     if domains < 1:
         raise InputError(f"--domains-per-server {domains} is not a positive number", "", "give 2 for two L3 caches")
     if domains > 1 and limits is None:

@@ -19,13 +19,14 @@ def register(app: typer.Typer) -> None:
 def policies(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
     """List orders, kinds of backfilling, placements and bundles."""
     from cohabit.cli.console import show_json, table
-    from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PARTITIONS, PLACEMENTS
+    from cohabit.policy.registry import BACKFILLS, BUNDLES, GATES, ORDERS, PARTITIONS, PLACEMENTS
 
     kinds = {
         "order": {name: (entry.summary, entry.source) for name, entry in ORDERS.items()},
         "backfill": {name: (entry.summary, entry.source) for name, entry in BACKFILLS.items()},
         "placement": {name: (entry.summary, entry.source) for name, entry in PLACEMENTS.items()},
         "partition": {name: (entry.summary, entry.source) for name, entry in PARTITIONS.items()},
+        "gate": {name: (entry.summary, entry.source) for name, entry in GATES.items()},
         "policy": {name: (entry.summary, entry.source) for name, (_, entry) in BUNDLES.items()},
     }
     if as_json:

@@ -1,4 +1,4 @@
-"""`cohabit train`: learn from measurements; `degradation` learns who slows whom."""
+"""`cohabit train`: learn from measurements; `degradation`: who slows whom, `variability`: when the machine is noisy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ Examples:
   cohabit train degradation pairs.csv --out model
   cohabit train degradation pairs.csv --model forest --blind-suite splash --out model --json
   cohabit train degradation pairs.csv --quantile 0.8 --out careful"""
+VARIABILITY_EXAMPLES = """\b
+Examples:
+  cohabit train variability runs.csv --out model
+  cohabit train variability runs.csv --model adaboost --until 1604188800 --out model --json"""
 GROUP_EXAMPLE = "\b\nExample:\n  cohabit train degradation pairs.csv --out model --json"
 
 
@@ -20,6 +24,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Learn a model from measurements (each kind has --json).", no_args_is_help=True,
                         epilog=GROUP_EXAMPLE)  # fmt: skip
     group.command(name="degradation", short_help="Who slows whom, from counters.", epilog=EXAMPLES)(degradation)
+    group.command(name="variability", short_help="When the machine is too noisy for a job.",
+                  epilog=VARIABILITY_EXAMPLES)(variability)  # fmt: skip
     app.add_typer(group, name="train", short_help="Learn a model from measurements.")
 
 
@@ -61,11 +67,7 @@ def degradation(
         raise InputError(f"--quantile {quantile:g} makes no sense", "", "give a share from 0.5 to below 1, such as 0.8")
     if blind_suite and blind is not None:
         raise InputError("--blind-suite and --blind exclude each other", "", "give one of them")
-    if seed < 0:
-        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
-    for path in (out, page_of(out)):
-        if path.is_dir():
-            raise InputError("is a folder", str(path), "name a file to write; its page goes to MODEL.html")
+    _check_seed_and_files(seed, out, page_of(out))
     learned = read_coruns(data)
     if blind_suite:
         held = hold_out_suite(learned, blind_suite)
@@ -83,6 +85,77 @@ def degradation(
     else:
         _show(lesson.document)
         typer.echo(f"written: {out} and {page_of(out)}")
+
+
+def _check_seed_and_files(seed: int, *files: Path) -> None:
+    from cohabit.model.errors import InputError
+
+    if seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
+    for path in files:
+        if path.is_dir():
+            raise InputError("is a folder", str(path), "name a file to write; its page goes to MODEL.html")
+
+
+def variability(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="One row per run, with the counters before it.")],
+    out: Annotated[Path, typer.Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
+    model: Annotated[str, typer.Option(help="adaboost, extra-trees, forest, knn, or auto (the best).")] = "auto",
+    until: Annotated[
+        float | None, typer.Option(metavar="S", help="Learn from runs that began before; judge later ones blind.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of folds and learners.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Learn whether a run would take unusually long, from what the counters said before it began.
+
+    A run varies if it is slower than its application's mean by more than 1.5 deviations, both frozen from the training
+    data. Scores are F1 on applications the model has never seen (grouped), beside those on unseen runs of known ones.
+    """
+    import math
+
+    from cohabit.app.learning_variability import AUTO, page_of, train_variability, write_variability
+    from cohabit.app.variability_data import read_runs
+    from cohabit.cli.console import progress, show_json
+    from cohabit.model.errors import InputError
+    from cohabit.policy.registry import unknown
+    from cohabit.predict.variability_learners import KINDS
+
+    if model not in (*KINDS, AUTO):
+        raise unknown("model", model, (*KINDS, AUTO))
+    if until is not None and not math.isfinite(until):
+        raise InputError(f"--until {until:g} is no time", "", "give a start_s of the data")
+    _check_seed_and_files(seed, out, page_of(out))
+    runs = read_runs(data)
+    with progress("training") as advance:
+        lesson = train_variability(runs, model, seed, until, advance)
+    write_variability(lesson, out)
+    if as_json:
+        show_json(lesson.document)
+    else:
+        _show_variability(lesson.document)
+        typer.echo(f"written: {out} and {page_of(out)}")
+
+
+def _show_variability(document: dict[str, Any]) -> None:
+    from cohabit.cli.console import table
+
+    rows = [[name, _number(one["f1_grouped"]), _number(one["f1_stratified"])]
+            for name, one in document["by_model"].items()]  # fmt: skip
+    title = f"{document['rows']} runs of {document['applications']} applications, {document['varying']} varied"
+    table(title, ["model, all columns", "F1 unseen applications", "F1 unseen runs"], rows)
+    kept = document["features_kept"]
+    typer.echo(
+        f"{document['model']} with {len(kept)} of {document['columns']} columns, chosen anew in every fold: F1 "
+        f"{_number(document['f1_grouped'])} on unseen applications, {_number(document['f1_stratified'])} on unseen runs"
+    )
+    names = document["classes"]
+    cells = [[name, *map(str, row)] for name, row in zip(names, document["confusion_classes"], strict=True)]
+    table("unseen applications: what happened, and what was said", ["", *names], cells)
+    typer.echo(f"goes by: {', '.join(kept[:12])}{' ...' if len(kept) > 12 else ''}")
+    if document["blind"]:
+        blind = document["blind"]
+        typer.echo(f"after the training window: F1 {_number(blind['f1'])} on {blind['rows']} runs")
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -44,6 +44,7 @@ from cohabit.core.decide import PROMISES
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
 from cohabit.model import event as fact
+from cohabit.model import telemetry
 from cohabit.model.command import CancelJob, Command
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
@@ -89,8 +90,18 @@ class Applier:
                 return self._node(now_us, node, DOWN)
             case fact.ProfileLearned(program, processes, measured, hardware):
                 return self._learned(now_us, program, processes, measured, hardware)
+            case fact.TelemetryReduced(window):
+                return self._telemetry(now_us, window)
         self.state.wake_us = FOREVER  # Woken: the request is used up
         return True
+
+    def _telemetry(self, now_us: int, content: bytes) -> bool:
+        """A newer window takes the place of the old one; only those a gate keeps back have something to gain."""
+        state, window = self.state, telemetry.decode(content)
+        if state.window is not None and window.end_us <= state.window.end_us:
+            return False  # late, or its clock went back
+        state.window = window
+        return any(state.memory.get(gate.name, {}).get("jobs") for gate in self.policies.gates)
 
     # ---- jobs in --------------------------------------------------------------------------------------------------
 

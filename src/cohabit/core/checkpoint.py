@@ -15,13 +15,14 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.ladder import Ladder
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
+from cohabit.model import telemetry
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
-VERSION = 3
+VERSION = 4
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
@@ -45,6 +46,7 @@ def save(core: SchedulerCore) -> bytes:
     data["placed"] = [[row, msgspec.to_builtins(placement)] for row, placement in state.placed.items()]
     data["profiles"] = [msgspec.to_builtins(one) for known in state.profiles.values() for one in known.values()]
     data["refused_until"] = list(state.refused_until.items())
+    data["window"] = None if state.window is None else telemetry.encode(state.window)
     return msgspec.msgpack.encode(data, order="deterministic")
 
 
@@ -76,6 +78,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
         state.profiles.setdefault(one.program, {})[one.processes] = one
     if state.ledger is not None:
         state.ledger.load(saved["ledger"])
+    state.window = None if saved["window"] is None else telemetry.decode(saved["window"])
     core.arrivals = list(saved["arrivals"])
     return core
 

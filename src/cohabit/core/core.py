@@ -70,7 +70,7 @@ class SchedulerCore:
     @property
     def compiled(self) -> bool:
         """Whether the compiled pass may decide just now: interchangeable whole nodes, nothing refused lately."""
-        exclusive = self.policies.placer.exclusive
+        exclusive = self.policies.placer.exclusive and not self.policies.gates
         limited = self.policies.age_limit_us or self.policies.age_limit_runs
         if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
             return False  # the compiled pass knows the oldest only as the first in the order of age

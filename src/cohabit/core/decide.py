@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import RELEASED, VOID
+from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.sharing import decide_on_shared_nodes
@@ -32,32 +33,46 @@ def decide(view: View, policies: PolicySet) -> Plan:
     queue = view.ranked(view.queued(), policies.order)
     if depth == CONSERVATIVE:
         return _decide_with_kept_promises(view, policies, queue, timeline, idle, plan)
-    reserved = 0
+    keeper, reserved = Gatekeeper(view, policies.gates), 0
     while queue:
         row = queue.pop(0)
-        if _start(row, view, policies, timeline, idle, plan):
+        if _start(row, view, policies, keeper, timeline, idle, plan):
             continue
         if depth == STRICT or view.waited_us(row) >= age_limit_us:
             break
         if reserved < depth:
-            start_us, counts = timeline.earliest(view.need(row), view.usable(row), planned(view.limit_us(row)))
+            length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row, timeline)
+            start_us, counts = timeline.earliest(view.need(row), view.usable(row), length_us, chance_us)
             if counts is not None:
-                timeline.add(start_us, start_us + planned(view.limit_us(row)), -counts)
+                timeline.add(start_us, start_us + length_us, -counts)
                 plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
         reserved += 1
         if reserved == max(depth, 1) and policies.backfill_order is not None:
             queue = view.ranked(np.array(queue, np.int64), policies.backfill_order)
     plan.wake_us = _next_wake(view, plan)
+    keeper.close(plan)
     return plan
 
 
-def _start(row: int, view: View, policies: PolicySet, timeline: Timeline, idle: NDArray[np.bool_], plan: Plan) -> bool:
-    """Start the job now if it takes nothing that was promised to another."""
-    assert isinstance(policies.placer, Placer)
+def _start(
+    row: int,
+    view: View,
+    policies: PolicySet,
+    keeper: Gatekeeper,
+    timeline: Timeline,
+    idle: NDArray[np.bool_],
+    plan: Plan,
+) -> bool:
+    """Start the job now if it takes nothing that was promised to another, and no gate keeps it back."""
+    placer = policies.placer
+    assert isinstance(placer, Placer)
     if view.need(row) > timeline.idle.sum():
         return False
-    placement = policies.placer.place(row, policies.backfill.allowed(view.limit_us(row), timeline), idle, view)
-    if placement is None:
+    allowed = policies.backfill.allowed(view.limit_us(row), timeline)
+    calm = keeper.calmer(row, idle)
+    placement = None if calm is None else placer.place(row, allowed, calm, view)
+    placement = placement or placer.place(row, allowed, idle, view)
+    if placement is None or not keeper.lets(row, placement.ranges):
         return False
     counts = np.zeros(view.kinds.count, np.int64)
     for first, count in placement.ranges:
@@ -73,7 +88,7 @@ def _decide_with_kept_promises(
     view: View, policies: PolicySet, queue: list[int], timeline: Timeline, idle: NDArray[np.bool_], plan: Plan
 ) -> Plan:
     """Conservative: who could start at once with all promises to the others in place does so, after a release."""
-    promises, gauges = dict(view.memory.get(PROMISES, {})), view.gauges
+    promises, gauges, keeper = dict(view.memory.get(PROMISES, {})), view.gauges, Gatekeeper(view, policies.gates)
     if gauges[VOID]:
         promises.clear()
     lengths = {row: planned(view.limit_us(row)) for row in queue}
@@ -99,9 +114,16 @@ def _decide_with_kept_promises(
                 counts = _promise(row, start_us, found, lengths[row], timeline, plan)
         if start_us <= view.now_us:
             timeline.add(start_us, start_us + lengths[row], np.array(counts))
-            if not _start(row, view, policies, timeline, idle, plan):
-                timeline.add(start_us, start_us + lengths[row], -np.array(counts))
+            if not _start(row, view, policies, keeper, timeline, idle, plan):
+                chance_us = keeper.next_chance(row, timeline)
+                if chance_us > view.now_us:  # a gate keeps it back: it is promised its next chance
+                    start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row], chance_us)
+                    if found is not None:
+                        _promise(row, start_us, found, lengths[row], timeline, plan)
+                else:
+                    timeline.add(start_us, start_us + lengths[row], -np.array(counts))
     plan.wake_us = _next_wake(view, plan, promises)
+    keeper.close(plan)
     return plan
 
 

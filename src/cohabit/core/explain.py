@@ -6,6 +6,7 @@ import numpy as np
 
 from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_sharing import why_not_shared
+from cohabit.core.gating import why_kept_back
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.core.state import State
@@ -29,6 +30,8 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     if not view.is_queued(row):
         running, at_most = state.arrays.get(job_id.rpartition("_")[0], (0, 0))
         return f"{running} of its array run and at most {at_most} may" if at_most and not view.is_running(row) else ""
+    if kept_back := why_kept_back(view, policies.gates, row):
+        return kept_back
     queue = view.ranked(view.queued(), policies.order)
     place = queue.index(row)
     if isinstance(policies.placer, SharedPlacer):

@@ -105,6 +105,10 @@ class GroupPlacer(SharedPlacer, Protocol):
         """Groups of rows in the order they should start, those alone as groups of one; and what to remember."""
         ...
 
+    def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """Nodes on which the job may join those who run there already; None: on none."""
+        ...
+
 
 @runtime_checkable
 class Explaining(Protocol):
@@ -126,6 +130,31 @@ class Mover(Protocol):
 
     def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
         """Moves worth making now that the residents of the touched nodes have changed, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Not now: the job is asked about again at `until_us`, and whenever nodes are released before."""
+
+    reason: str
+    until_us: int
+
+
+class Gate(Protocol):
+    """Whether a job that has found its nodes should start there now; core/gating.py asks."""
+
+    @property
+    def name(self) -> str:
+        """Under which its memory is kept."""
+        ...
+
+    def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
+        """None: go. `memory` is its own, plain data to be changed; memory["jobs"] forgets jobs that have gone."""
+        ...
+
+    def calmer(self, row: int, idle: NDArray[np.bool_], view: View) -> NDArray[np.bool_] | None:
+        """Of the idle nodes those on which it would rather see the job; None: it has no opinion."""
         ...
 
 
@@ -160,6 +189,7 @@ class PolicySet:
     backfill_order: Order | None = None
     fair_share_half_life_us: int = 0  # 0: usage is not tracked
     partitioner: Partitioner | None = None  # None: the cache is not divided
+    gates: tuple[Gate, ...] = ()  # asked in turn before every start; one that says wait is enough
     age_limit_us: int = 0  # who has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
     names: dict[str, Any] = field(default_factory=dict)

@@ -274,6 +274,8 @@ def plan_conservatively(
     if gauges[VOID] == 1:  # a job overran its request or nodes were lost: plan anew
         rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
         gauges[VOID], gauges[PROMISES] = 0, 0
+        for place in range(q_meta[RUNGS]):
+            q_info[SOONEST, q_info[ORDER, place]] = -1
         if in_ladder_order:
             waiting = np.empty(q_meta[ROWS], np.int64)
             rows_in_order(q_items, q_info, q_meta, waiting)

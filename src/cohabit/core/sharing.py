@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import Mover, PolicySet, SharedPlacer
@@ -25,19 +26,22 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
     room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
     hopeless: set[tuple[object, ...]] = set()
     trials: set[tuple[str, int, str]] = set()  # measuring runs of this pass: one of each is enough
+    keeper = Gatekeeper(view, policies.gates)
     for row, aged in zip(queue, view.aged(queue), strict=True):
         description = view.description(row)
         if description not in hopeless:
-            start = _place(row, view, placer, draft, room, trials)
+            start = _place(row, view, placer, keeper, draft, room, trials)
             if start is not None:
                 plan.actions.append(start)
                 continue
-            hopeless.add(description)
+            if not keeper.waits(row):  # another of its kind may be let in
+                hopeless.add(description)
         if strict or aged:
             break
     if isinstance(placer, Mover) and placer.most_moves:
         plan.actions += placer.moves(draft.ledger(), _touched(view, plan), view)
     plan.wake_us = next_chance(view)
+    keeper.close(plan)
     return plan
 
 
@@ -81,9 +85,15 @@ class Draft:
 
 
 def _place(
-    row: int, view: View, placer: SharedPlacer, draft: Draft, room: dict[Takes, int], trials: set[tuple[str, int, str]]
+    row: int,
+    view: View,
+    placer: SharedPlacer,
+    keeper: Gatekeeper,
+    draft: Draft,
+    room: dict[Takes, int],
+    trials: set[tuple[str, int, str]],
 ) -> Start | None:
-    """The first way to run the job for which there are nodes."""
+    """The first way to run the job for which there are nodes, unless a gate keeps it back."""
     windows = bool(view.kinds.windows)
     for ask in view.asks(row, placer):
         takes = open_kinds(ask, row, view) if windows else ask.takes
@@ -95,6 +105,8 @@ def _place(
         parts = placer.find(row, ask, takes, draft.ledger(), view) if room[takes] >= ask.nodes else None
         if parts is None:
             continue
+        if not keeper.lets(row, ranges_of(draft.ledger().lowest(parts))):
+            return None
         if ask.purpose != "run":
             trials.add((view.job(row).program, ask.scale, ask.purpose))
         placement = Placement(

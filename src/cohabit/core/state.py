@@ -33,6 +33,7 @@ from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask, Placement
 from cohabit.model.profile import Profile
+from cohabit.model.telemetry import Window
 
 UP, DRAINED, DOWN = 0, 1, 2
 FOREVER = 2**62
@@ -78,6 +79,7 @@ class State:
         self.kept: dict[str, Any] = {}  # answers policies keep, by policy name; never in a checkpoint
         self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
+        self.window: Window | None = None  # the newest telemetry
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
         self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}
         self.next_seq = 0

@@ -71,10 +71,14 @@ class Timeline:
                     least[kind] = 0
         return least
 
-    def earliest(self, need: int, usable: NDArray[np.bool_], length_us: int) -> tuple[int, Counts | None]:
+    def earliest(
+        self, need: int, usable: NDArray[np.bool_], length_us: int, not_before_us: int = 0
+    ) -> tuple[int, Counts | None]:
         """The first instant from now with enough usable nodes for the whole length, and which kinds to take."""
         enough = np.flatnonzero(self.free[: len(self.times), usable].sum(axis=1) >= need)
         instants = [self.times[index] for index in enough]
+        if not_before_us > self.now_us:
+            instants = [not_before_us, *(instant for instant in instants if instant > not_before_us)]
         if self.kinds.windows:
             ends = {window.end_us for window in self.kinds.windows if window.end_us > self.now_us}
             instants = sorted({*instants, *ends})

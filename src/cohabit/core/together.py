@@ -1,7 +1,8 @@
 """Deciding for groups of jobs that start together on the same empty nodes: pairs, and jobs that are better off alone.
 
 The placement policy makes the groups from the queue (`GroupPlacer.groups`); here nodes are found for them, in order.
-Members of a group start in the same instant on the same nodes; a group of one has its nodes to itself.
+Members of a group start in the same instant on the same nodes; a group of one has its nodes to itself. A group that
+finds no nodes may be taken apart by a policy that knows whom its members could join.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import GroupPlacer, PolicySet
@@ -22,13 +24,14 @@ def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Pl
     plan, draft = Plan(), Draft(view.ledger)
     queue = view.ranked(view.queued(), policies.order)
     groups, plan.memory = placer.groups(queue, view) if queue else ([], {})
-    strict = policies.backfill.depth == STRICT
+    strict, keeper = policies.backfill.depth == STRICT, Gatekeeper(view, policies.gates)
     for group in _that_fit(groups, view, placer):
-        starts = _place(group, view, placer, draft)
+        starts = _place(group, view, placer, keeper, draft) or _join(group, view, placer, keeper, draft)
         plan.actions += starts
         if not starts and (strict or any(view.aged(list(group)))):
             break
     plan.wake_us = next_chance(view)
+    keeper.close(plan)
     return plan
 
 
@@ -42,13 +45,15 @@ def _that_fit(groups: list[tuple[int, ...]], view: View, placer: GroupPlacer) ->
             yield from ((row,) for row in group)
 
 
-def _place(group: tuple[int, ...], view: View, placer: GroupPlacer, draft: Draft) -> list[Start]:
-    """The group on nodes nobody else is on; nothing where there are not enough of them."""
+def _place(
+    group: tuple[int, ...], view: View, placer: GroupPlacer, keeper: Gatekeeper, draft: Draft
+) -> list[Start]:  # fmt: skip
+    """The group on nodes nobody else is on; nothing where there are not enough, or a gate keeps a member back."""
     asks = [view.asks(row, placer)[-1 if len(group) == 1 else 0] for row in group]
     takes = [open_kinds(ask, row, view) for ask, row in zip(asks, group, strict=True)]
     whole = _nodes_for(takes, view.asks(group[0], placer)[-1].takes)
     parts = placer.find(group[0], asks[0], whole, draft.ledger(), view)
-    if parts is None:
+    if parts is None or not _all_let_in(group, parts, keeper, draft):
         return []
     starts: list[Start] = []
     for row, ask, own in zip(group, asks, takes, strict=True):
@@ -56,6 +61,25 @@ def _place(group: tuple[int, ...], view: View, placer: GroupPlacer, draft: Draft
             classes = Counter(draft.ledger().class_at[nodes_in(starts[0].placement.ranges)].tolist())
             parts = tuple(sorted(classes.items()))
         starts.append(_start(row, ask, own, parts, draft))
+    return starts
+
+
+def _all_let_in(rows: tuple[int, ...], parts: Parts, keeper: Gatekeeper, draft: Draft) -> bool:
+    ranges = ranges_of(draft.ledger().lowest(parts))
+    return all(keeper.lets(row, ranges) for row in rows)
+
+
+def _join(
+    group: tuple[int, ...], view: View, placer: GroupPlacer, keeper: Gatekeeper, draft: Draft
+) -> list[Start]:  # fmt: skip
+    """Members for whom there is a place beside somebody who runs already; the policy says beside whom."""
+    starts: list[Start] = []
+    for row in group:
+        ask = view.asks(row, placer)[0]
+        takes = open_kinds(ask, row, view)
+        parts = placer.join(row, ask, takes, draft.ledger(), view)
+        if parts is not None and _all_let_in((row,), parts, keeper, draft):
+            starts.append(_start(row, ask, takes, parts, draft))
     return starts
 
 

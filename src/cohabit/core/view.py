@@ -8,7 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core import kernels
-from cohabit.core.columns import ELIGIBLE, EXPECTED, LIMIT, NODES, QUEUED, RUNNING, STARTING, STATE, Columns, columns_of
+from cohabit.core.columns import (
+    BLOCKED,
+    ELIGIBLE,
+    EXPECTED,
+    LIMIT,
+    NODES,
+    QUEUED,
+    RUNNING,
+    STARTING,
+    STATE,
+    Columns,
+    columns_of,
+)
 from cohabit.core.kinds import Kinds
 from cohabit.core.ladder import all_rows
 from cohabit.core.ledger import Ledger
@@ -19,6 +31,7 @@ from cohabit.model.cluster import NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask
 from cohabit.model.profile import Profile, Tenant, load_factor
+from cohabit.model.telemetry import Window
 
 
 class View:
@@ -44,6 +57,11 @@ class View:
         return self._state.memory
 
     @property
+    def window(self) -> Window | None:
+        """The newest telemetry."""
+        return self._state.window
+
+    @property
     def refused_until(self) -> dict[int, int]:
         """Rows a back end refused to start, and until when they are left alone."""
         return self._state.refused_until
@@ -59,6 +77,10 @@ class View:
     def running(self) -> NDArray[np.int64]:
         """Rows of all running jobs, by expected end."""
         return all_rows(self._state.running)
+
+    def expected_ends(self) -> NDArray[np.int64]:
+        """When the running jobs end by requested times, sorted."""
+        return np.asarray(self.jobs[EXPECTED, self.running()], np.int64)
 
     def ranked(self, rows: NDArray[np.int64], order: Order) -> list[int]:
         """These rows, first to go first; jobs a back end refused lately are left out."""
@@ -106,6 +128,11 @@ class View:
     def is_queued(self, row: int) -> bool:
         """Whether the job waits and may be started."""
         return bool(self.jobs[STATE, row] == QUEUED)
+
+    def waits(self, job_id: str) -> bool:
+        """Whether a job of this name is here and has not started."""
+        row = self._state.rows.get(job_id)
+        return row is not None and self.jobs[STATE, row] in (BLOCKED, QUEUED)
 
     def is_running(self, row: int) -> bool:
         """Whether it has been started."""

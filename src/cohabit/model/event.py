@@ -95,11 +95,17 @@ class ProfileLearned(_Event, frozen=True):
     hardware: str = ""
 
 
+class TelemetryReduced(_Event, frozen=True):
+    """The counters of the last minutes, as model/telemetry.py encodes a window."""
+
+    window: bytes
+
+
 class Woken(_Event, frozen=True):
     """The instant the core asked for has come."""
 
 
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | Woken
 )  # fmt: skip

@@ -6,6 +6,8 @@ import msgspec
 
 from cohabit.model.errors import InputError
 
+WORKLOAD_TYPES = ("compute", "network", "io")
+
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was asked for. Either `processes` (packed onto as few nodes as hold them) or whole `nodes`."""
@@ -30,6 +32,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     exclusive: bool = False  # its owner wants its nodes to itself
     single_node: bool = False  # it cannot span nodes
     movable: bool = False  # its owner lets it be re-bound to another L3 domain of its server while it runs
+    workload_type: str = ""  # compute, network or io for the variability gate; "": not stated
+    skip_threshold: int = -1  # so often that gate may delay it, 0: never; below 0: the site's default
     reprofile: bool = False  # its program has changed: forget what was measured
 
     def check(self) -> None:
@@ -40,6 +44,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
             raise InputError(f"job {self.job_id} has a negative time limit", "job")
         if not 0 <= self.alpha <= 1:
             raise InputError(f"job {self.job_id} has alpha {self.alpha:g}", "job", "give a number above 0 up to 1")
+        if self.workload_type not in ("", *WORKLOAD_TYPES):
+            known = ", ".join(WORKLOAD_TYPES)
+            raise InputError(f"job {self.job_id} has workload type {self.workload_type!r}", "job", f"use {known}")
         if self.job_id in self.after:
             raise InputError(f"job {self.job_id} waits for itself", "job")
         if self.array_count < 0 or self.array_at_most < 0:

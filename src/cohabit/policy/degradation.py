@@ -18,7 +18,7 @@ from cohabit.policy.forecast import Forecasts
 from cohabit.predict.degradation import Predictor
 from cohabit.predict.features import TIME
 
-CPU_USAGE = ("cpu_usage.mean", "cpu_usage")  # counters: share of its cores a program keeps busy
+CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a node when alone
 
 
 class Degradations(Protocol):
@@ -26,6 +26,10 @@ class Degradations(Protocol):
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Percent for every ordered pair of these jobs on such a node."""
+        ...
+
+    def knows(self, program: str, profile: Profile | None) -> bool:
+        """Whether anything can be said of a program with this profile; if not, its jobs run alone."""
         ...
 
 
@@ -36,6 +40,10 @@ class KnownPairs:
         self._place: Mapping[str, int] = {name: place for place, name in enumerate(names)}
         self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: nobody knows
         self._percent[:-1, :-1] = np.maximum(percent, 0.0)
+
+    def knows(self, program: str, profile: Profile | None) -> bool:
+        """Whether the program is in the matrix."""
+        return program in self._place
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Percent for every ordered pair of these jobs on such a node."""
@@ -50,6 +58,10 @@ class PredictedPairs:
     def __init__(self, model: Predictor) -> None:
         self._model = model
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
+
+    def knows(self, program: str, profile: Profile | None) -> bool:
+        """Whether all counters the model learned from were measured."""
+        return profile is not None and self._row(profile) is not None
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Percent for every ordered pair of these jobs on such a node."""
@@ -82,9 +94,13 @@ class ProfiledPairs:
     def __init__(self) -> None:
         self._forecasts = Forecasts()
 
+    def knows(self, program: str, profile: Profile | None) -> bool:
+        """Yes: where nothing was measured, a job is taken to keep its cores busy and to need nothing else."""
+        return True
+
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Percent for every ordered pair of these jobs on such a node."""
-        threads = np.array([busy_share(job) * job.cores for job in jobs])
+        threads = np.array([busy_cores(job) for job in jobs])
         cores = np.array([job.cores for job in jobs])
         crowded = cores[:, None] + cores > node.cores
         share = np.where(crowded, np.minimum(1.0, node.cores / np.maximum(threads[:, None] + threads, 1e-9)), 1.0)
@@ -109,8 +125,8 @@ class ProfiledPairs:
         return chosen
 
 
-def busy_share(job: Tenant) -> float:
-    """Share of its cores the job keeps busy when alone; all of them where nobody measured it."""
+def busy_cores(job: Tenant) -> float:
+    """Cores of a node the job keeps busy when alone; all it has where nobody measured it."""
     one = None if job.profile is None else job.profile.at_scale(1)
-    counters = {} if one is None else one.counters
-    return next((min(max(counters[name], 0.0), 1.0) for name in CPU_USAGE if name in counters), 1.0)
+    usage = None if one is None else one.counters.get(CPU_USAGE)
+    return float(job.cores) if usage is None else min(max(usage * job.load, 0.0), float(job.cores))

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
-from cohabit.core.protocols import Order, Partitioner, Placer, SharedPlacer
+from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlacer
 from cohabit.model.errors import InputError
+from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
 
 
@@ -41,6 +42,15 @@ class PlacementEntry(NamedTuple):
 
 class PartitionEntry(NamedTuple):
     """Where a way to divide the cache lives and what a person should know of it."""
+
+    module: str
+    name: str  # of a class with `from_options`
+    summary: str
+    source: str
+
+
+class GateEntry(NamedTuple):
+    """Where a gate lives and what a person should know of it."""
 
     module: str
     name: str  # of a class with `from_options`
@@ -141,6 +151,16 @@ PARTITIONS: dict[str, PartitionEntry] = {
 }
 UNDIVIDED = "none"
 
+GATES: dict[str, GateEntry] = {
+    "variability": GateEntry(
+        "cohabit.policy.gate.variability",
+        "VariabilityGate",
+        "wait while a trained model expects the job to vary, a bounded number of times",
+        "RUSH, IPDPS 2022",
+    ),
+}
+UNGATED = "none"
+
 LISTED_BY = "cohabit policies"
 
 BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
@@ -163,6 +183,10 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     "ce-easy": (
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive"},
         Described("FCFS with EASY backfilling, CE: the fair baseline", "Lifka, JSSPP 1995"),
+    ),
+    "rush": (
+        {"order": "fcfs", "backfill": "easy", "placement": "exclusive", "gate": "variability"},
+        Described("ce-easy that waits for a calmer machine, by telemetry and a trained model", "RUSH, IPDPS 2022"),
     ),
     "fifo": (
         {"order": "fcfs", "backfill": "none", "placement": "exclusive"},
@@ -270,6 +294,19 @@ def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlace
     entry = PLACEMENTS[name]
     made: Placer | SharedPlacer = getattr(load_source(entry.module), entry.name).from_options(options)
     return made
+
+
+def make_gates(name: str, options: GateOptions) -> tuple[Gate, ...]:
+    """The gate by name, with its options; none where none is wanted."""
+    from cohabit.compiled import load_source
+
+    if name == UNGATED:
+        return ()
+    if name not in GATES:
+        raise unknown("gate", name, [*GATES, UNGATED], LISTED_BY)
+    entry = GATES[name]
+    made: Gate = getattr(load_source(entry.module), entry.name).from_options(options)
+    return (made,)
 
 
 def make_partitioner(placement: str, name: str | None, options: PlacementOptions) -> Partitioner | None:

@@ -1,6 +1,8 @@
-"""Learning who hurts whom: features, training, and inference on flat arrays.
+"""Learning who hurts whom, and when the machine is too noisy: data, training, and inference on flat arrays.
 
-`features` (the data), `flat`, `trees` and `degradation` (inference: pure, numpy and one kernel) may be used inside a
-decision. `folds`, `factor`, `estimators`, `training` and `scores` learn, with scikit-learn behind them; `model_file`
-writes and reads models. Nothing here knows of a scheduler or of the simulated machine.
+Inference may be used inside a decision (pure, numpy and one kernel module): `features`, `flat`, `trees`, `degradation`;
+`variability_data`, `variability_flat`, `variability_calibration`, `variability`. Learning has scikit-learn behind it:
+`folds`, `factor`, `estimators`, `training`, `scores`; `variability_learners`, `variability_training`,
+`variability_scores`. `archive` is the file of any model, `model_file` and `variability_file` say what is in it. Nothing
+here knows of a scheduler or of the simulated machine.
 """

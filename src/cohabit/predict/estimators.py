@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.predict.factor import fit_factor
@@ -21,6 +22,7 @@ from cohabit.predict.folds import stream
 from cohabit.predict.trees import LEAF
 
 Parameters = Mapping[str, Any]
+Integers = NDArray[np.int32]
 FOREST, MLP, SVR, ELASTIC_NET, FACTOR = KINDS = ("forest", "mlp", "svr", "elastic-net", "factor")
 TREES, TREES_IN_SEARCH = 200, 50
 
@@ -89,19 +91,24 @@ def _forest(data: CoRuns, sides: Sides, parameters: Parameters, chance: int, tre
         random_state=chance,
     ).fit(x, data.truth)  # fmt: skip
     own = [tree.tree_ for tree in forest.estimators_]
-    roots = np.cumsum([0, *(tree.node_count for tree in own[:-1])]).astype(np.int32)
+    feature, threshold, left, right, roots = flat_nodes(own)
+    value = np.concatenate([tree.value[:, 0, 0] for tree in own])
+    flat = FlatForest(sides, feature, threshold, left, right, value, roots)
+    return Fitted(flat, forest)
+
+
+def flat_nodes(trees: Sequence[Any]) -> tuple[Integers, Floats, Integers, Integers, Integers]:
+    """The library's trees one after the other: feature (LEAF at a leaf), threshold, children, and where each begins."""
+    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])]).astype(np.int32)
     feature, left, right = [], [], []
-    for tree, root in zip(own, roots.tolist(), strict=True):
+    for tree, root in zip(trees, roots.tolist(), strict=True):
         inner = tree.children_left >= 0
         feature.append(np.where(inner, tree.feature, LEAF))
         left.append(np.where(inner, tree.children_left + root, 0))
         right.append(np.where(inner, tree.children_right + root, 0))
-    flat = FlatForest(
-        sides, np.concatenate(feature).astype(np.int32), np.concatenate([tree.threshold for tree in own]),
-        np.concatenate(left).astype(np.int32), np.concatenate(right).astype(np.int32),
-        np.concatenate([tree.value[:, 0, 0] for tree in own]), roots,
-    )  # fmt: skip
-    return Fitted(flat, forest)
+    nodes = (np.concatenate(part).astype(np.int32) for part in (feature, left, right))
+    feature_at, left_at, right_at = nodes
+    return feature_at, np.concatenate([tree.threshold for tree in trees]), left_at, right_at, roots
 
 
 def _mlp(x: Floats, y: Floats, sides: Sides, parameters: Parameters, unit: float, chance: int) -> Fitted:

@@ -8,10 +8,11 @@ of applications that were all seen before: the score it gives does not carry ove
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.predict.features import CoRuns, Flags
@@ -85,6 +86,32 @@ def by_pair(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
         ask[part] = True
         found.append(Fold(~ask, ask))
     return Folds(tuple(found), "the pair")
+
+
+def leave_one_out(app: Sequence[str]) -> Folds:
+    """One application at a time, with all of its rows."""
+    names = np.array(app)
+    return Folds(tuple(Fold(names != name, names == name) for name in dict.fromkeys(app)), FIRST)
+
+
+def some_left_out(app: Sequence[str], seed: int, count: int) -> Folds:
+    """Several applications at a time: fewer folds where they are many."""
+    names = tuple(dict.fromkeys(app))
+    groups = _dealt(names, min(count, len(names)), stream(seed, "folds of several applications"))
+    asked = [np.array([name in group for name in app]) for group in groups]
+    return Folds(tuple(Fold(~ask, ask) for ask in asked), FIRST)
+
+
+def stratified(labels: NDArray[np.int64], seed: int, count: int = FOLDS) -> Folds:
+    """Rows dealt at random, every label in the same proportion everywhere; applications are seen on both sides."""
+    rng, turn = stream(seed, "stratified folds"), np.zeros(len(labels), np.int64)
+    dealt = 0
+    for label in np.unique(labels).tolist():  # the next label goes on where the last one stopped: folds of one size
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        turn[rows] = (dealt + np.arange(len(rows))) % count
+        dealt += len(rows)
+    parts = [turn == part for part in range(min(count, len(labels)))]
+    return Folds(tuple(Fold(~ask, ask) for ask in parts), "the run")
 
 
 def _dealt(names: tuple[str, ...], groups: int, rng: np.random.Generator) -> list[tuple[str, ...]]:

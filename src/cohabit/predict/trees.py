@@ -1,7 +1,8 @@
 """Walking the trees of a forest, compiled: all rows, or all pairs of two tables without ever writing the pairs down.
 
-Features 0.. are columns of the first table, those after them columns of the second. Values are compared as 32-bit
-floats, as the library that grew the trees does, so both give the same answer. Only `flat` calls this module.
+Where there are two tables, features 0.. are columns of the first, those after them columns of the second. Values are
+compared as 32-bit floats, as the library that grew the trees does, so both give the same answer. Only `flat`,
+`variability_flat` and `variability_calibration` call this module.
 """
 
 from __future__ import annotations
@@ -43,3 +44,51 @@ def walk_pairs(first, second, feature, threshold, left, right, value, roots):
                     node = left[node] if x <= threshold[node] else right[node]
                 found[i, j] += value[node]
     return found / len(roots)
+
+
+@compiled_free
+def walk_classes(rows, feature, threshold, left, right, value, roots, total, boosted):
+    """Per row a share of every class: what the leaves of all trees say, added up; boosting ends in a soft maximum."""
+    classes = value.shape[1]
+    found = np.zeros((len(rows), classes))
+    for i in range(len(rows)):
+        for root in roots:
+            node = root
+            while feature[node] != LEAF:
+                node = left[node] if rows[i, feature[node]] <= threshold[node] else right[node]
+            for c in range(classes):
+                found[i, c] += value[node, c]
+        for c in range(classes):
+            found[i, c] /= total
+        if boosted:
+            sum_of_all, largest = 0.0, found[i].max()
+            for c in range(classes):
+                found[i, c] = np.exp((found[i, c] - largest) / (classes - 1))
+                sum_of_all += found[i, c]
+            for c in range(classes):
+                found[i, c] /= sum_of_all
+    return found
+
+
+@compiled_free
+def along_curves(shares, knots, chances):
+    """Per row the height of every class's curve, brought to a sum of 1; where all are zero, the shares themselves."""
+    found = np.empty_like(shares)
+    last = knots.shape[1] - 1
+    for i in range(len(shares)):
+        total = 0.0
+        for c in range(shares.shape[1]):
+            x = shares[i, c]
+            at = np.searchsorted(knots[c], x)  # the first knot at or beyond x
+            if at == 0:
+                found[i, c] = chances[c, 0]
+            elif at > last:
+                found[i, c] = chances[c, last]
+            else:
+                low, high = knots[c, at - 1], knots[c, at]
+                part = (x - low) / (high - low)
+                found[i, c] = chances[c, at - 1] + part * (chances[c, at] - chances[c, at - 1])
+            total += found[i, c]
+        for c in range(shares.shape[1]):
+            found[i, c] = found[i, c] / total if total > 0.0 else shares[i, c]
+    return found

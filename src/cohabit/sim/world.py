@@ -2,7 +2,8 @@
 
 It owns true run times and the machine's faults; the core learns of them only through events. Jobs have remaining work
 and a rate. Without a machine every job runs at its traced speed; with one (sim/machine/) rates follow from who shares
-which nodes, and are set once per instant, after all orders. Instants are handled in the contract's order: completions,
+which nodes, with weather (sim/weather/) also from the load of network and filesystem, and the two are multiplied. They
+are set once per instant, after all orders. Instants are handled in the contract's order: completions,
 other facts, submissions in trace order, then one step of the core.
 """
 
@@ -22,6 +23,7 @@ from cohabit.model.job import Job
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import STEADY, Phases, Track
 from cohabit.sim.machine.profiler import Profiler
+from cohabit.sim.weather.weather import Weather
 
 FOREVER = 2**62
 # ranks: what comes first within one instant
@@ -46,6 +48,8 @@ class Run:
     work_us: float
     remaining_us: float
     rate: float = 1.0
+    machine_rate: float = 1.0  # its two parts: neighbours on its nodes,
+    weather_rate: float = 1.0  # and network and filesystem
     as_of_us: int = 0
     ends_us: int = FOREVER
     killed: bool = False
@@ -112,6 +116,7 @@ class World:
     machine: Machine | None = None  # who slows whom; None: nobody anybody
     phases: Phases | None = None  # programs vary while they run; only with a machine
     profiler: Profiler | None = None  # exclusive runs are measured and told; only with a machine
+    weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
@@ -144,11 +149,14 @@ class World:
     def advance(self) -> bool:
         """One instant; False if there is none left."""
         self._draw_fault()
-        now = min(self._heap[0][0] if self._heap else FOREVER, self._wake_us)
+        now = min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us)
         if now >= FOREVER:
             return False
         self.now_us = now
         events: list[Event] = []
+        if self.weather is not None:
+            events += self.weather.pass_to(now)
+            self.events += len(events)
         if self._wake_us <= now:
             self._wake_us = FOREVER
             events.append(fact.Woken())
@@ -164,10 +172,29 @@ class World:
             self.events += 1
         if events:
             self._tell(now, events)
+        self._set_rates(now)
+        return True
+
+    @property
+    def _weather_us(self) -> int:
+        """When the weather changes next; it matters while somebody runs or is told, and ends with the work."""
+        if self.weather is None or not (self._runs or (self.weather.telling and self._work_left)):
+            return FOREVER
+        return self.weather.next_us
+
+    @property
+    def _work_left(self) -> bool:
+        return bool(self._heap) or self._wake_us < FOREVER
+
+    def _set_rates(self, now: int) -> None:
         if self.machine is not None:
             for job_id, rate in self.machine.rates_changed(now).items():
-                self.set_rate(job_id, rate)
-        return True
+                self._runs[job_id].machine_rate = rate
+                self.set_rate(job_id, rate * self._runs[job_id].weather_rate)
+        if self.weather is not None and self.weather.changed:
+            for job_id, rate in self.weather.rates().items():
+                self._runs[job_id].weather_rate = rate
+                self.set_rate(job_id, rate * self._runs[job_id].machine_rate)
 
     def _draw_fault(self) -> None:
         """Keep the next fault on the heap as long as somebody runs, waits or is still to come."""
@@ -214,6 +241,9 @@ class World:
         work_us = float(traced.work_us)
         if self.machine is not None and self.profiler is not None:
             work_us *= self.profiler.work_factor(order.purpose)
+        if self.weather is not None:
+            work_us += self.weather.canary_us
+            self.weather.start(order.job_id, traced.job.program, order.nodes)
         run = Run(order, now, work_us, work_us, as_of_us=now)
         self._runs[order.job_id] = run
         self.outcomes.setdefault(order.job_id, Outcome()).begin(now, order)
@@ -299,6 +329,8 @@ class World:
         run = self._runs.pop(job_id, None)
         if run is not None and self.machine is not None:
             self.machine.stop(job_id)
+        if run is not None and self.weather is not None:
+            self.weather.stop(job_id)
         return run
 
     def _cancel(self, now: int, command: CancelJob) -> None:

@@ -23,6 +23,7 @@ from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import microseconds
 from cohabit.model.workload import ACCEPTED, Workload
+from cohabit.policy.gate.variability import RandomJudge, VariabilityGate
 from cohabit.testing.clusters import SHARED
 from cohabit.testing.programs import PROFILES
 
@@ -46,6 +47,7 @@ class Choice(NamedTuple):
     placement: str = "exclusive"
     age_limit_s: float = 0.0  # first-fit only; 0: none
     moves: int = 0  # shepherd only
+    skip_rate: float = 0.0  # a gate that delays at random this often; 0: no gate
 
     def config(self) -> PolicyConfig:
         """The same as a [policy] section."""
@@ -63,9 +65,13 @@ def policies(
     placement: str = "exclusive",
     age_limit_s: float = 0.0,
     moves: int = 0,
+    skip_rate: float = 0.0,
 ) -> PolicySet:
     """Policies by name; built once, since compiling an order takes a moment."""
-    return policy_names.build(Choice(order, str(backfill), backfill_order, placement, age_limit_s, moves).config())
+    chosen = Choice(order, str(backfill), backfill_order, placement, age_limit_s, moves)
+    built = policy_names.build(chosen.config())
+    gates = (VariabilityGate(RandomJudge(skip_rate, seed=1), skip_threshold=3),) if skip_rate > 0 else ()
+    return replace(built, gates=gates)
 
 
 def scheduler(

@@ -33,7 +33,12 @@ MIB = 2**20
 SHARED = Cluster(
     (
         NodeGroup(
-            4, cores=8, ways=10, min_ways=2, closids=4, domains=2,
+            4,
+            cores=8,
+            ways=10,
+            min_ways=2,
+            closids=4,
+            domains=2,
             bandwidth_gbs=((1, 10.0), (2, 18.0), (4, 34.0), (8, 40.0)),
         ),
     ),

@@ -26,6 +26,11 @@ def random_choice(rng: np.random.Generator) -> Choice:
     return Choice(order, backfill, second)
 
 
+def sometimes_gated(rng: np.random.Generator, choice: Choice) -> Choice:
+    """The same, now and then with a gate that delays some or all starts."""
+    return choice._replace(skip_rate=float(rng.choice([0.3, 1.0]))) if rng.random() < 0.2 else choice
+
+
 def random_trace(rng: np.random.Generator, jobs: int, nodes: int, longest_s: int = 3600) -> list[TraceRow]:
     """Ties, run 0, request below run, request 0, whole-machine and too large jobs, submits out of order."""
     scale = min(int(rng.choice([3, 12, 60, 3600])), longest_s)

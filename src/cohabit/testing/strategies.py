@@ -36,9 +36,7 @@ def traces(draw: st.DrawFn, most_jobs: int = 14, most_nodes: int = 10) -> tuple[
 
 
 @st.composite
-def choices(
-    draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS), backfills: tuple[str, ...] = BACKFILLS
-) -> Choice:
+def choices(draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS), backfills: tuple[str, ...] = BACKFILLS) -> Choice:
     """Any order, backfill and backfill order that go together."""
     order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(backfills))
     second = draw(st.one_of(st.none(), st.sampled_from(orders))) if takes_backfill_order(backfill) else None

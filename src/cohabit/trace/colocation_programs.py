@@ -4,7 +4,9 @@ The paper publishes no profile, so every number is an assumption; the catalogue 
 anchored on, and the 32 vectors that were drawn from them once. A *vector* is what a program is: how busy it keeps its
 cores, how often it asks the last-level cache, how much it reuses, how well it hides a miss. `program_of` turns it into
 what the world's law needs, and the counters of reproduce/colocation are made from the same vector. Nothing here knows a
-policy or a result.
+policy or a result, but whoever wrote the priors had seen some: they are the third version, chosen after results with
+the first two. `other_priors` keeps those ("independent" was the first, "guessed" the second), and the reproduction runs
+them beside this one. They must not be changed again to make a row hold.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
     except FileNotFoundError:
         raise InputError("no such file", str(path), "check the name") from None
     except IsADirectoryError:
-        raise InputError("is a folder, not a trace file", str(path), "name one file in it") from None
+        raise InputError("is a folder, not a file", str(path), "name one file in it") from None
     except EOFError:
         raise InputError("the compressed file is cut short", str(path), "copy or download it again") from None
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as problem:

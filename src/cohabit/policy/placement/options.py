@@ -25,3 +25,4 @@ class PlacementOptions(NamedTuple):
     group_size: int = 2
     window: int = 150
     oversubscribe: bool = True
+    refill: bool = False

@@ -5,8 +5,9 @@ on an empty node, and a pair that would slow by more than the threshold runs one
 `optimal` (minimum-weight perfect matching), `greedy` (cheapest pair first), `saving` (ours: most seconds gained against
 one after the other, so durations count), `intensity` (the most memory-intense with the least, prior work), and
 `consecutive` (FIFO shared: no knowledge, the next job takes the next free place). Pairs are made anew when jobs arrive.
-Cores are shared in time where two jobs have more threads than the node has cores. It does badly where predictions are
-too low.
+Cores are shared in time where two jobs have more threads than the node has cores. When one of a pair ends, the other
+has the node to itself, as in the paper; with `refill` (ours) a waiting job that goes well with it may join it. It does
+badly where predictions are too low.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 OPTIMAL, GREEDY, SAVING, INTENSITY, CONSECUTIVE = METHODS = ("optimal", "greedy", "saving", "intensity", "consecutive")
 MEMORY_NAME = "pairs"
-INTENSITY_COUNTERS = ("cache_misses_per_instruction.mean", "cache_misses_per_instruction")
+MISSES = "misses_per_instruction_mean"  # the counter distributed intensity goes by
 NEVER = 1e9  # percent: jobs that cannot share
 
 
@@ -74,10 +75,12 @@ class Pair(Together):
         size: int = 2,
         window: int = 150,
         oversubscribe: bool = True,
+        refill: bool = False,
     ) -> None:
         super().__init__(size, oversubscribe)
         self.method, self.degradations, self.threshold_pct = method, degradations or ProfiledPairs(), threshold_pct
         self.size, self.window = size, window
+        self.refill = refill and method != INTENSITY  # which knows no degradations
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Together:
@@ -88,7 +91,7 @@ class Pair(Together):
             return Together(options.group_size, options.oversubscribe)
         return cls(
             options.pairing, options.degradations, options.threshold_pct, options.group_size, options.window,
-            options.oversubscribe,
+            options.oversubscribe, options.refill,
         )  # fmt: skip
 
     def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, object]]:
@@ -102,17 +105,45 @@ class Pair(Together):
         found = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
         return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
 
+    def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """The nodes of whoever the job goes best with, of those who run there since others have left."""
+        if not self.refill or ask.exclusive:
+            return None
+        found: list[tuple[float, int, Parts]] = []
+        for index in np.flatnonzero(ledger.suitable(takes)).tolist():
+            there = ledger.residents[index]
+            if not there or any(len(ledger.nodes_of(one)) != ask.nodes for one in there):
+                continue  # whoever shares nodes shares all of them
+            kind = int(ledger.kind[index])
+            tenants = [view.tenant(one, kind) for one in there] + [view.tenant(row, kind, ask.cores)]
+            cost = self._cost(self.degradations.between(tenants, view.kinds.groups[kind]))
+            if cost is not None:
+                found.append((cost, int(ledger.first[index]), ((index, ask.nodes),)))
+        return min(found)[2] if found else None
+
+    def _cost(self, percent: Floats) -> float | None:
+        """Of running together, the less the better; None where they should not. Degradations add up."""
+        slowed = np.where(np.eye(len(percent)) > 0, 0.0, percent).sum(axis=1)
+        if np.isnan(slowed).any():
+            return None
+        if self.method == SAVING:  # what they get done together in the time one of them takes alone
+            done = float((1.0 / (1.0 + slowed / 100.0)).sum())
+            return -done if done > 1.0 else None
+        worst = float(slowed.max())
+        return worst if worst <= self.threshold_pct else None
+
     def why_not(self, row: int, view: View) -> str:
-        """With whom it is to start, or why alone; either way it needs empty nodes."""
-        name = view.job_id(row)
+        """With whom it is to start, or why alone; either way it needs empty nodes, or somebody it may join."""
+        name, where = view.job_id(row), "on nodes that are empty"
         group = view.memory.get(MEMORY_NAME, {}).get(name, [])
         if not group:
             return f"only the first {self.window} jobs of the queue are paired"
         if len(group) > 1:
             others = " and ".join(f"job {other}" for other in group if other != name)
-            return f"it is to start together with {others}, on nodes that are empty"
+            joining = ", and goes well with nobody who has a place left beside him" if self.refill else ""
+            return f"it is to start together with {others}, {where}{joining}"
         why = f"no job left in the queue would go well with it (threshold {self.threshold_pct:g} %)"
-        return f"it is to run alone, on nodes that are empty: {why}"
+        return f"it is to run alone, {where}: {why}"
 
     def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
         """Places in the queue of every group, those alone as groups of one."""
@@ -156,9 +187,7 @@ class Pair(Together):
         for row in rows:
             profile = view.profile(view.job(row).program, view.job(row).processes)
             one = None if profile is None else profile.at_scale(1)
-            counters = {} if one is None else one.counters
-            found = [counters[name] for name in INTENSITY_COUNTERS if name in counters]
-            misses.append(found[0] if found else 0.0)
+            misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
         groups: list[tuple[int, ...]] = []
         for need in sorted({view.need(row) for row in rows}):
             order = sorted((place for place in range(len(rows)) if view.need(rows[place]) == need),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.predict.features import FAMILY, STATISTICS
+from cohabit.model.counters import PAPER
+from cohabit.predict.features import STATISTICS
 from cohabit.trace.colocation_programs import Machine, Vector
 
 PAGES_PER_MB = 256
-SHARES = ("cpu_usage", "miss_ratio")  # never above 1
-COLUMNS = tuple(f"{counter}.{statistic}" for counter in FAMILY for statistic in STATISTICS)
+COLUMNS = tuple(f"{counter.name}_{statistic}" for counter in PAPER for statistic in STATISTICS)
 
 
 def rates(vector: Vector, on: Machine) -> dict[str, float]:
@@ -33,7 +33,7 @@ def rates(vector: Vector, on: Machine) -> dict[str, float]:
     return {
         "cycles": cycles,
         "instructions": instructions,
-        "resource_stalls.any": cycles * (0.8 * waiting + 0.5 * vector.backend),
+        "resource_stalls_any": cycles * (0.8 * waiting + 0.5 * vector.backend),
         "branch_instructions": instructions * vector.branches,
         "stalled_cycles_frontend": cycles * vector.frontend,
         "stalled_cycles_backend": cycles * (waiting + vector.backend),
@@ -43,32 +43,32 @@ def rates(vector: Vector, on: Machine) -> dict[str, float]:
         "cpu_migrations": 0.02 * switches,
         "cache_references": references,
         "cache_misses": references * missing,
-        "LLC_prefetch_misses": references * prefetched * missing,
-        "LLC_prefetches": references * prefetched,
-        "l2_rqsts.demand_data_rd_hit": (second - references) * (1.0 - prefetched) * (1.0 - storing),
-        "l2_rqsts.pf_hit": (second - references) * prefetched,
-        "l2_l1d_wb_rqsts.miss": references * vector.write_back * 0.3,
-        "l2_lines_out.pf_clean": references * prefetched * (1.0 - vector.write_back),
-        "l2_lines_out.pf_dirty": references * prefetched * vector.write_back,
-        "l2_rqsts.all_pf": second * prefetched,
-        "l2_lines_in.all": references,
-        "l1d.allocated_in_m": second * storing,
-        "l2_lines_out.demand_clean": references * (1.0 - prefetched) * (1.0 - vector.write_back),
-        "l1d.eviction": 0.9 * second,
-        "l2_rqsts.all_demand_data_rd": second * (1.0 - prefetched) * (1.0 - storing),
-        "L1_dcache_store_misses": second * storing,
-        "L1_dcache_load_misses": second * (1.0 - storing),
-        "L1_dcache_loads": instructions * vector.loads,
-        "L1_dcache_prefetch_misses": 0.5 * second * prefetched,
-        "l1d.replacement": second,
-        "mem_uops_retired.all_stores": instructions * vector.stores,
-        "mem_uops_retired.all_loads": instructions * vector.loads,
-        "mem_load_uops_retired.llc_miss": references * missing * (1.0 - prefetched),
-        "mem_load_uops_retired.llc_hit": references * (1.0 - missing) * (1.0 - prefetched),
+        "llc_prefetch_misses": references * prefetched * missing,
+        "llc_prefetches": references * prefetched,
+        "l2_rqsts_demand_data_rd_hit": (second - references) * (1.0 - prefetched) * (1.0 - storing),
+        "l2_rqsts_pf_hit": (second - references) * prefetched,
+        "l2_l1d_wb_rqsts_miss": references * vector.write_back * 0.3,
+        "l2_lines_out_pf_clean": references * prefetched * (1.0 - vector.write_back),
+        "l2_lines_out_pf_dirty": references * prefetched * vector.write_back,
+        "l2_rqsts_all_pf": second * prefetched,
+        "l2_lines_in_all": references,
+        "l1d_allocated_in_m": second * storing,
+        "l2_lines_out_demand_clean": references * (1.0 - prefetched) * (1.0 - vector.write_back),
+        "l1d_eviction": 0.9 * second,
+        "l2_rqsts_all_demand_data_rd": second * (1.0 - prefetched) * (1.0 - storing),
+        "l1_dcache_store_misses": second * storing,
+        "l1_dcache_load_misses": second * (1.0 - storing),
+        "l1_dcache_loads": instructions * vector.loads,
+        "l1_dcache_prefetch_misses": 0.5 * second * prefetched,
+        "l1d_replacement": second,
+        "mem_uops_retired_all_stores": instructions * vector.stores,
+        "mem_uops_retired_all_loads": instructions * vector.loads,
+        "mem_load_uops_retired_llc_miss": references * missing * (1.0 - prefetched),
+        "mem_load_uops_retired_llc_hit": references * (1.0 - missing) * (1.0 - prefetched),
         "ipc": 1.0 / cpi,
-        "cache_ref_per_instruction": vector.refs_per_ki / 1000.0,
-        "cpu_usage": vector.cpu_fraction,
-        "cache_misses_per_instruction": vector.refs_per_ki / 1000.0 * missing,
+        "cache_references_per_instruction": vector.refs_per_ki / 1000.0,
+        "cpu_usage": on.node.cores * vector.cpu_fraction,
+        "misses_per_instruction": vector.refs_per_ki / 1000.0 * missing,
         "miss_ratio": missing,
     }
 
@@ -76,12 +76,13 @@ def rates(vector: Vector, on: Machine) -> dict[str, float]:
 def measured(vector: Vector, on: Machine, rng: np.random.Generator, noise: float = 1.0) -> dict[str, float]:
     """Mean, minimum, maximum and deviation over the intervals of a run, by column; `noise` multiplies all error."""
     found: dict[str, float] = {}
+    most = {"cpu_usage": float(on.node.cores), "miss_ratio": 1.0}
     for counter, rate in rates(vector, on).items():
         mean = rate * float(np.exp(noise * vector.noise * rng.standard_normal()))
         spread = vector.variation * (1.0 + noise * float(rng.uniform(-0.3, 0.3)))
         low, high = mean * max(0.0, 1.0 - 1.5 * spread), mean * (1.0 + 2.0 * spread)
-        if counter in SHARES:
-            mean, high = min(mean, 1.0), min(high, 1.0)
+        if counter in most:
+            mean, high = min(mean, most[counter]), min(high, most[counter])
         values = (mean, min(low, mean), max(high, mean), mean * spread)
-        found |= {f"{counter}.{name}": value for name, value in zip(STATISTICS, values, strict=True)}
+        found |= {f"{counter}_{name}": value for name, value in zip(STATISTICS, values, strict=True)}
     return found

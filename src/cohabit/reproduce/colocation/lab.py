@@ -191,16 +191,18 @@ class Outcome:
     makespan_s: float
     turnaround_s: Floats
     together: int  # pairs that began in the same instant
+    slowed_pct: float  # by how much the slower of each of them truly slows, on average; 0 without pairs
     finished: bool
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A bundle by name; where it goes by degradations, how it knows them, and its threshold."""
+    """A bundle by name; where it goes by degradations, how it knows them, its threshold, whether jobs join others."""
 
     bundle: str
     degradations: Degradations | None = None
     threshold_pct: float = 100.0
+    refill: bool = False
 
 
 def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile], seed: int = 1) -> Outcome:
@@ -221,16 +223,19 @@ def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile
     policies = by_name.build(scenario.policy)
     if policy.degradations is not None:
         options = PlacementOptions(
-            pairing=policies.names["pairing"], degradations=policy.degradations, threshold_pct=policy.threshold_pct
-        )
+            pairing=policies.names["pairing"], degradations=policy.degradations, threshold_pct=policy.threshold_pct,
+            refill=policy.refill,
+        )  # fmt: skip
         policies = replace(policies, placer=make_placement("pair", options))
     prepared = simulation.prepare(scenario, queue_of(bench, places), policies)
     known = () if policies.placer.exclusive else tuple(told)
     table, _ = simulation.run(replace(prepared, programs=bench.programs, profiles=known, constants=bench.constants))
-    _, begun = np.unique(table.start_us, return_counts=True)
+    begun = [np.flatnonzero(table.start_us == at) for at in np.unique(table.start_us)]
+    pairs = [places[rows] for rows in begun if len(rows) == 2]
+    slowed = [max(bench.degradations[one, other], bench.degradations[other, one]) for one, other in pairs]
     return Outcome(
-        float(table.end_us.max() - table.start_us.min()) / SECOND, table.end_us / SECOND, int((begun == 2).sum()),
-        bool((table.status == DONE).all()),
+        float(table.end_us.max() - table.start_us.min()) / SECOND, table.end_us / SECOND, len(pairs),
+        float(np.mean(slowed)) if slowed else 0.0, bool((table.status == DONE).all()),
     )  # fmt: skip
 
 

@@ -62,6 +62,13 @@ def score_of(asked: Asked) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def worst_program_pct(asked: Asked, blind: CoRuns) -> float:
+    """How much of the squared error the one program makes up that was misjudged most."""
+    squared, names = (asked.truth - np.maximum(asked.answer, 0.0)) ** 2, np.array(blind.app)
+    by_program = [float(squared[names == name].sum()) for name in dict.fromkeys(blind.app)]
+    return 100.0 * max(by_program) / max(sum(by_program), 1e-12)
+
+
 def folded(learn: CoRuns, kind: str, seed: int, trees: int) -> tuple[Asked, Asked]:
     """Answers with folds by application, and with folds by pair as in the paper; with the usual parameters."""
     return (

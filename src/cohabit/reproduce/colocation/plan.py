@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cohabit.predict.estimators import TREES, TREES_IN_SEARCH
 from cohabit.reproduce.colocation.lab import CATALOGUE, HIDDEN, Bench
-from cohabit.reproduce.papers import Options
+from cohabit.reproduce.plans import PlanOf
 
 
 @dataclass(frozen=True)
@@ -38,26 +38,10 @@ QUICK = Sizes(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(PlanOf[Sizes]):
     """One reproduction."""
 
-    options: Options
-
-    @property
-    def sizes(self) -> Sizes:
-        """How much."""
-        usual = QUICK if self.options.quick else FULL
-        return self.options.sizes if isinstance(self.options.sizes, Sizes) else usual
-
-    def seed(self, experiment: str) -> int:
-        """The seed of an experiment."""
-        return self.options.seed_of(f"colocation/{experiment}")
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the programs are unknown ones."""
-        return self.options.programs == HIDDEN
+    paper, full, quick = "colocation", FULL, QUICK
 
     @property
     def sensitivity(self) -> bool:
@@ -73,7 +57,3 @@ class Plan:
     def drawn(self, number: int, kind: str = HIDDEN) -> Bench:
         """Programs from the priors, or from other priors by name, whatever the main ones are."""
         return Bench(kind, self.seed("other programs"), number)
-
-    def shortened(self, done: object, full: object, what: str) -> str:
-        """What a note says of an experiment that was cut short."""
-        return "" if done == full else f"quick: {done} instead of {full} {what}"

@@ -27,12 +27,13 @@ FIFO, SHARED, INTENSITY = "fifo", "fifo-shared", "distributed-intensity"
 METHODS = ("greedy", "optimal", "saving")
 ORACLE, THRESHOLD_0 = "oracle", f"{FOREST} threshold-0"
 MODEL = f"{FOREST} optimal"  # the paper's own combination
+REFILL = "refill"  # at the end of a policy's name: jobs that wait may join one whose partner has ended
 Queue = dict[str, Any]  # policy -> what came out
 
 
 @dataclass(frozen=True)
 class Work:
-    """Queues of one set of programs; policies have names such as "fifo", "forest optimal" and "oracle saving"."""
+    """Queues of one set of programs; policies have names such as "fifo" and "oracle saving"."""
 
     bench: Bench
     seed: int
@@ -46,7 +47,7 @@ class Work:
 
 EVERY = (
     FIFO, SHARED, INTENSITY, *(f"{source} {method}" for source in (FOREST, ORACLE) for method in METHODS),
-    f"{MLP} greedy", f"{MLP} optimal", THRESHOLD_0,
+    f"{MLP} greedy", f"{MLP} optimal", THRESHOLD_0, f"{FOREST} optimal {REFILL}", f"{FOREST} saving {REFILL}",
 )  # fmt: skip
 MAIN = (FIFO, SHARED, INTENSITY, MODEL)
 BY_LEVEL = (FIFO, SHARED, MODEL, f"{MLP} optimal", f"{FOREST} saving", f"{ORACLE} optimal")
@@ -110,8 +111,8 @@ def _policy(name: str, sources: dict[str, Any]) -> Policy:
         return Policy(name)
     if name == THRESHOLD_0:
         return Policy("pair-optimal", sources[FOREST], 0.0)
-    source, method = name.split()
-    return Policy(f"pair-{method}", sources[source])
+    source, method, *refill = name.split()
+    return Policy(f"pair-{method}", sources[source], refill=refill == [REFILL])
 
 
 def _figures(one: Outcome, fifo: Outcome) -> dict[str, float]:
@@ -124,5 +125,6 @@ def _figures(one: Outcome, fifo: Outcome) -> dict[str, float]:
         "turnaround_pct": 100.0 * (float(own.mean()) / float(alone.mean()) - 1.0),
         "p95_pct": 100.0 * (float(np.quantile(own, 0.95)) / float(np.quantile(alone, 0.95)) - 1.0),
         "pairs": float(one.together),
+        "slowed_pct": one.slowed_pct,
         "makespan_s": one.makespan_s,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cohabit.reproduce.papers import Options
+from cohabit.reproduce.plans import PlanOf
 from cohabit.reproduce.shared_data import shared_file
 from cohabit.reproduce.shepherd.lab import HIDDEN, MEASURED_COST, REAL, Case
 from cohabit.trace.shepherd_programs import SET_A, SET_C
@@ -31,26 +31,10 @@ FULL = Sizes()
 QUICK = Sizes(sets=3, other_sets=1, sensitivity_mixes=3, online_events=500, optima=5)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(PlanOf[Sizes]):
     """One reproduction."""
 
-    options: Options
-
-    @property
-    def sizes(self) -> Sizes:
-        """How much."""
-        usual = QUICK if self.options.quick else FULL
-        return self.options.sizes if isinstance(self.options.sizes, Sizes) else usual
-
-    def seed(self, experiment: str) -> int:
-        """The seed of an experiment."""
-        return self.options.seed_of(f"shepherd/{experiment}")
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the main programs are unknown ones."""
-        return self.options.programs == HIDDEN
+    paper, full, quick = "shepherd", FULL, QUICK
 
     @property
     def curves(self) -> str:
@@ -74,7 +58,3 @@ class Plan:
             found["real"] = Case(REAL, path=self.curves)
             found["real_ample"] = Case(REAL, AMPLE_GBS, path=self.curves)
         return found
-
-    def shortened(self, done: object, full: object, what: str) -> str:
-        """What a note says of an experiment that was cut short."""
-        return "" if done == full else f"quick: {done} instead of {full} {what}"

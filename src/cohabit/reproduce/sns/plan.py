@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cohabit.reproduce.papers import Options
-from cohabit.reproduce.seeds import experiment_seed
+from cohabit.reproduce.plans import PlanOf
 from cohabit.reproduce.sns.lab import HIDDEN, Bench
 
 
@@ -35,22 +34,10 @@ QUICK = Sizes(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(PlanOf[Sizes]):
     """One reproduction."""
 
-    options: Options
-
-    @property
-    def sizes(self) -> Sizes:
-        """How much."""
-        if isinstance(self.options.sizes, Sizes):
-            return self.options.sizes
-        return QUICK if self.options.quick else FULL
-
-    def seed(self, experiment: str) -> int:
-        """The seed of an experiment."""
-        return experiment_seed(self.options.seed, self.options.salt, f"sns/{experiment}")
+    paper, full, quick = "sns", FULL, QUICK
 
     @property
     def bench(self) -> Bench:
@@ -58,12 +45,3 @@ class Plan:
         if self.options.programs == HIDDEN:
             return Bench(HIDDEN, self.seed("hidden programs"))
         return Bench()
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the programs are unknown ones."""
-        return self.options.programs == HIDDEN
-
-    def shortened(self, done: object, full: object, what: str) -> str:
-        """What a note says of an experiment that was cut short."""
-        return "" if done == full else f"quick: {done} instead of {full} {what}"

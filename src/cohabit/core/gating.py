@@ -1,0 +1,110 @@
+"""Asking the gates before a start: a job that has found nodes may be told to wait for a better moment.
+
+A job that waits is asked about again when nodes are released or newer telemetry has come, and at the latest when its
+gate said; an arrival in between changes nothing for it. It stays where it is in the queue, and the first of those who
+wait keeps a reservation for its next chance, so that nobody takes its nodes for good.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.columns import RELEASED
+from cohabit.core.protocols import Gate, Wait
+from cohabit.core.timeline import SECOND, Timeline
+from cohabit.core.view import View
+from cohabit.model.plan import Plan, Ranges
+
+JOBS, UNTIL, REASON, ASKED = "jobs", "until_us", "reason", "asked_of"
+
+
+class Gatekeeper:
+    """The gates during one decision, with a draft of what they remember."""
+
+    def __init__(self, view: View, gates: tuple[Gate, ...]) -> None:
+        self._view, self._gates = view, gates
+        self._waits: dict[int, Wait] = {}
+        self._memory: dict[str, dict[str, Any]] = {gate.name: _recalled(gate, view) for gate in gates}
+
+    def lets(self, row: int, ranges: Ranges) -> bool:
+        """Whether no gate objects to a start on these nodes now."""
+        if not self._gates:
+            return True
+        name, nodes = self._view.job_id(row), _expanded(ranges)
+        for gate in self._gates:
+            memory = self._memory[gate.name]
+            known = memory[JOBS].get(name, {})
+            wait = self._still_waits(known) or gate.check(row, nodes, self._view, memory)
+            if wait is not None:
+                known = memory[JOBS].setdefault(name, known)
+                known |= {UNTIL: wait.until_us, REASON: wait.reason, ASKED: _occasion(self._view)}
+                self._waits[row] = wait
+                return False
+        for gate in self._gates:
+            self._memory[gate.name][JOBS].get(name, {}).pop(UNTIL, None)
+        return True
+
+    def waits(self, row: int) -> bool:
+        """Whether a gate has kept it back in this decision."""
+        return row in self._waits
+
+    def calmer(self, row: int, idle: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """Idle nodes on which the gates would rather see it, as far as they have an opinion; None: they have none."""
+        found = idle
+        for gate in self._gates:
+            calm = gate.calmer(row, found, self._view)
+            found = found if calm is None else calm
+        return None if found is idle else found
+
+    def next_chance(self, row: int, timeline: Timeline) -> int:
+        """For one a gate keeps back: when nodes are next released by requested times, or it is asked again; else 0."""
+        wait = self._waits.get(row)
+        if wait is None:
+            return 0
+        later = [instant for instant in timeline.times if instant > self._view.now_us]
+        return min([*later[:1], wait.until_us])
+
+    def close(self, plan: Plan) -> None:
+        """Put what is to be remembered, and when to look again, into the plan."""
+        if self._gates:
+            plan.memory |= self._memory
+            waits = [wait.until_us for wait in self._waits.values()]
+            plan.wake_us = min([*waits, *([] if plan.wake_us is None else [plan.wake_us])], default=None)
+
+    def _still_waits(self, known: dict[str, Any]) -> Wait | None:
+        """The earlier answer, as long as nothing has happened that could change it."""
+        if not known or UNTIL not in known or known[UNTIL] <= self._view.now_us:
+            return None
+        if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):
+            return None
+        return Wait(known[REASON], known[UNTIL])
+
+
+def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
+    """What the gate that keeps a job back says; empty if none does."""
+    for gate in gates:
+        known = view.memory.get(gate.name, {}).get(JOBS, {}).get(view.job_id(row), {})
+        if known.get(UNTIL, 0) > view.now_us:
+            left_s = (known[UNTIL] - view.now_us) / SECOND
+            return f"there are nodes for it, but {known[REASON]}; asked again in {left_s:.0f} s, or when nodes are free"
+    return ""
+
+
+def _recalled(gate: Gate, view: View) -> dict[str, Any]:
+    """What it remembers, without jobs that have gone."""
+    memory: dict[str, Any] = deepcopy(view.memory.get(gate.name, {}))
+    here = {name: about for name, about in memory.get(JOBS, {}).items() if view.waits(name)}
+    return memory | {JOBS: here}
+
+
+def _occasion(view: View) -> int:
+    """Which telemetry a question is about."""
+    return -1 if view.window is None else view.window.end_us
+
+
+def _expanded(ranges: Ranges) -> NDArray[np.int64]:
+    return np.concatenate([np.arange(first, first + count) for first, count in ranges])

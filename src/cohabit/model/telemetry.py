@@ -1,0 +1,122 @@
+"""What the counters of the machine said shortly before now: one window per five minutes, for every node. Data only.
+
+A counter is named SOURCE.NAME ("sysclassib.port_xmit_data"); amounts are per second, levels as they are. A feature is
+COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). What a window says
+must have been known at its end: nothing of a job's own run may ever enter the features it is judged by (R60).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.errors import InputError
+from cohabit.model.job import WORKLOAD_TYPES as WORKLOAD_TYPES
+
+WINDOW_US = 300_000_000
+STALE_US = 2 * WINDOW_US  # older than this, a window says too little about now to hold a job back
+AHEAD_US = 60_000_000  # clocks of nodes may differ by so much
+STATS = ("min", "max", "mean")
+CANARY_TIMES = ("canary.send_wait_s", "canary.recv_wait_s", "canary.allreduce_wait_s")
+
+Table = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The counters of every node over the time up to `end_us`; NaN where a node said nothing."""
+
+    end_us: int
+    counters: tuple[str, ...]
+    lowest: Table  # [node, counter]
+    highest: Table
+    mean: Table
+
+    def __post_init__(self) -> None:
+        shapes = {self.lowest.shape, self.highest.shape, self.mean.shape}
+        assert len(shapes) == 1 and self.mean.ndim == 2 and self.mean.shape[1] == len(self.counters), shapes
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it covers."""
+        return len(self.mean)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every node reported every counter."""
+        return not np.isnan(self.mean).any()
+
+    @cached_property
+    def of_all_nodes(self) -> NDArray[np.float64]:
+        """`features` of the whole machine."""
+        return self.features(np.arange(self.nodes))
+
+    def features(self, nodes: NDArray[np.integer]) -> NDArray[np.float64]:
+        """[min, max, mean of each counter] over these nodes, as `feature_names`; NaN where none of them reported."""
+        lowest, highest, mean = self.lowest[nodes], self.highest[nodes], self.mean[nodes].astype(np.float64)
+        if self.complete:
+            parts = lowest.min(axis=0), highest.max(axis=0), mean.mean(axis=0)
+        else:
+            known = ~np.isnan(mean)
+            count = known.sum(axis=0)
+            total = np.where(known, mean, 0.0).sum(axis=0)
+            average = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+            parts = np.fmin.reduce(lowest, axis=0), np.fmax.reduce(highest, axis=0), average
+        return np.stack([part.astype(np.float64) for part in parts], axis=1).ravel()
+
+    @cached_property
+    def digest(self) -> str:
+        """What a journal keeps of it."""
+        content = hashlib.sha256(repr((self.end_us, self.counters, self.mean.shape)).encode())
+        for table in (self.lowest, self.highest, self.mean):
+            content.update(np.ascontiguousarray(table, "<f4").tobytes())
+        return content.hexdigest()
+
+
+def feature_names(counters: Sequence[str]) -> tuple[str, ...]:
+    """The names of `Window.features`, in its order."""
+    return tuple(f"{counter}.{stat}" for counter in counters for stat in STATS)
+
+
+def staleness(newest_end_us: int | None, now_us: int, limit_us: int = STALE_US) -> str:
+    """Why nothing may be gated on what telemetry says, in words; empty where the newest window is good enough."""
+    if newest_end_us is None:
+        return "stale: there is no window yet"
+    age_us = now_us - newest_end_us
+    if age_us > limit_us:
+        return f"stale: newest window ended {_minutes(age_us)} ago"
+    if age_us < -AHEAD_US:
+        return f"stale: newest window ends {_minutes(-age_us)} from now, so a clock was set back"
+    return ""
+
+
+def _minutes(span_us: int) -> str:
+    minutes = span_us // 60_000_000
+    for size, unit in ((1440, "days"), (60, "h")):
+        if minutes >= 2 * size:
+            return f"{minutes // size} {unit}"
+    return f"{minutes} min"
+
+
+def encode(window: Window) -> bytes:
+    """A window as plain bytes, for events, journals and checkpoints."""
+    tables = [np.ascontiguousarray(table, "<f4").tobytes() for table in (window.lowest, window.highest, window.mean)]
+    return msgspec.msgpack.encode([window.end_us, window.counters, window.nodes, *tables])
+
+
+def decode(content: bytes) -> Window:
+    """The window again; InputError where it is none."""
+    try:
+        end_us, counters, nodes, *raw = msgspec.msgpack.decode(
+            content, type=tuple[int, tuple[str, ...], int, bytes, bytes, bytes]
+        )
+        tables = [np.frombuffer(one, "<f4").reshape(nodes, len(counters)) for one in raw]
+    except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+        raise InputError(f"is not a window of telemetry: {error}", "telemetry") from error
+    return Window(end_us, counters, *tables)

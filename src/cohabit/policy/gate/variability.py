@@ -1,0 +1,236 @@
+"""Wait for a calmer machine: a job that would vary if it started now is passed over, a bounded number of times.
+
+RUSH (Nichols et al., 2022), Algorithm 2: where a model, given the counters of the last minutes, puts the start into one
+of the `labels`, the job's skip count rises and it stays in the queue; at the threshold it starts whatever the model
+says. Beyond the paper: `cost_aware` waits only where the expected loss exceeds the expected wait, and `choose_nodes`
+looks for calmer nodes before it delays. Without fresh telemetry nothing is gated, and the reason is kept. It does badly
+where noise lasts longer than the skips allow, and where the model was trained on another machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.protocols import Wait
+from cohabit.model.errors import InputError
+from cohabit.model.telemetry import WINDOW_US, Window, feature_names
+from cohabit.model.units import SECOND
+from cohabit.predict.variability_data import CLASSES
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+    from cohabit.policy.gate.options import GateOptions
+    from cohabit.predict.variability import Binding, VariabilityModel
+
+NAME = "variability"
+SKIP_THRESHOLD = 10
+ASK_AGAIN_US = 60 * SECOND
+TOO_OLD_US = 2 * WINDOW_US
+IO_BYTES = 10e6  # a second and process: a program that reads and writes more is taken for one bound by storage
+IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is expected of a start."""
+
+    label: str  # of predict.variability_data.CLASSES
+    probability: float = 1.0  # of that label
+    slowdown: float = 1.0  # expected run time as a multiple of the mean
+    unknown: str = ""  # why there is no answer; then nothing is gated
+
+
+class Judge(Protocol):
+    """Who knows whether a job would vary."""
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """What is expected if it started now on these nodes."""
+        ...
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """Idle nodes each of which is expected to be calm; None: it cannot tell nodes apart."""
+        ...
+
+
+class VariabilityGate:
+    """Algorithm 2 with a memory of skips."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        judge: Judge,
+        labels: tuple[str, ...] = ("variation",),
+        skip_threshold: int = SKIP_THRESHOLD,
+        cost_aware: bool = False,
+        choose_nodes: bool = False,
+        ask_again_us: int = ASK_AGAIN_US,
+    ) -> None:
+        self.judge, self.labels, self.skip_threshold = judge, labels, skip_threshold
+        self.cost_aware, self.choose_nodes, self.ask_again_us = cost_aware, choose_nodes, ask_again_us
+
+    @classmethod
+    def from_options(cls, options: GateOptions) -> VariabilityGate:
+        """Made as the scenario says."""
+        strange = [label for label in options.labels if label not in CLASSES]
+        if strange or not options.labels:
+            what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
+            raise InputError(what, "policy.delay_labels", f"use some of {', '.join(CLASSES)}")
+        if options.skip_threshold < 0:
+            raise InputError("skip_threshold is negative", "policy.skip_threshold", "use 0 (never delay) or more")
+        if options.choose_nodes and options.all_nodes:
+            what = "choose_nodes has no effect where the telemetry of all nodes is looked at"
+            raise InputError(what, "policy.choose_nodes", 'leave it out, or use telemetry_nodes = "job"')
+        judge: Judge = Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
+        return cls(judge, options.labels, options.skip_threshold, options.cost_aware, options.choose_nodes)
+
+    def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
+        """Wait as long as the model expects variation and skips are left."""
+        job = view.job(row)
+        most = self.skip_threshold if job.skip_threshold < 0 else job.skip_threshold
+        if most == 0:
+            return None
+        about = memory["jobs"].setdefault(job.job_id, {"skips": 0})
+        expected = self.judge.judge(row, nodes, view)
+        _count(memory, "asked")
+        if expected.unknown:
+            _count(memory, "without_data")
+            memory["why_without_data"] = expected.unknown
+            return None
+        if expected.label not in self.labels or (self.cost_aware and not self._worth_it(row, expected, view)):
+            return None
+        if about["skips"] >= most:
+            _count(memory, "at_threshold")
+            return None
+        about["skips"] += 1
+        _count(memory, "delayed")
+        reason = (
+            f"it would probably vary now ({expected.label}, p = {expected.probability:.2f}); "
+            f"passed over {about['skips']} of at most {most} times"
+        )
+        return Wait(reason, view.now_us + self.ask_again_us)
+
+    def calmer(self, row: int, idle: NDArray[np.bool_], view: View) -> NDArray[np.bool_] | None:
+        """Nodes on which the job is expected not to vary, if there are enough of them."""
+        if not self.choose_nodes:
+            return None
+        found = self.judge.calm(row, idle, self.labels, view)
+        return found if found is not None and view.need(row) <= found.sum() < idle.sum() else None
+
+    def _worth_it(self, row: int, expected: Judgement, view: View) -> bool:
+        """Whether the time it would lose exceeds the time until it is asked again."""
+        ends = view.expected_ends()
+        wait_us = min([self.ask_again_us, *(ends[ends > view.now_us] - view.now_us)[:1].tolist()])
+        return bool((expected.slowdown - 1.0) * _run_us(row, view) > wait_us)
+
+
+class ModelJudge:
+    """A trained model on the newest window: of all nodes, or of the job's own (RUSH R3)."""
+
+    def __init__(self, model: VariabilityModel, all_nodes: bool = False, too_old_us: int = TOO_OLD_US) -> None:
+        self.model, self.all_nodes, self.too_old_us = model, all_nodes, too_old_us
+        self._bound: dict[tuple[str, ...], Binding] = {}  # by the counters of a window
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """By name looked up once, in one pass over flat arrays."""
+        window, kind = view.window, workload_type(row, view)
+        if why := self._unusable(window, kind, view.now_us):
+            return Judgement(CLASSES[0], unknown=why)
+        assert window is not None
+        features = window.of_all_nodes if self.all_nodes else window.features(nodes)
+        verdict = self._binding(window).judge(features, kind)
+        if verdict.missing:
+            return Judgement(CLASSES[0], unknown=f"the telemetry lacks {', '.join(verdict.missing[:3])}")
+        return Judgement(CLASSES[verdict.label], verdict.probability[verdict.label], verdict.slowdown)
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """Every idle node by its own counters."""
+        window, kind = view.window, workload_type(row, view)
+        if self.all_nodes or self._unusable(window, kind, view.now_us):
+            return None
+        assert window is not None
+        binding = self._binding(window)
+        if binding.absent:
+            return None
+        nodes = np.flatnonzero(idle)
+        each = np.stack([window.lowest[nodes], window.highest[nodes], window.mean[nodes]], axis=2)
+        rows = np.repeat(binding.blanks[kind], len(nodes), axis=0)
+        rows[:, binding.target] = each.reshape(len(nodes), -1)[:, binding.source]
+        known = np.isfinite(rows).all(axis=1)
+        label = self.model.shares(np.nan_to_num(rows)).argmax(axis=1)
+        calm = idle.copy()
+        calm[nodes] = known & ~np.isin(np.array(CLASSES)[label], labels)
+        return calm
+
+    def _binding(self, window: Window) -> Binding:
+        if window.counters not in self._bound:
+            self._bound[window.counters] = self.model.bind(feature_names(window.counters))
+        return self._bound[window.counters]
+
+    def _unusable(self, window: Window | None, kind: str, now_us: int) -> str:
+        if window is None:
+            return "there is no telemetry yet"
+        if window.end_us > now_us:
+            return f"the telemetry's clock is {(window.end_us - now_us) / 60e6:.0f} min ahead"
+        if now_us - window.end_us > self.too_old_us:
+            return f"the telemetry is stale: its newest window ended {(now_us - window.end_us) / 60e6:.0f} min ago"
+        return "" if kind else "the job's workload type is not known"
+
+
+class Unlearned:
+    """Knows nothing: what the gate has before a model is trained."""
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """No answer."""
+        return Judgement(CLASSES[0], unknown="no model was given")
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """No answer."""
+        return None
+
+
+class RandomJudge:
+    """Says variation at a fixed rate, whatever the machine does: what skipping alone would do (RUSH R61)."""
+
+    def __init__(self, rate: float, seed: int) -> None:
+        self.rate, self.seed = rate, seed
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """The same question gets the same answer."""
+        text = f"{self.seed}:{view.job_id(row)}:{view.now_us}"
+        draw = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
+        return Judgement(CLASSES[-1] if draw < self.rate else CLASSES[0])
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """All nodes are alike to it."""
+        return None
+
+
+def workload_type(row: int, view: View) -> str:
+    """As its owner says, else as its program's measured profile shows; empty if nothing is known (RUSH R16)."""
+    job = view.job(row)
+    if job.workload_type:
+        return job.workload_type
+    profile = view.profile(job.program, job.processes)
+    one = None if profile is None else profile.at_scale(1)
+    if profile is None or one is None or not one.counters:
+        return ""
+    moved = sum(one.counters.get(name, 0.0) for name in IO_COUNTERS)
+    return "io" if moved > IO_BYTES * profile.processes else "compute"
+
+
+def _run_us(row: int, view: View) -> float:
+    """How long it takes alone: as measured, else as its owner says."""
+    job = view.job(row)
+    profile = view.profile(job.program, job.processes)
+    one = None if profile is None else profile.at_scale(1)
+    return one.time_s * SECOND if one is not None and one.time_s > 0 else float(view.limit_us(row))
+
+
+def _count(memory: dict[str, Any], what: str) -> None:
+    memory[what] = memory.get(what, 0) + 1

@@ -1,0 +1,168 @@
+"""Trained classifiers as flat arrays: the same answers as the library that trained them, in numpy and one kernel.
+
+Boosted trees and forests are one form: every leaf has a number per class, the numbers of all trees are added up and
+divided, boosting ends in a soft maximum. Pure, for use inside a decision; never imports a learning library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.predict.features import Floats
+from cohabit.predict.flat import Arrays, check_nodes
+from cohabit.predict.variability_data import CLASSES, Labels
+
+TREES, NEIGHBOURS, CONSTANT = FORMS = ("trees", "neighbours", "constant")
+
+
+class FlatClassifier(Protocol):
+    """What all of them do."""
+
+    @property
+    def form(self) -> str:
+        """Which of FORMS."""
+        ...
+
+    @property
+    def classes(self) -> Labels:
+        """Those of CLASSES it can answer."""
+        ...
+
+    def shares(self, rows: Floats) -> Floats:
+        """Row by row a share per class of `classes`, as the library's predict_proba."""
+        ...
+
+    def arrays(self) -> Arrays:
+        """All numbers, by name, for a file."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FlatTrees:
+    """Trees one after the other: node -> feature, threshold, children; a leaf has a number per class."""
+
+    classes: Labels
+    feature: NDArray[np.int32]
+    threshold: Floats
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Floats  # [node, class]
+    roots: NDArray[np.int32]
+    total: float  # what the sum over trees is divided by
+    boosted: bool
+    form: str = TREES
+
+    def shares(self, rows: Floats) -> Floats:
+        from cohabit.predict.trees import walk_classes
+
+        return np.asarray(
+            walk_classes(
+                rows.astype(np.float32), self.feature, self.threshold, self.left, self.right, self.value, self.roots,
+                self.total, self.boosted,
+            )
+        )  # fmt: skip
+
+    def arrays(self) -> Arrays:
+        return {
+            "classes": self.classes, "feature": self.feature, "threshold": self.threshold, "left": self.left,
+            "right": self.right, "value": self.value, "roots": self.roots,
+            "numbers": np.array([self.total, float(self.boosted)]),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FlatNeighbours:
+    """The runs themselves, scaled; the nearest `count` of them vote."""
+
+    classes: Labels
+    mean: Floats
+    deviation: Floats
+    points: Floats  # [run, column], scaled
+    votes: Floats  # [run, class]: 1 for its own
+    count: int
+    form: str = NEIGHBOURS
+
+    @cached_property
+    def squares(self) -> Floats:
+        """The squared length of every run's row."""
+        return np.asarray((self.points**2).sum(axis=1))
+
+    def shares(self, rows: Floats) -> Floats:
+        scaled = (rows - self.mean) / self.deviation
+        found = np.empty((len(rows), len(self.classes)))
+        for at, row in enumerate(scaled):  # without the row's own square, which is the same for all
+            nearest = np.argpartition(self.squares - 2.0 * (self.points @ row), self.count - 1)[: self.count]
+            found[at] = self.votes[nearest].sum(axis=0) / self.count
+        return found
+
+    def arrays(self) -> Arrays:
+        return {
+            "classes": self.classes, "mean": self.mean, "deviation": self.deviation, "points": self.points,
+            "votes": self.votes, "count": np.array(self.count),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FlatConstant:
+    """Learned from runs of one class only: it knows no other."""
+
+    classes: Labels
+    form: str = CONSTANT
+
+    def shares(self, rows: Floats) -> Floats:
+        return np.ones((len(rows), 1))
+
+    def arrays(self) -> Arrays:
+        return {"classes": self.classes}
+
+
+def load_classifier(form: str, arrays: Mapping[str, NDArray[np.generic]], inputs: int) -> FlatClassifier:
+    """A classifier again from its arrays, for rows of this width; KeyError or ValueError where they do not fit.
+
+    Everything that points somewhere is checked, because a kernel follows it without looking.
+    """
+
+    def floats(name: str) -> Floats:
+        return np.asarray(arrays[name], np.float64)
+
+    classes = np.asarray(arrays["classes"], np.int64)
+    if not 1 <= len(classes) <= len(CLASSES) or (np.diff(classes) <= 0).any():
+        raise ValueError("its classes are not in order")
+    if not 0 <= int(classes[0]) <= int(classes[-1]) < len(CLASSES):
+        raise ValueError("it answers with a class that does not exist")
+    if form == CONSTANT and len(classes) == 1:
+        return FlatConstant(classes)
+    if form == NEIGHBOURS:
+        found = FlatNeighbours(
+            classes, floats("mean"), floats("deviation"), floats("points"), floats("votes"), int(arrays["count"])
+        )
+        runs = len(found.points)
+        shapes = (found.mean.shape, found.deviation.shape, found.points.shape, found.votes.shape)
+        if shapes != ((inputs,), (inputs,), (runs, inputs), (runs, len(classes))) or not 1 <= found.count <= runs:
+            raise ValueError("its runs do not fit together")
+        if not (found.deviation > 0).all():
+            raise ValueError("a column has no deviation")
+        return found
+    if form != TREES:
+        raise ValueError(f"no classifier has the form {form!r}")
+    feature, left, right, roots = (np.asarray(arrays[name], np.int32) for name in
+                                   ("feature", "left", "right", "roots"))  # fmt: skip
+    threshold, value, (total, boosted) = floats("threshold"), floats("value"), floats("numbers").tolist()
+    count = check_nodes(feature, left, right, inputs)
+    if (
+        threshold.shape != (count,)
+        or value.shape != (count, len(classes))
+        or (feature < -1).any()
+        or not len(roots)
+        or not ((roots >= 0) & (roots < count)).all()
+        or not total > 0
+        or (boosted and len(classes) < 2)
+    ):
+        raise ValueError("its trees do not fit together")
+    return FlatTrees(classes, feature, threshold, left, right, value, roots, total, bool(boosted))

@@ -1,0 +1,112 @@
+"""Control jobs over half a year on the production machine: run times, and what counters said before each run (R5, R6).
+
+The windows end where a run begins, and norms are frozen from these runs alone (R60). Runs at 8 and 32 nodes are beside
+it: the paper's model has never seen them, but whether one varies has to be judged by something. Nothing here learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from cohabit.model.command import Command, StartJob
+from cohabit.model.event import Event
+from cohabit.model.telemetry import feature_names
+from cohabit.model.units import HOUR, SECOND
+from cohabit.predict.variability_data import Norms, Runs, freeze
+from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
+from cohabit.sim.streams import stream
+from cohabit.sim.weather.constants import CONSTANTS, Constants
+from cohabit.sim.weather.counters import COLUMNS
+from cohabit.sim.weather.weather import Floats, production_weather
+from cohabit.sim.world import TracedJob, World
+from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
+
+DAY_S = 86_400
+NODES = 512  # of the machine whose counters are read; minimum, maximum and mean over 2,988 would say much the same
+OTHER_SIZES = (8, 32)
+BEGIN_S = 600  # nothing runs before the first window is full
+
+
+@dataclass(frozen=True)
+class History:
+    """What half a year leaves behind."""
+
+    seed: int
+    days: int = 183  # August to January
+    runs_per_day: float = 2.5
+    nodes: int = NODES
+    constants: Constants = CONSTANTS
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """The table, with features of all nodes and of the job's own, and norms of every size."""
+
+    all_nodes: Runs
+    job_nodes: Runs
+    norms: Norms
+
+
+SIZED: tuple[Temper, ...] = tuple(
+    scaled(one, nodes, scaling) for scaling in (WEAK, STRONG) for nodes in OTHER_SIZES for one in TEMPERS
+)
+
+
+@cache
+def collected(history: History) -> Collected:
+    """Run the control jobs and keep what the paper keeps."""
+    jobs = _timetable(history, TEMPERS)
+    names, times, starts, everywhere, own = _run(history, TEMPERS, jobs, windows=True)
+    types = by_name(TEMPERS)
+    kinds = tuple(types[name].workload_type for name in names)
+    columns = feature_names(COLUMNS)
+    all_nodes, job_nodes = (
+        Runs(names, starts, times, kinds, table, columns, "simulated control jobs") for table in (everywhere, own)
+    )
+    sized_names, sized_times, *_ = _run(history, SIZED, _timetable(history, SIZED), windows=False)
+    return Collected(all_nodes, job_nodes, freeze((*names, *sized_names), np.concatenate([times, sized_times])))
+
+
+def _timetable(history: History, tempers: Sequence[Temper]) -> list[TracedJob]:
+    """Each program so many times a day, at various times of the day."""
+    found: list[tuple[int, Temper]] = []
+    for one in tempers:
+        rng = stream(history.seed, f"timetable {one.name}")
+        count = round(history.days * history.runs_per_day)
+        days = np.sort(np.arange(count) * history.days // count)
+        at_s = days * DAY_S + rng.integers(0, DAY_S, count)
+        found += [(max(int(second), BEGIN_S) * SECOND, one) for second in at_s.tolist()]
+    found.sort(key=lambda each: (each[0], each[1].name))
+    return [traced(str(number), one, at_us, 12 * HOUR) for number, (at_us, one) in enumerate(found)]
+
+
+def _run(
+    history: History, tempers: Sequence[Temper], jobs: list[TracedJob], windows: bool
+) -> tuple[tuple[str, ...], Floats, Floats, Floats, Floats]:
+    """(programs, run times, starts, features of all nodes, features of the job's own nodes)."""
+    weather = production_weather(history.seed, history.nodes, history.days, by_name(tempers), history.constants)
+    seen: dict[str, tuple[Floats, Floats]] = {}
+
+    def watch(now_us: int, events: list[Event], commands: list[Command]) -> None:
+        for command in commands:
+            if windows and isinstance(command, StartJob):
+                window = weather.window_before(now_us)
+                nodes = np.concatenate([np.arange(first, first + count) for first, count in command.nodes])
+                seen[command.job_id] = window.of_all_nodes, window.features(nodes)
+
+    world = World(core_of(history.nodes), kill=False, weather=weather, observe=watch)
+    world.add(jobs)
+    world.run()
+    canary_s = weather.canary_us / SECOND
+    names = tuple(one.job.program for one in jobs)
+    times = np.array([run_seconds(world.outcomes[one.job.job_id], one, canary_s) for one in jobs])
+    starts = np.array([(world.outcomes[one.job.job_id].start_us or 0) / SECOND for one in jobs])
+    empty = np.zeros((len(jobs), 0))
+    if not windows:
+        return names, times, starts, empty, empty
+    both = [np.array([seen[one.job.job_id][part] for one in jobs]) for part in (0, 1)]
+    return names, times, starts, both[0], both[1]

@@ -1,0 +1,251 @@
+"""One trial of one experiment: 512 nodes, the noise job, 150 to 190 jobs, with or without a gate. Nothing here judges.
+
+All policies meet the same sky: background and noise are drawn from the trial's seed alone. Whoever asks the gate is
+written down, with what would have happened if the job had started at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.view import View
+from cohabit.model import event as fact
+from cohabit.model.plan import Ranges
+from cohabit.model.telemetry import WINDOW_US
+from cohabit.model.units import SECOND
+from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, RandomJudge, VariabilityGate
+from cohabit.predict.variability import VariabilityModel
+from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
+from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
+from cohabit.sim.streams import stream
+from cohabit.sim.weather.constants import CONSTANTS, Constants
+from cohabit.sim.weather.weather import Weather, weather_of
+from cohabit.sim.world import TracedJob, World
+from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
+
+NODES = 512
+AT_ONCE = 0.2  # of the jobs are there at the start,
+OVER_S = 20 * 60  # the others come evenly over this time
+BEGIN_US = 2 * WINDOW_US  # by then there is telemetry
+LIMIT = 2.0  # assumed: users ask for twice the undisturbed time
+SKIPS = 10
+SUBSET = ("Laghos", "LBANN", "PENNANT")
+TAUGHT = ("AMG", "Kripke", "sw4lite", "SWFFT")  # PDPA: all the model has seen
+ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
+FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = POLICIES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run."""
+
+    name: str
+    jobs: int
+    programs: tuple[Temper, ...]
+    partial: bool = False  # whether the model knows only the applications of TAUGHT
+
+
+def _sizes(scaling: str) -> tuple[Temper, ...]:
+    return tuple(scaled(one, nodes, scaling) for nodes in (8, 16, 32) for one in TEMPERS)
+
+
+def experiments(most_jobs: int = 190) -> dict[str, Experiment]:
+    """The paper's five (R31), or the same with fewer jobs."""
+    some = tuple(one for one in TEMPERS if one.name in SUBSET)
+    few = min(150, most_jobs)
+    return {
+        ADAA: Experiment(ADAA, most_jobs, TEMPERS),
+        ADPA: Experiment(ADPA, few, some),
+        PDPA: Experiment(PDPA, few, some, partial=True),
+        WS: Experiment(WS, most_jobs, _sizes(WEAK)),
+        SS: Experiment(SS, most_jobs, _sizes(STRONG)),
+    }
+
+
+def queue_of(one: Experiment, seed: int) -> list[TracedJob]:
+    """The jobs, every program as often as the others, in random order."""
+    rng = stream(seed, f"queue {one.name}")
+    programs = [one.programs[at % len(one.programs)] for at in range(one.jobs)]
+    order = rng.permutation(one.jobs)
+    first = round(AT_ONCE * one.jobs)
+    late_s = np.sort(rng.uniform(0.0, OVER_S, one.jobs - first))
+    submit_us = [BEGIN_US] * first + [BEGIN_US + round(second * SECOND) for second in late_s.tolist()]
+    return [
+        traced(str(number), programs[at], submit_us[number], round(LIMIT * programs[at].run_s * SECOND))
+        for number, at in enumerate(order.tolist())
+    ]
+
+
+@dataclass
+class Asked:
+    """Every question to a judge, what it said, and what was true."""
+
+    judge: Judge
+    truth: Callable[[str, NDArray[np.int64], int], bool]
+    answers: list[tuple[bool, bool]]  # it varies: truth, answer
+
+    def judge_and_note(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """Ask, and look up what would have come of it."""
+        found = self.judge.judge(row, nodes, view)
+        if not found.unknown:
+            self.answers.append((self.truth(view.job_id(row), nodes, view.now_us), found.label == CLASSES[VARIATION]))
+        return found
+
+
+class NotingJudge:
+    """A judge whose every answer is noted."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """As the judge says."""
+        return self.asked.judge_and_note(row, nodes, view)
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """As the judge says."""
+        return self.asked.judge.calm(row, idle, labels, view)
+
+
+class OracleJudge:
+    """Knows the weather to come: the best that skipping could do, up to what later jobs change (R61)."""
+
+    def __init__(self, truth: Callable[[str, NDArray[np.int64], int], bool]) -> None:
+        self.truth = truth
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """What would happen."""
+        return Judgement(CLASSES[VARIATION if self.truth(view.job_id(row), nodes, view.now_us) else NONE])
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """It is asked about times, not about nodes."""
+        return None
+
+
+class ConstantJudge:
+    """Always says no variation (R62)."""
+
+    def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
+        """Nothing will happen."""
+        return Judgement(CLASSES[NONE])
+
+    def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
+        """All nodes are alike to it."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """What the gate may go by."""
+
+    full: VariabilityModel
+    partial: VariabilityModel
+    job_nodes: VariabilityModel
+
+
+def would_vary(weather: Weather, jobs: dict[str, TracedJob], norms: Norms) -> Callable[..., bool]:
+    """Whether a job started now on these nodes would vary, if those who run went on as they are."""
+
+    def truth(job_id: str, nodes: NDArray[np.int64], now_us: int) -> bool:
+        one = jobs[job_id]
+        took_us = weather.would_take_us(job_id, one.job.program, _ranges(nodes), now_us, float(one.work_us))
+        return bool(norms.varies((one.job.program,), np.array([took_us / SECOND]))[0])
+
+    return truth
+
+
+def _ranges(nodes: NDArray[np.int64]) -> Ranges:
+    return tuple((int(node), 1) for node in nodes)
+
+
+def run_trial(
+    one: Experiment,
+    seed: int,
+    policy: str,
+    norms: Norms,
+    models: Models | None = None,
+    rate: float = 0.0,
+    skip_threshold: int = SKIPS,
+    constants: Constants = CONSTANTS,
+) -> dict[str, Any]:
+    """Run the queue; `rate` is how often a random judge says variation."""
+    jobs = queue_of(one, seed)
+    gated = policy != FCFS
+    weather = weather_of(
+        seed, NODES, by_name(one.programs), canaries=gated, telling=policy in (RUSH, JOB_NODES), constants=constants
+    )
+    known = {job.job.job_id: job for job in jobs}
+    truth = would_vary(weather, known, norms)
+    asked = Asked(_judge(policy, one, models, rate, seed, truth), truth, [])
+    gates = (VariabilityGate(NotingJudge(asked), skip_threshold=skip_threshold),) if gated else ()
+    world = World(core_of(NODES, gates), kill=False, weather=weather)
+    skips = _count_skips(world)
+    world.add(jobs, [(0, fact.NodeDrained(int(node))) for node in weather.noise_nodes])
+    world.run()
+    return _figures(world, jobs, norms, weather.canary_us / SECOND) | _of_gate(world, asked, skips, skip_threshold)
+
+
+def _judge(
+    policy: str, one: Experiment, models: Models | None, rate: float, seed: int, truth: Callable[..., bool]
+) -> Judge:
+    if policy == RANDOM:
+        return RandomJudge(rate, seed)
+    if policy == ORACLE:
+        return OracleJudge(truth)
+    if policy in (RUSH, JOB_NODES):
+        assert models is not None
+        if policy == JOB_NODES:
+            return ModelJudge(models.job_nodes)
+        return ModelJudge(models.partial if one.partial else models.full, all_nodes=True)
+    return ConstantJudge()
+
+
+def _count_skips(world: World) -> dict[str, int]:
+    """The most skips every job has had, as the gate remembers them while it waits."""
+    most: dict[str, int] = {}
+
+    def watch(now_us: int, events: Any, commands: Any) -> None:
+        memory = world.core.state.memory.get(VariabilityGate.name, {})
+        for job_id, about in memory.get("jobs", {}).items():
+            most[job_id] = max(most.get(job_id, 0), int(about.get("skips", 0)))
+
+    world.observe = watch
+    return most
+
+
+def _figures(world: World, jobs: list[TracedJob], norms: Norms, canary_s: float) -> dict[str, Any]:
+    outcomes = [world.outcomes[one.job.job_id] for one in jobs]
+    run_s = np.array([run_seconds(out, one, canary_s) for out, one in zip(outcomes, jobs, strict=True)])
+    start_s = np.array([(out.start_us or 0) / SECOND for out in outcomes])
+    submit_s = np.array([one.submit_us / SECOND for one in jobs])
+    programs = tuple(one.job.program for one in jobs)
+    end_s = max((out.end_us or 0) / SECOND for out in outcomes)
+    return {
+        "program": programs,
+        "run_s": run_s,
+        "start_s": start_s,
+        "varies": norms.varies(programs, run_s).astype(bool),
+        "late": submit_s > submit_s.min(),
+        "wait_s": start_s - submit_s,
+        "makespan_s": end_s - float(submit_s.min()),
+    }
+
+
+def _of_gate(world: World, asked: Asked, skips: dict[str, int], skip_threshold: int) -> dict[str, Any]:
+    memory = world.core.state.memory.get(VariabilityGate.name, {})
+    confusion = np.zeros((2, 2), np.int64)
+    for truth, answer in asked.answers:
+        confusion[int(truth), int(answer)] += 1
+    return {
+        "asked": int(memory.get("asked", 0)),
+        "delayed": int(memory.get("delayed", 0)),
+        "without_data": int(memory.get("without_data", 0)),
+        "skipped_jobs": len([count for count in skips.values() if count]),
+        "at_threshold": len([count for count in skips.values() if count >= skip_threshold]),
+        "confusion": confusion,  # [it would have varied, the judge said so]
+    }

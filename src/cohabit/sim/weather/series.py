@@ -1,0 +1,145 @@
+"""The load of network and filesystem over time, as drawn from the seed alone: no policy and no job can change it.
+
+One number per step of 30 s. Every day and every part has a random stream of its own, so that a series may be extended
+as far as anybody looks and is the same however far that is. What running jobs add is not here (weather.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.sim.streams import stream
+from cohabit.sim.weather.constants import Constants, SeriesConstants, SpikeConstants
+
+Floats = NDArray[np.float64]
+DAY_S = 86_400
+DRIFT_S = 600  # the slow drift is drawn this often and straight in between
+HALF_YEAR_DAYS = 183.0
+HOURS = 24.0
+
+
+@dataclass
+class Series:
+    """The load of one shared resource, step by step from the beginning."""
+
+    seed: int
+    name: str
+    constants: SeriesConstants
+    step_s: int
+    spike: tuple[float, float] = (math.inf, math.inf)  # first and last day
+    strength: SpikeConstants | None = None
+    _days: list[Floats] = field(default_factory=list)
+    _drift: float = 0.0
+    _under_way: list[tuple[float, float]] = field(default_factory=list)  # end in days, height
+
+    def at(self, step: int) -> float:
+        """The load in this step."""
+        each = DAY_S // self.step_s
+        while len(self._days) * each <= step:
+            self._draw_day()
+        return float(self._days[step // each][step % each])
+
+    def _draw_day(self) -> None:
+        about, day = self.constants, len(self._days)
+        rng = stream(self.seed, f"weather {self.name} day {day}")
+        clock = (np.arange(DAY_S // self.step_s) + 0.5) * self.step_s
+        load = about.base + about.daily * np.sin(2 * np.pi * (clock / DAY_S - 0.25))
+        load += self._drifted(rng, clock)
+        for begin, end, height in self._episodes(rng, day):
+            here = (clock >= (begin - day) * DAY_S) & (clock < (end - day) * DAY_S)
+            load[here] += height * np.exp(about.jitter * rng.standard_normal(int(here.sum())))
+        self._days.append(np.maximum(load, 0.0))
+
+    def _drifted(self, rng: np.random.Generator, clock: Floats) -> Floats:
+        about = self.constants
+        kept = math.exp(-DRIFT_S / (about.memory_h * 3600.0))
+        fresh = about.drift * math.sqrt(1.0 - kept * kept) * rng.standard_normal(DAY_S // DRIFT_S)
+        points = [self._drift]
+        for one in fresh.tolist():
+            points.append(kept * points[-1] + one)
+        self._drift = points[-1]
+        return np.interp(clock, np.arange(len(points)) * DRIFT_S, points)
+
+    def _episodes(self, rng: np.random.Generator, day: int) -> list[tuple[float, float, float]]:
+        """Those of earlier days that go on, and those that begin today, as (begin, end, height)."""
+        about, found = self.constants, [(float(day), end, height) for end, height in self._under_way]
+        bad = self.spike[0] <= day < self.spike[1] and self.strength is not None
+        often = self.strength.more_often if bad and self.strength is not None else 1.0
+        higher = self.strength.higher if bad and self.strength is not None else 1.0
+        for _ in range(int(rng.poisson(about.episodes_per_day * often))):
+            begin = day + float(rng.random())
+            end = begin + float(rng.exponential(about.episode_h)) / HOURS
+            height = higher * about.height * math.exp(about.height_spread * float(rng.standard_normal()))
+            found.append((begin, end, height))
+        self._under_way = [(end, height) for _, end, height in found if end > day + 1]
+        return found
+
+
+@dataclass
+class Noise:
+    """How much traffic the noise job makes: an amount, held for a while, then another."""
+
+    seed: int
+    strength: float
+    hold_s: float
+    step_s: int
+    _levels: list[float] = field(default_factory=list)
+    _rng: np.random.Generator | None = None
+
+    def at(self, step: int) -> float:
+        """Its level in this step."""
+        if self._rng is None:
+            self._rng = stream(self.seed, "weather noise job")
+        while len(self._levels) <= step:
+            level = self.strength * float(self._rng.random())
+            hold = max(1, round(float(self._rng.exponential(self.hold_s)) / self.step_s))
+            self._levels += [level] * hold
+        return self._levels[step]
+
+
+@dataclass(frozen=True)
+class Sky:
+    """All that changes by itself: background load of network and filesystem, and the noise job's level."""
+
+    network: Series
+    filesystem: Series
+    noise: Noise | None  # None: there is no noise job
+    network_share: float = 1.0
+    filesystem_share: float = 1.0
+
+    def at(self, step: int) -> tuple[float, float, float]:
+        """(network, filesystem, noise) in this step."""
+        return (
+            self.network_share * self.network.at(step),
+            self.filesystem_share * self.filesystem.at(step),
+            0.0 if self.noise is None else self.noise.at(step),
+        )
+
+
+def production(seed: int, days: float, constants: Constants) -> Sky:
+    """A long time on the whole machine, with some bad days in it."""
+    spike, step_s = constants.spike, constants.telemetry.sample_s
+    begins = math.floor(spike.begins * days)
+    lasts = max(1, round(spike.days_per_half_year * days / HALF_YEAR_DAYS))
+    bad = (float(begins), float(begins + lasts))
+    return Sky(
+        Series(seed, "network", constants.network, step_s, bad, spike),
+        Series(seed, "filesystem", constants.filesystem, step_s, bad, spike),
+        None,
+    )
+
+
+def reserved(seed: int, constants: Constants, noise: bool = True) -> Sky:
+    """Some hours in a reserved part of the machine, with the noise job or without."""
+    pod, about, step_s = constants.pod, constants.noise, constants.telemetry.sample_s
+    return Sky(
+        Series(seed, "network", constants.network, step_s),
+        Series(seed, "filesystem", constants.filesystem, step_s),
+        Noise(seed, about.strength, 60.0 * about.hold_min, step_s) if noise else None,
+        pod.network_share,
+        pod.filesystem_share,
+    )

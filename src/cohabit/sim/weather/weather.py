@@ -1,0 +1,245 @@
+"""The weather while jobs run: who is slowed by how much just now, and what counters say of it.
+
+The sky (series.py) is drawn from the seed alone; running jobs add to it what their programs ask of network and
+filesystem. Every program suffers by its own sensitivity. The world asks for rates whenever the sky or the set of
+running jobs has changed. What is true here must never reach a policy: all it is told are windows of counters, and
+those end before the job they are used for begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.event import TelemetryReduced
+from cohabit.model.telemetry import WINDOW_US, Table, Window, encode
+from cohabit.model.units import SECOND
+from cohabit.sim.streams import stream
+from cohabit.sim.weather.constants import CONSTANTS, Constants
+from cohabit.sim.weather.counters import Floats, NodeState, Sampler
+from cohabit.sim.weather.series import Sky, production, reserved
+from cohabit.trace.rush_programs import Temper
+
+Ranges = Sequence[tuple[int, int]]
+BUSY_SPREAD = 0.5  # assumed: nodes of one job of somebody else use their links alike, other jobs more or less
+BLOCK_NODES = 16  # such a job's size
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A running job as the weather knows it."""
+
+    temper: Temper
+    nodes: NDArray[np.int64]
+    near: float  # share of its nodes on leaf switches the noise job is on
+    luck: float  # its own variation in this run
+
+
+@dataclass
+class Weather:
+    """One machine in one time."""
+
+    seed: int
+    nodes: int
+    tempers: Mapping[str, Temper]
+    sky: Sky
+    constants: Constants = CONSTANTS
+    begin_us: int = 0  # when the sky begins, on the world's clock
+    telling: bool = True  # whether counters are read and told
+    canaries: bool = True  # whether canaries run before jobs, are charged, and are in the windows
+    others: bool = False  # whether nodes are busy with jobs of somebody else, as on a production machine
+    noise_nodes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    changed: bool = False  # whether rates have to be asked for again
+    _step: int = -1
+    _guests: dict[str, Guest] = field(default_factory=dict)
+    _samples: deque[Table] = field(default_factory=deque)
+    _sampler: Sampler | None = None
+    _near: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self) -> None:
+        leaf = self.constants.pod.leaf_nodes
+        self._near = np.isin(np.arange(self.nodes) // leaf, np.unique(self.noise_nodes // leaf))
+        self._samples = deque(maxlen=WINDOW_US // self.step_us)
+        canary = self.constants.canary if self.canaries else None
+        self._sampler = Sampler(stream(self.seed, "weather counters"), canary)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    @property
+    def step_us(self) -> int:
+        """The sky stays as it is for this long."""
+        return self.constants.telemetry.sample_s * SECOND
+
+    @property
+    def next_us(self) -> int:
+        """When it changes next."""
+        return self.begin_us + (self._step + 1) * self.step_us
+
+    def pass_to(self, now_us: int) -> list[TelemetryReduced]:
+        """The sky changes; counters are read just before, and now and then the last minutes are told."""
+        facts: list[TelemetryReduced] = []
+        while self.next_us <= now_us:
+            if not self.telling:
+                self._step = (now_us - self.begin_us) // self.step_us
+                break
+            if self._step >= 0:
+                self._samples.append(self.sampler.sample(self.node_state()))
+                every = self.constants.telemetry.tell_s // self.constants.telemetry.sample_s
+                if len(self._samples) == self._samples.maxlen and (self._step + 1) % every == 0:
+                    window = self.sampler.window(self.next_us, list(self._samples), self.node_state())
+                    facts.append(TelemetryReduced(encode(window)))
+            self._step += 1
+        self.changed = True
+        return facts
+
+    def window_before(self, now_us: int) -> Window:
+        """The last minutes read afterwards, beside the jobs that run now; for machines that tell nothing by itself."""
+        last = (now_us - self.begin_us) // self.step_us
+        count = WINDOW_US // self.step_us
+        samples = [self.sampler.sample(self.node_state(step)) for step in range(last - count, last)]
+        return self.sampler.window(now_us, samples, self.node_state(last - 1))
+
+    @property
+    def sampler(self) -> Sampler:
+        """Reads the counters."""
+        assert self._sampler is not None
+        return self._sampler
+
+    # ---- jobs -------------------------------------------------------------------------------------------------------
+
+    @property
+    def canary_us(self) -> int:
+        """What is charged to every run for its canary."""
+        return round(self.constants.canary.cost_s * SECOND) if self.canaries else 0
+
+    def start(self, job_id: str, program: str, ranges: Ranges) -> None:
+        """The job loads network and filesystem from now on."""
+        self._guests[job_id] = self.guest(job_id, program, ranges)
+        self.changed = True
+
+    def guest(self, job_id: str, program: str, ranges: Ranges) -> Guest:
+        """The job as it would be on these nodes."""
+        temper = self.tempers.get(program) or Temper(program, "compute", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        nodes = np.concatenate([np.arange(first, first + count) for first, count in ranges])
+        luck = math.exp(temper.own * float(stream(self.seed, f"weather run {job_id}").standard_normal()))
+        return Guest(temper, nodes, float(self._near[nodes].mean()), luck)
+
+    def stop(self, job_id: str) -> None:
+        """It is gone."""
+        if self._guests.pop(job_id, None) is not None:
+            self.changed = True
+
+    def rates(self) -> dict[str, float]:
+        """How fast every running job goes now, 1 being undisturbed."""
+        self.changed = False
+        network, filesystem = self.asked()
+        sky = self.sky.at(max(self._step, 0))
+        return {job_id: self.rate(one, sky, network, filesystem) for job_id, one in self._guests.items()}
+
+    def asked(self) -> tuple[float, float]:
+        """What running jobs ask of network and filesystem together, in nodes."""
+        guests = self._guests.values()
+        return (
+            math.fsum(one.temper.network * len(one.nodes) for one in guests),
+            math.fsum(one.temper.filesystem * len(one.nodes) for one in guests),
+        )
+
+    def rate(self, one: Guest, sky: tuple[float, float, float], network: float, filesystem: float) -> float:
+        """Of one job, beside others who ask for so much; what it asks for itself is in its run time already."""
+        temper, size = one.temper, len(one.nodes)
+        others_network = max(0.0, network - temper.network * size) / self.nodes
+        others_filesystem = max(0.0, filesystem - temper.filesystem * size) / self.nodes
+        near = 1.0 + self.constants.noise.near * one.near
+        slowed = (
+            1.0
+            + temper.network_sensitivity * self.congestion(sky[0] + near * sky[2] + others_network)
+            + temper.filesystem_sensitivity * self.congestion(sky[1] + others_filesystem)
+        )
+        return 1.0 / (slowed * one.luck)
+
+    def congestion(self, load: float) -> float:
+        """How much of the load does not pass without waiting: 0 up to the knee, 1 at saturation, and on."""
+        knee = self.constants.law.knee
+        return max(0.0, load - knee) / (1.0 - knee)
+
+    def would_take_us(self, job_id: str, program: str, ranges: Ranges, now_us: int, work_us: float) -> float:
+        """How long a run from now would take if the others stayed as they are; for judging, never for policies."""
+        one = self.guest(job_id, program, ranges)
+        network, filesystem = self.asked()
+        size = len(one.nodes)
+        asked = network + one.temper.network * size, filesystem + one.temper.filesystem * size
+        step, at_us, left = (now_us - self.begin_us) // self.step_us, float(now_us), work_us
+        while True:
+            rate = self.rate(one, self.sky.at(max(step, 0)), *asked)
+            until_us = self.begin_us + (step + 1) * self.step_us
+            if left <= (until_us - at_us) * rate:
+                return at_us + left / rate - now_us
+            left, at_us, step = left - (until_us - at_us) * rate, until_us, step + 1
+
+    # ---- counters ---------------------------------------------------------------------------------------------------
+
+    def node_state(self, step: int | None = None) -> NodeState:
+        """What the counters of every node are about in this step, or in another beside the same jobs."""
+        step = max(self._step if step is None else step, 0)
+        background_network, background_filesystem, noise = self.sky.at(step)
+        network, filesystem = self.asked()
+        load = background_network + network / self.nodes + noise * (1.0 + self.constants.noise.near * self._near)
+        traffic, io = np.zeros(self.nodes), np.zeros(self.nodes)
+        if self.others:
+            traffic = self._of_others("network", step, background_network)
+            io = self._of_others("filesystem", step, background_filesystem)
+        for one in self._guests.values():
+            traffic[one.nodes], io[one.nodes] = one.temper.network, one.temper.filesystem
+        traffic[self.noise_nodes] = min(1.0, noise)
+        knee = self.constants.law.knee
+        slow_io = self.congestion(background_filesystem + filesystem / self.nodes)
+        return NodeState(traffic, np.maximum(0.0, load - knee) / (1.0 - knee), io, slow_io)
+
+    def _of_others(self, what: str, step: int, load: float) -> Floats:
+        """What nodes ask for on which jobs of somebody else run; these are other jobs after every five minutes."""
+        number = step * self.step_us // WINDOW_US
+        blocks = -(-self.nodes // BLOCK_NODES)
+        luck = stream(self.seed, f"weather others {what} {number}").standard_normal(blocks)
+        return np.repeat(load * np.exp(BUSY_SPREAD * luck), BLOCK_NODES)[: self.nodes]
+
+
+def noise_nodes_of(nodes: int, constants: Constants = CONSTANTS) -> NDArray[np.int64]:
+    """Where the noise job is: its share of the nodes, on every second leaf switch, the last nodes of each."""
+    leaf, share = min(constants.pod.leaf_nodes, nodes), constants.noise.node_share
+    leaves = np.arange(0, -(-nodes // leaf), 2)
+    each = max(1, round(share * nodes / len(leaves)))
+    found = [
+        np.arange(min((at + 1) * leaf, nodes) - each, min((at + 1) * leaf, nodes)) for at in leaves.tolist()
+    ]  # fmt: skip
+    return np.concatenate(found)
+
+
+def weather_of(
+    seed: int,
+    nodes: int,
+    tempers: Mapping[str, Temper],
+    *,
+    noise: bool = True,
+    canaries: bool = True,
+    telling: bool = True,
+    begin_us: int = 0,
+    constants: Constants = CONSTANTS,
+) -> Weather:
+    """A reserved part of the machine, with the noise job on 1/16 of its nodes (to be drained) or without."""
+    return Weather(
+        seed, nodes, tempers, reserved(seed, constants, noise), constants, begin_us, telling, canaries,
+        noise_nodes=noise_nodes_of(nodes, constants) if noise else np.zeros(0, np.int64),
+    )  # fmt: skip
+
+
+def production_weather(
+    seed: int, nodes: int, days: float, tempers: Mapping[str, Temper], constants: Constants = CONSTANTS
+) -> Weather:
+    """The whole machine over a long time, nodes busy with jobs of others."""
+    sky = production(seed, days, constants)
+    return Weather(seed, nodes, tempers, sky, constants, telling=False, others=True)
