@@ -56,6 +56,7 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks.colocation
 	@$(BIN)/python -m benchmarks.telemetry --quick
 	@$(BIN)/python -m benchmarks.variability
+	@$(BIN)/python -m benchmarks.gate
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

@@ -14,7 +14,7 @@ from cohabit.app import scenario as configuration
 from cohabit.app.policies import build
 from cohabit.app.scenario import cluster_of, scenario_from
 from cohabit.core.columns import Columns
-from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PLACEMENTS, order_entry
+from cohabit.policy.registry import BACKFILLS, BUNDLES, GATES, ORDERS, PLACEMENTS, order_entry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SCENARIOS, POLICIES, SIMULATING = (
@@ -65,6 +65,7 @@ def test_every_policy_is_explained_and_every_explained_one_exists() -> None:
     assert names_in("Orders") == set(ORDERS)
     assert names_in("Backfilling") == set(BACKFILLS)
     assert names_in("Placements") == set(PLACEMENTS)
+    assert names_in("Gates") == set(GATES)
     assert names_in("Bundles") == set(BUNDLES)
 
 

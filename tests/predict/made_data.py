@@ -10,7 +10,7 @@ import numpy as np
 
 from cohabit.predict.features import TIME, CoRuns, Schema
 
-COUNTERS = ("cycles", "instructions", "cache_misses", "mem_uops_retired.all_loads", "ipc", "cpu_usage")
+COUNTERS = ("cycles", "instructions", "cache_misses", "mem_uops_retired_all_loads", "ipc", "cpu_usage")
 STATISTICS = ("mean", "std")
 
 

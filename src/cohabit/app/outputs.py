@@ -46,7 +46,8 @@ def document(table: RunTable, opened_at: float) -> dict[str, Any]:
     """The JSON of `simulate`; wall_s runs from opening the trace until now."""
     wall_s = time.perf_counter() - opened_at
     jobs = finished_jobs(table)
-    return {
+    gates = {"gates": table.gates} if table.gates else {}
+    return gates | {
         "jobs": jobs,
         "rejected": int((table.status == REJECTED).sum()),
         "events": table.events,

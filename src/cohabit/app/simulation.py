@@ -22,6 +22,7 @@ from cohabit.app.programs import known_profiles, load_programs, names_in, with_r
 from cohabit.app.scenario import Scenario, cluster_of
 from cohabit.app.workloads import load_workload, machine_size
 from cohabit.core.core import SchedulerCore
+from cohabit.core.gating import JOBS
 from cohabit.core.protocols import PolicySet
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster
@@ -268,7 +269,13 @@ def _run_steps(
     kind, row, attempt = (columns[:, 1].astype(np.int8), *columns[:, 2:].astype(np.int32).T)
     journal = Journal(columns[:, 0].copy(), kind, row, attempt, tuple(learned))
     ranges = _ranges(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), len(workload))
-    return replace(table.finish(journal, world.events, ranges), shares=shares), journal
+    return replace(table.finish(journal, world.events, ranges), shares=shares, gates=_gates(core)), journal
+
+
+def _gates(core: SchedulerCore) -> dict[str, Any]:
+    """What every gate was asked and said in this run; what it remembers of single jobs is left out."""
+    remembered = {gate.name: core.state.memory.get(gate.name, {}) for gate in core.policies.gates}
+    return {name: {key: value for key, value in told.items() if key != JOBS} for name, told in remembered.items()}
 
 
 def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:

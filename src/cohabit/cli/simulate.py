@@ -103,6 +103,11 @@ def _show(policy: str, summary: dict, out: Path | None, report: bool) -> None:  
         f"{summary['jobs']:,} jobs in {summary['wall_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs/s), "
         f"{summary['rss_mb']:.0f} MB, journal {summary['journal_hash'][:12]}"
     )
+    for name, told in summary.get("gates", {}).items():
+        typer.echo(f"gate {name}: asked {told.get('asked', 0):,} times, delayed {told.get('delayed', 0):,}"
+                   f", gave in at the threshold {told.get('at_threshold', 0):,}")  # fmt: skip
+        if told.get("without_data"):
+            typer.echo(f"not gated {told['without_data']:,} times, last because {told['why_without_data']}")
     if out is not None:
         files = "summary.json and jobs.csv" if not report else "summary.json, jobs.csv, jobs.parquet and report.html"
         typer.echo(f"wrote {files} to {out}")

@@ -49,6 +49,7 @@ class RunTable:
     node_ranges: NodeRanges | None = None
     shares: list[str] | None = None  # how each job ran on shared nodes, as JSON; "" if it never ran
     settings: dict[str, Any] = field(default_factory=dict)  # the scenario as plain data, for summary.json
+    gates: dict[str, Any] = field(default_factory=dict)  # what each gate was asked and said, by its name
     journal_hash: str = ""
     scenario_hash: str = ""
 

@@ -55,20 +55,23 @@ class Window:
     @cached_property
     def of_all_nodes(self) -> NDArray[np.float64]:
         """`features` of the whole machine."""
-        return self.features(np.arange(self.nodes))
+        return self._reduced(self.lowest, self.highest, self.mean)
 
     def features(self, nodes: NDArray[np.integer]) -> NDArray[np.float64]:
         """[min, max, mean of each counter] over these nodes, as `feature_names`; NaN where none of them reported."""
-        lowest, highest, mean = self.lowest[nodes], self.highest[nodes], self.mean[nodes].astype(np.float64)
+        return self._reduced(self.lowest[nodes], self.highest[nodes], self.mean[nodes])
+
+    def _reduced(self, lowest: Table, highest: Table, mean: Table) -> NDArray[np.float64]:
+        found = np.empty((len(self.counters), len(STATS)))
         if self.complete:
-            parts = lowest.min(axis=0), highest.max(axis=0), mean.mean(axis=0)
+            found[:, 0], found[:, 1] = lowest.min(axis=0), highest.max(axis=0)
+            found[:, 2] = mean.sum(axis=0, dtype=np.float64) / len(mean)
         else:
             known = ~np.isnan(mean)
-            count = known.sum(axis=0)
-            total = np.where(known, mean, 0.0).sum(axis=0)
-            average = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-            parts = np.fmin.reduce(lowest, axis=0), np.fmax.reduce(highest, axis=0), average
-        return np.stack([part.astype(np.float64) for part in parts], axis=1).ravel()
+            count, total = known.sum(axis=0), np.where(known, mean, 0.0).sum(axis=0, dtype=np.float64)
+            found[:, 0], found[:, 1] = np.fmin.reduce(lowest, axis=0), np.fmax.reduce(highest, axis=0)
+            found[:, 2] = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        return found.ravel()
 
     @cached_property
     def digest(self) -> str:

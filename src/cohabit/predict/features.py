@@ -15,34 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.model.counters import PAPER
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 TIME = "app_time_s"  # seconds the first application takes alone
 UNKNOWN_SOURCE = "unknown"
 STATISTICS = ("mean", "min", "max", "std")
-COUNTERS: Mapping[str, tuple[str, ...]] = {
-    "hardware": (
-        "cycles", "instructions", "resource_stalls.any", "branch_instructions", "stalled_cycles_frontend",
-        "stalled_cycles_backend", "branch_misses",
-    ),
-    "software": ("page_faults", "context_switches", "cpu_migrations"),
-    "cache": (
-        "cache_references", "cache_misses", "LLC_prefetch_misses", "LLC_prefetches", "l2_rqsts.demand_data_rd_hit",
-        "l2_rqsts.pf_hit", "l2_l1d_wb_rqsts.miss", "l2_lines_out.pf_clean", "l2_lines_out.pf_dirty", "l2_rqsts.all_pf",
-        "l2_lines_in.all", "l1d.allocated_in_m", "l2_lines_out.demand_clean", "l1d.eviction",
-        "l2_rqsts.all_demand_data_rd", "L1_dcache_store_misses", "L1_dcache_load_misses", "L1_dcache_loads",
-        "L1_dcache_prefetch_misses", "l1d.replacement",
-    ),
-    "memory": (
-        "mem_uops_retired.all_stores", "mem_uops_retired.all_loads", "mem_load_uops_retired.llc_miss",
-        "mem_load_uops_retired.llc_hit",
-    ),
-    "calculated": (
-        "ipc", "cache_ref_per_instruction", "cpu_usage", "cache_misses_per_instruction", "miss_ratio",
-    ),
-}  # fmt: skip
-FAMILY = {counter: family for family, counters in COUNTERS.items() for counter in counters}
+FAMILY = {counter.name: counter.group for counter in PAPER}
 
 
 def counter_of(column: str) -> str:

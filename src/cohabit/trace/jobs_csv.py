@@ -24,6 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
+from cohabit.model.job import WORKLOAD_TYPES
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Floats, Ints, Workload
 from cohabit.trace.dependencies import check_dependencies
 from cohabit.trace.files import read_text, replacing
@@ -150,6 +151,9 @@ class _Table:
         for name in TEXT_EXTRAS:
             if name in self.frame.columns:
                 extra[name] = np.array(self.frame[name].fill_null("").to_list(), np.object_)
+        if "workload_type" in extra:
+            strange = np.array([name not in ("", *WORKLOAD_TYPES) for name in extra["workload_type"]])
+            self._refuse("workload_type", strange, f"is none of {', '.join(WORKLOAD_TYPES)}")
         return extra
 
     def _job_ids(self) -> pl.Series:
