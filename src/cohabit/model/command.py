@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cohabit.model.peer import Message
+
 
 class _Command(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     pass
@@ -52,10 +54,17 @@ class CancelJob(_Command, frozen=True):
     reason: str = ""
 
 
+class TellPeer(_Command, frozen=True):
+    """Say this to the controller of another domain; it may be lost, late or heard twice."""
+
+    domain: str
+    message: Message
+
+
 class WakeAt(_Command, frozen=True):
     """Call again at this instant even if nothing happens."""
 
     at_us: int
 
 
-Command = StartJob | MoveJob | SetShares | CancelJob | WakeAt
+Command = StartJob | MoveJob | SetShares | CancelJob | TellPeer | WakeAt

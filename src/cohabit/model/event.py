@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.job import Job
+from cohabit.model.peer import Message
 from cohabit.model.profile import ScaleProfile
 
 
@@ -101,11 +102,17 @@ class TelemetryReduced(_Event, frozen=True):
     window: bytes
 
 
+class PeerReported(_Event, frozen=True):
+    """The controller of another domain has said something; whether it is genuine was checked before."""
+
+    message: Message
+
+
 class Woken(_Event, frozen=True):
     """The instant the core asked for has come."""
 
 
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | PeerReported | Woken
 )  # fmt: skip

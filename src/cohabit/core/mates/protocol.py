@@ -1,0 +1,253 @@
+"""The protocol between coupled domains, one side of it: facts in, orders and messages out.
+
+A start is a two-phase commit under leases: docs/coscheduling.md says what is guaranteed and why. This machine has no
+clock and no store; it is given the time of its own domain's clock, which never goes back, and it says what must be
+saved before anything else is done. Loss, delay, repetition and reordering of messages change when, never whether.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.core.mates import coordinator, member
+from cohabit.core.mates.groups import Group
+from cohabit.core.mates.state import (
+    Ended,
+    GroupState,
+    Heard,
+    Input,
+    Joined,
+    MatesState,
+    Outcome,
+    Ready,
+    Record,
+    Recovered,
+    Reserved,
+    Seen,
+    StartFailed,
+    Tick,
+    Withdrawn,
+    fresh_views,
+)
+from cohabit.core.mates.turn import Turn, back_off_us, bound_until, leave, tell_status
+from cohabit.model import peer
+from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, RESERVING, RUNNING, UNSUBMITTED, VOTED
+from cohabit.model.units import FOREVER
+
+WINDOW = 256  # so far below the highest number heard a message may still come
+_BOUND = (RESERVING, VOTED, COMMITTED, RUNNING)
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def step(state: MatesState, now_us: int, told: Input) -> Outcome:
+    """Deal with one input. The state is changed; what follows is in the outcome, in the order it must be done."""
+    turn = Turn(state, now_us)
+    before = {name: _encoder.encode(one.record) for name, one in state.groups.items()}
+    for name in _deal_with(turn, told):
+        _advance(turn, state.groups[name])
+    outcome = turn.outcome
+    outcome.save = [name for name, one in state.groups.items() if _encoder.encode(one.record) != before.get(name)]
+    outcome.wake_us = min((_due(turn, one) for one in state.groups.values()), default=FOREVER)
+    return outcome
+
+
+def forget(state: MatesState, group: str) -> None:
+    """Drop a group whose run is long over. Mates that ask again are told that there is no such job."""
+    if state.groups[group].record.phase in (ENDED, GONE):
+        del state.groups[group]
+
+
+def _deal_with(turn: Turn, told: Input) -> list[str]:
+    """Apply an input; which groups it may have moved."""
+    groups = turn.state.groups
+    match told:
+        case Tick():
+            return list(groups)
+        case Recovered(same_clock):
+            turn.state.epoch += 1
+            turn.outcome.save_epoch = True
+            for one in groups.values():
+                member.bring_back(turn, one, same_clock)
+            return list(groups)
+        case Joined(group):
+            _join(turn, group)
+            return [group.name]
+        case Heard(message):
+            return _hear(turn, message)
+    one = groups[told.group]
+    match told:
+        case Ready(_, ready):
+            _set_ready(turn, one, ready)
+        case Reserved(_, attempt, done, reason):
+            _reserved(turn, one, attempt, done, reason)
+        case StartFailed(_, attempt, reason):
+            if one.record.phase in (RUNNING, FREE) and one.record.attempt == attempt:
+                one.record.phase = RUNNING
+                leave(turn, one, f"it could not be started: {reason}")
+        case Ended(_, attempt, burnt):
+            _ended(turn, one, attempt, burnt)
+        case Withdrawn():
+            _withdraw(turn, one)
+    return [told.group]
+
+
+def _join(turn: Turn, group: Group) -> None:
+    if group.name in turn.state.groups:
+        return
+    one = GroupState(group, Record(), fresh_views(group, turn.domain), ask_us=turn.now_us)
+    turn.state.groups[group.name] = one
+    for domain in turn.mates(one):
+        turn.send(peer.Announce, one, domain, job=group.job(turn.domain))
+
+
+def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
+    if ready and not one.ready:
+        one.ready_since_us = one.ask_us = turn.now_us
+        one.try_us = min(one.try_us, turn.now_us) if not one.failures else one.try_us
+    one.ready = ready
+
+
+def _reserved(turn: Turn, one: GroupState, attempt: int, done: bool, reason: str) -> None:
+    """The local scheduler's answer. One that comes for an attempt already left needs nothing: Release was ordered."""
+    record = one.record
+    if attempt != record.attempt:
+        return
+    if record.phase in (VOTED, COMMITTED) and not done:
+        leave(turn, one, f"its nodes are gone: {reason}")
+    elif record.phase != RESERVING:
+        return
+    elif record.coordinator != turn.domain:
+        if done:
+            member.reserved_for_vote(turn, one)
+        else:
+            member.not_reserved_for_vote(turn, one, reason)
+    elif done:
+        coordinator.reserved_here(turn, one)
+    else:
+        record.phase = IDLE
+        one.try_us = turn.now_us + back_off_us(one, turn.domain)
+        one.failures += 1
+
+
+def _ended(turn: Turn, one: GroupState, attempt: int, burnt: bool) -> None:
+    """A run is over. One that ended by itself counts, even if this side had given up its attempt meanwhile."""
+    record = one.record
+    if burnt and record.attempt == attempt and record.phase in (RUNNING, FREE):
+        record.phase = RUNNING
+        leave(turn, one, "its mates were not heard within the lease")
+    if burnt or attempt > record.attempt or record.phase in (ENDED, GONE):
+        return
+    if record.attempt != attempt and record.phase in _BOUND:
+        leave(turn, one, "its job has had its run")
+    record.phase, one.ready = ENDED, False
+    for domain in turn.mates(one):
+        tell_status(turn, one, domain, ask=False)
+
+
+def _withdraw(turn: Turn, one: GroupState) -> None:
+    if one.record.phase in _BOUND:
+        leave(turn, one, "its job was withdrawn")
+    one.record.phase, one.ready = GONE, False
+    for domain in turn.mates(one):
+        turn.send(peer.Announce, one, domain, job=one.group.job(turn.domain), withdrawn=True)
+
+
+def _hear(turn: Turn, message: peer.Message) -> list[str]:
+    """Check a message and hand it on; nothing but its checks may depend on who might have forged it."""
+    if problem := peer.what_is_wrong(message) or _not_for_us(turn, message) or _replayed(turn, message):
+        turn.refuse(problem)
+        return []
+    one = turn.state.groups.get(message.group)
+    if one is None:
+        turn.refuse(f"group {message.group} is not known here")
+        if isinstance(message, peer.Status) and message.asked_us != NEVER:
+            answer = {"answers_us": message.asked_us, "answers_epoch": message.epoch}
+            turn.send_about(peer.Status, message.group, message.sender, phase=UNSUBMITTED, **answer)
+        return []
+    if message.sender not in one.views:
+        turn.refuse(f"domain {message.sender} is not a member of group {message.group}")
+        return []
+    view = one.views[message.sender]
+    view.heard_us = turn.now_us
+    match message:
+        case peer.Announce():
+            _hear_announcement(turn, one, message)
+        case peer.Status():
+            member.hear_status(turn, one, message)
+        case peer.Prepare():
+            member.hear_prepare(turn, one, message)
+        case peer.Vote():
+            coordinator.hear_vote(turn, one, message)
+        case peer.Commit():
+            member.hear_commit(turn, one, message)
+        case peer.Abort():
+            member.hear_abort(turn, one, message)
+        case peer.Started():
+            member.hear_started(turn, one, message)
+    return [message.group]
+
+
+def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None:
+    view = one.views[said.sender]
+    if said.job != one.group.job(said.sender):
+        turn.refuse(
+            f"domain {said.sender} has job {said.job} in group {one.group.name}, not {one.group.job(said.sender)}"
+        )
+        return
+    if said.withdrawn:
+        view.phase = GONE
+        view.over = True
+    elif view.phase == UNSUBMITTED:
+        view.phase = IDLE
+        tell_status(turn, one, said.sender, ask=False)
+
+
+def _not_for_us(turn: Turn, message: peer.Message) -> str:
+    if message.receiver != turn.domain:
+        return f"a message for {message.receiver} came to {turn.domain}"
+    known = {domain for one in turn.state.groups.values() for domain in one.views}
+    if message.sender not in known:
+        return f"domain {message.sender} is not a mate of any job here"
+    return ""
+
+
+def _replayed(turn: Turn, message: peer.Message) -> str:
+    """Each message counts once, and none from before its sender's last start."""
+    seen = turn.state.seen.setdefault(message.sender, Seen())
+    if message.epoch < seen.epoch:
+        return f"{message.sender} has started again since this was sent (epoch {message.epoch}, now {seen.epoch})"
+    if message.epoch > seen.epoch:
+        seen.epoch, seen.highest, seen.below = message.epoch, 0, 0
+    behind = seen.highest - message.seq
+    if behind >= WINDOW or (behind >= 0 and seen.below >> behind & 1):
+        return f"message {message.seq} of {message.sender} was heard before"
+    if behind < 0:
+        seen.below = (seen.below << -behind | 1) & ((1 << WINDOW) - 1)
+        seen.highest = message.seq
+    else:
+        seen.below |= 1 << behind
+    return ""
+
+
+def _advance(turn: Turn, one: GroupState) -> None:
+    """Do what is due; a lapsed attempt may make room for the next at once."""
+    if one.record.phase in _BOUND:
+        member.go_on(turn, one)
+    if one.draft is not None and turn.now_us >= one.draft.send_us:
+        coordinator.ask_votes(turn, one)
+    if one.record.phase == IDLE:
+        coordinator.wait_or_begin(turn, one)
+
+
+def _due(turn: Turn, one: GroupState) -> int:
+    """When the group wants a Tick."""
+    if one.record.phase == IDLE:
+        return coordinator.waits_until(turn, one)
+    if one.record.phase not in _BOUND:
+        return FOREVER
+    due = [bound_until(one), FOREVER if one.record.phase == RESERVING else one.ask_us]
+    if one.record.phase == COMMITTED:
+        due.append(one.record.start_at_us)
+    if one.draft is not None:
+        due = [one.record.lease_end_us, one.draft.send_us]
+    return min(due)

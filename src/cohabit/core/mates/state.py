@@ -1,0 +1,240 @@
+"""What the protocol remembers, what it is told and what it orders, all of it plain data.
+
+A `Record` is what must survive a crash; everything else may be lost with the process. An `Outcome` is carried out in
+its own order: first save what it says, then give the orders, then send the messages.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.core.mates.groups import Group
+from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Message
+from cohabit.model.units import FOREVER
+
+
+class Record(msgspec.Struct):
+    """One side's part in a group, as it is in the store. Instants are on this side's clock."""
+
+    phase: str = IDLE
+    attempt: int = 0  # the latest this side has promised to; never goes back
+    coordinator: str = ""
+    members: tuple[str, ...] = ()  # domains in that attempt
+    lease_end_us: int = NEVER  # nodes are reserved until then
+    start_at_us: int = NEVER
+    fuse_us: int = NEVER  # the run is stopped then, unless word from the mates moves it
+    starts_us: dict[str, int] = {}  # the coordinator's decision, each on the clock of its domain
+
+
+class MateView(msgspec.Struct):
+    """What this side last heard from a mate."""
+
+    phase: str = UNSUBMITTED
+    attempt: int = 0
+    coordinator: str = ""
+    heard_us: int = NEVER
+    bound_us: int = NEVER  # at some moment after this it was bound to, or running in, the present attempt
+    ran_us: int = NEVER  # at some moment after this it was running in it
+    over: bool = False  # its run in the present attempt has ended
+
+
+class Ballot(msgspec.Struct):
+    """A yes, and how the voter's clock compares: `here_us` on this clock was `there_us` on its clock."""
+
+    here_us: int
+    there_us: int
+    round_trip_us: int
+    lease_end_us: int  # on the voter's clock
+
+
+class Draft(msgspec.Struct):
+    """An attempt this side coordinates and has not decided yet. Lost in a crash: then it counts as aborted."""
+
+    ballots: dict[str, Ballot] = {}
+    send_us: int = NEVER  # when to ask again who has not answered
+
+
+class GroupState(msgspec.Struct):
+    """A group as one side sees it."""
+
+    group: Group
+    record: Record
+    views: dict[str, MateView]
+    ready: bool = False
+    ready_since_us: int = NEVER
+    heard_prepare_us: int = NEVER
+    answers_us: int = NEVER  # the coordinator's clock in its latest prepare
+    answers_epoch: int = 0
+    draft: Draft | None = None
+    failures: int = 0
+    try_us: int = NEVER  # no attempt of our own before this
+    ask_us: int = NEVER  # the mates are asked again then
+
+
+class Seen(msgspec.Struct):
+    """Which messages of a peer were heard: its epoch, the highest number, and a bit for each of those just below."""
+
+    epoch: int = 0
+    highest: int = 0
+    below: int = 0
+
+
+class MatesState(msgspec.Struct):
+    """One domain's protocol."""
+
+    domain: str
+    epoch: int = 1  # durable; one more after every start of the controller
+    seq: int = 0
+    groups: dict[str, GroupState] = {}
+    seen: dict[str, Seen] = {}
+
+
+# ---- what it is told ------------------------------------------------------------------------------------------------
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The local job of this group has been submitted."""
+
+    group: Group
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The local scheduler would start the job now (or no longer would)."""
+
+    group: str
+    ready: bool
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """The answer to a Reserve order."""
+
+    group: str
+    attempt: int
+    done: bool
+    reason: str = ""
+
+
+class StartFailed(msgspec.Struct, frozen=True):
+    """The job of this attempt did not start: too late, or the world refused it."""
+
+    group: str
+    attempt: int
+    reason: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The job's run is over and will not be repeated; `burnt`: its fuse stopped it and it waits in the queue again."""
+
+    group: str
+    attempt: int
+    burnt: bool = False
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    """The job was cancelled and will never run."""
+
+    group: str
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A message came, from a sender the transport has checked."""
+
+    message: Message
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """The instant asked for has come."""
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """The controller has started again from its store. `same_clock`: its clock went on meanwhile."""
+
+    same_clock: bool = True
+
+
+Input = Joined | Ready | Reserved | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
+
+
+# ---- what it orders. Each names (group, attempt), so giving it twice does no harm. -----------------------------------
+
+
+class _Order(msgspec.Struct, frozen=True):
+    group: str
+    job: str
+    attempt: int
+
+
+class Reserve(_Order, frozen=True):
+    """Find nodes for the job and keep them until then; answer with Reserved."""
+
+    until_us: int = NEVER
+
+
+class Release(_Order, frozen=True):
+    """Give the reserved nodes back; the job waits on."""
+
+
+class StartMate(_Order, frozen=True):
+    """Start the job now, on the nodes kept for it; not later than `not_after_us`. The executor stops and requeues it
+    when its clock reaches `fuse_us`, whether or not the controller is alive then."""
+
+    not_after_us: int = NEVER
+    fuse_us: int = FOREVER
+
+
+class Renew(_Order, frozen=True):
+    """The fuse of the running job is now this one, if it has not burnt yet."""
+
+    fuse_us: int = FOREVER
+
+
+class StopMate(_Order, frozen=True):
+    """Make sure that the job is not running in this attempt or an earlier one, and that it waits in the queue."""
+
+    reason: str = ""
+
+
+class FailMate(_Order, frozen=True):
+    """The job will never run: tell its owner why."""
+
+    reason: str = ""
+
+
+Order = Reserve | Release | StartMate | Renew | StopMate | FailMate
+
+
+class Outcome(msgspec.Struct):
+    """What follows from one input, to be carried out in this order."""
+
+    save: list[str] = []  # groups whose record must be durable first
+    save_epoch: bool = False
+    orders: list[Order] = []
+    messages: list[Message] = []
+    refused: list[str] = []  # why a message was not listened to
+    wake_us: int = FOREVER  # a Tick is wanted then
+
+
+class Stored(msgspec.Struct):
+    """What the store holds of one domain: all the protocol needs to go on after a crash."""
+
+    domain: str
+    epoch: int
+    groups: dict[str, tuple[Group, Record]]
+
+
+def stored(state: MatesState) -> Stored:
+    """All that must be durable. A store may also keep it group by group (`Outcome.save`)."""
+    return Stored(state.domain, state.epoch, {name: (one.group, one.record) for name, one in state.groups.items()})
+
+
+def reloaded(kept: Stored) -> MatesState:
+    """The state after a crash; the first input must be Recovered."""
+    state = MatesState(kept.domain, kept.epoch)
+    for name, (group, record) in kept.groups.items():
+        state.groups[name] = GroupState(group, record, fresh_views(group, kept.domain))
+    return state
+
+
+def fresh_views(group: Group, domain: str) -> dict[str, MateView]:
+    """Nothing heard of anybody yet."""
+    return {other: MateView() for other in group.domains() if other != domain}

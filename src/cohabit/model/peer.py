@@ -1,0 +1,156 @@
+"""What the controllers of coupled domains say to each other: a few messages, all of them safe to lose or to repeat.
+
+Every message names its group, its sender and its receiver, the sender's epoch (how often its controller has started,
+from its store) and a number that grows within the epoch. Instants are always on the clock of the domain whose nodes
+they are about; no message assumes that two clocks agree. Who signs and who checks is the transport's affair: it signs
+`signed_bytes`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.model.errors import InputError
+
+NAME_LENGTH = 256
+MOST_MEMBERS = 64
+NEVER = -1  # where an instant is asked for: there is none
+
+# What a side says about its own job.
+UNSUBMITTED = "unsubmitted"  # it knows no such job (yet)
+IDLE = "idle"  # waiting in its queue
+READY = "ready"  # its scheduler would start it now
+RESERVING = "reserving"  # looking for nodes for an attempt
+VOTED = "voted"  # nodes are reserved, the decision is open
+COMMITTED = "committed"  # bound to start at an agreed instant
+RUNNING = "running"  # started in an attempt
+FREE = "free"  # running, and no longer bound to its mates
+ENDED = "ended"  # its run is over, however it ended
+GONE = "gone"  # cancelled or failed: it will never run
+PHASES = (UNSUBMITTED, IDLE, READY, RESERVING, VOTED, COMMITTED, RUNNING, FREE, ENDED, GONE)
+
+
+class _Message(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    group: str
+    sender: str
+    receiver: str
+    epoch: int
+    seq: int
+
+
+class Announce(_Message, frozen=True, kw_only=True):
+    """The sender's job of this group has been submitted there, or (withdrawn) will never run."""
+
+    job: str
+    withdrawn: bool = False
+
+
+class Status(_Message, frozen=True, kw_only=True):
+    """Where the sender stands; a question if `asked_us` is set, an answer if `answers_us` is set.
+
+    An answer carries the asker's own clock back to it: the asker then knows that the sender stood there at some moment
+    after that reading, whatever the two clocks are and however long the answer took.
+    """
+
+    phase: str
+    attempt: int = 0  # the latest it has promised to
+    coordinator: str = ""
+    asked_us: int = NEVER  # on the sender's clock
+    answers_us: int = NEVER  # on the receiver's clock, as it was asked
+    answers_epoch: int = 0
+    estimate_us: int = NEVER  # how long until it expects to be ready; a hint
+
+
+class Prepare(_Message, frozen=True, kw_only=True):
+    """Reserve nodes for your job, for so long on your clock, and say whether you could."""
+
+    attempt: int
+    members: tuple[str, ...]  # domains that take part in this attempt
+    lease_us: int
+    terms: int  # digest of the group's terms: both sides must mean the same group
+    asked_us: int
+
+
+class Vote(_Message, frozen=True, kw_only=True):
+    """The answer to prepare. Yes: the nodes stay reserved until `lease_end_us` unless the attempt is aborted."""
+
+    attempt: int
+    coordinator: str
+    yes: bool
+    reason: str = ""
+    answers_us: int = NEVER  # from the prepare
+    answers_epoch: int = 0
+    heard_us: int = NEVER  # when the prepare came, on the sender's clock
+    sent_us: int = NEVER  # when this answer left, on the sender's clock
+    lease_end_us: int = NEVER
+    promised: int = 0  # the latest attempt the sender has promised to
+
+
+class Commit(_Message, frozen=True, kw_only=True):
+    """Decided: start at this instant of the receiver's clock."""
+
+    attempt: int
+    start_at_us: int
+
+
+class Abort(_Message, frozen=True, kw_only=True):
+    """The sender is not, or no longer, part of this attempt: nobody may go on with it."""
+
+    attempt: int
+    coordinator: str
+    reason: str = ""
+
+
+class Started(_Message, frozen=True, kw_only=True):
+    """The sender's job has started in this attempt. Ask for its status to count on it."""
+
+    attempt: int
+    coordinator: str
+
+
+Message = Announce | Status | Prepare | Vote | Commit | Abort | Started
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_CONTEXT = b"cohabit peer message 1\0"
+
+
+def encode(message: Message) -> bytes:
+    """For the wire; the same bytes for the same message on every machine."""
+    return _encoder.encode(message)
+
+
+def signed_bytes(message: Message) -> bytes:
+    """What a signature is made over: the canonical encoding, marked so that it cannot pass for anything else."""
+    return _CONTEXT + _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """A message from the wire, if it is one."""
+    try:
+        message = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise InputError(f"is not a peer message: {error}", "peer") from error
+    if problem := what_is_wrong(message):
+        raise InputError(problem, "peer")
+    return message
+
+
+def what_is_wrong(message: Message) -> str:
+    """What no honest sender would write; empty if nothing."""
+    names = [message.group, message.sender, message.receiver, getattr(message, "coordinator", "-") or "-"]
+    names += getattr(message, "members", ())
+    if not all(0 < len(name) <= NAME_LENGTH for name in names):
+        return "a name is empty or too long"
+    if message.sender == message.receiver:
+        return f"domain {message.sender} writes to itself"
+    if message.epoch < 1 or message.seq < 1 or getattr(message, "attempt", 0) < 0:
+        return "an epoch, a number or an attempt is out of range"
+    if isinstance(message, Status) and message.phase not in PHASES:
+        return f"{message.phase!r} is not a phase"
+    if isinstance(message, Prepare):
+        if message.lease_us <= 0:
+            return "a lease must last"
+        if not 2 <= len(message.members) <= MOST_MEMBERS or len(set(message.members)) != len(message.members):
+            return f"an attempt has 2 to {MOST_MEMBERS} different members"
+    return ""
