@@ -102,9 +102,12 @@ class Hand:
         found: list[Input] = []
         for name in self.site.records:
             kept = self.site.record(name)
-            if kept.phase in ("running", "free") and name not in self.site.running:
-                if self.site.begun.get(name, 0) == kept.attempt:
-                    found.append(Ended(name, kept.attempt, burnt=name not in self.site.ended))
+            if kept.phase not in ("running", "free") or name in self.site.running:
+                continue
+            if self.site.begun.get(name, 0) == kept.attempt:
+                found.append(Ended(name, kept.attempt, burnt=name not in self.site.ended))
+            else:
+                found.append(StartFailed(name, kept.attempt, "the executor knows no such run"))
         return found
 
     def tell(self, *told: Input) -> None:

@@ -218,18 +218,17 @@ def hear_started(turn: Turn, one: GroupState, begun: peer.Started) -> None:
 
 
 def bring_back(turn: Turn, one: GroupState, same_clock: bool) -> None:
-    """After a crash: repeat the orders that may have been lost, lapse what cannot be kept."""
+    """After a crash: repeat the orders that may have been lost, lapse what cannot be kept. A start is not repeated: the
+    nodes may be somebody else's by now, so a run the executor does not know of counts as not started."""
     record = one.record
     if record.phase in (RESERVING, VOTED, COMMITTED, RUNNING) and not same_clock:
         leave(turn, one, "the clock of its leases is lost")
     elif record.phase == RESERVING or (record.phase == VOTED and record.coordinator == turn.domain):
         leave(turn, one, "its controller was restarted")
-    elif record.phase in (VOTED, COMMITTED) and turn.now_us < record.lease_end_us:
+    elif record.phase in (VOTED, COMMITTED):
         turn.order(Reserve, one, until_us=record.lease_end_us)
     elif record.phase in (RUNNING, FREE) and turn.now_us < record.fuse_us:
-        latest_us = record.start_at_us + one.group.terms.late_us
-        turn.order(StartMate, one, not_after_us=latest_us, fuse_us=record.fuse_us)
-        turn.order(Renew, one, fuse_us=record.fuse_us)
+        turn.order(Renew, one, fuse_us=record.fuse_us)  # whether it ever began, and still runs, the executor reports
     elif record.phase in (IDLE, GONE) and record.attempt:
         turn.order(StopMate, one, reason="its controller was restarted")
     one.ask_us = one.ready_since_us = turn.now_us

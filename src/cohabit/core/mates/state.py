@@ -147,7 +147,11 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """The controller has started again from its store. `same_clock`: its clock went on meanwhile."""
+    """The controller has started again from its store. `same_clock`: its clock went on meanwhile.
+
+    The executor then reports each run of a record in phase running or free that it does not have: Ended, or
+    StartFailed if it never began.
+    """
 
     same_clock: bool = True
 
