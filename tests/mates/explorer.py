@@ -1,9 +1,9 @@
 """Every interleaving of a small case: two domains, one group, a few ticks of time.
 
-`python -m tests.mates.explorer` prints what it found. Messages on their way arrive in any order, at any later time, or
-never; so many may arrive twice. A link holds a few; one more pushes out the oldest. The filter against replays is
-switched off, so every repetition reaches the protocol. A controller may die before and after every deed it does (save,
-order, send), and come back at any later time. Time advances by whole ticks.
+`python -m tests.mates.explorer` prints what it found. The last few messages sent in each direction may arrive at any
+later time, in any order, any number of times, or never: that is loss, delay, repetition and reordering at once. The
+filter against replays is switched off, so every repetition reaches the protocol. A controller may die before and after
+every deed it does (save, order, send), and come back at any later time. Time advances by whole ticks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ class Case(msgspec.Struct):
 
     true_us: int
     sites: dict[str, Site]
-    net: list[bytes]  # in the order they were sent
-    link: int  # so many can be on their way in one direction
+    net: dict[str, list[bytes]]  # by receiver, in the order they were sent
+    link: int  # so many can be on their way in one direction; one more pushes out the oldest
     wakes_us: dict[str, int]
     crashes_left: int
-    repeats_left: int
     votes: dict[str, tuple[int, int]]  # voter -> attempt and end of its lease, while bound by a yes
     with_us: dict[str, int]  # side -> the last instant its mate took part in its run
     begun: dict[str, int]  # "attempt side" -> true start
@@ -71,16 +70,17 @@ _case = msgspec.msgpack.Decoder(Case)
 read = lru_cache(maxsize=None)(decode)
 
 
-def first_case(terms: Terms, crashes: int, repeats: int, link: int) -> Case:
+def first_case(terms: Terms, crashes: int, link: int) -> Case:
     """Both jobs submitted and ready, and each side knows that the other is there."""
     group = make_group(GROUP, [Member("a", "job-a"), Member("b", "job-b")], terms)
     sites = {name: Site(name, 1, {GROUP: group}, MatesState(name)) for name in NAMES}
-    case = Case(0, sites, [], link, dict.fromkeys(NAMES, 0), crashes, repeats, {}, {}, {})
+    case = Case(0, sites, {name: [] for name in NAMES}, link, dict.fromkeys(NAMES, 0), crashes, {}, {}, {})
     for name in NAMES:
         _act(case, name, lambda hand: hand.tell(Joined(group)), _keeps, -1)
-    for message in [read(data) for data in case.net]:
-        _act(case, message.receiver, lambda hand, heard=Heard(message): hand.tell(heard), _keeps, -1)
-    case.net = []
+    for name in NAMES:
+        for data in case.net[name].copy():
+            _act(case, name, lambda hand, heard=Heard(read(data)): hand.tell(heard), _keeps, -1)
+        case.net[name] = []
     for name in NAMES:
         _act(case, name, lambda hand: hand.tell(Ready(GROUP, True)), _keeps, -1)
     return case
@@ -112,11 +112,11 @@ def _post(case: Case, message: Message) -> None:
     if isinstance(message, Vote) and message.yes:
         case.votes[message.sender] = (message.attempt, message.lease_end_us)
     data = encode(msgspec.structs.replace(message, seq=1))
-    if data not in case.net:
-        case.net.append(data)
-    same = [one for one in case.net if read(one).receiver == message.receiver]
-    if len(same) > case.link:
-        case.net.remove(same[0])
+    link = case.net[message.receiver]
+    if data in link:
+        link.remove(data)  # it is the latest again
+    link.append(data)
+    del link[: -case.link]
 
 
 def _note_start(case: Case, site: Site, run: Run) -> None:
@@ -134,12 +134,9 @@ def moves(case: Case, horizon_us: int) -> Iterator[str]:
     for name in NAMES:
         if case.sites[name].state is None:
             yield f"restart {name}"
-    for number, data in enumerate(case.net):
-        yield f"lose {number}"
-        if case.sites[read(data).receiver].state is not None:
-            yield f"deliver {number}"
-            if case.repeats_left:
-                yield f"repeat {number}"
+        else:
+            for number in range(len(case.net[name])):
+                yield f"deliver {name} {number}"
     if case.true_us < horizon_us:
         yield "advance"
 
@@ -151,14 +148,9 @@ def apply(case: Case, move: str, forgets: Forgets, crash: tuple[str, int]) -> bo
     died = False
     if what == "restart":
         died = _act(case, about, lambda hand: hand.restart(), forgets, deeds)
-    elif what == "lose":
-        del case.net[int(about)]
-    elif what in ("deliver", "repeat"):
-        message = read(case.net[int(about)])
-        if what == "repeat":
-            case.repeats_left -= 1
-        else:
-            del case.net[int(about)]
+    elif what == "deliver":
+        receiver, number = about.split()
+        message = read(case.net[receiver][int(number)])
         _note_freed(case, message)
         died = _act(case, message.receiver, lambda hand: hand.tell(Heard(message)), forgets, deeds)
     else:
@@ -235,11 +227,11 @@ def _check_reservations(case: Case) -> None:
 
 
 def explore(
-    horizon_us: int = 6, crashes: int = 1, repeats: int = 1, link: int = 2, forgets: Forgets = _keeps,
+    horizon_us: int = 6, crashes: int = 1, link: int = 3, forgets: Forgets = _keeps,
     most: int = 10**9, terms: Terms = TERMS,
 ) -> Found:  # fmt: skip
     """All states reachable within the horizon, the shortest way to a broken promise if there is one."""
-    found, start = Found(), first_case(terms, crashes, repeats, link)
+    found, start = Found(), first_case(terms, crashes, link)
     seen: dict[bytes, tuple[bytes, str]] = {}
     queue: deque[tuple[bytes, bytes, int]] = deque()
     _enter(start, b"", "", 0, seen, queue)
@@ -273,10 +265,8 @@ def _crashes(case: Case, move: str) -> list[str]:
     if not case.crashes_left:
         return [""]
     what, _, about = move.partition(" ")
-    if what == "lose":
-        return [""]
-    if what in ("deliver", "repeat"):
-        return ["", read(case.net[int(about)]).receiver]
+    if what == "deliver":
+        return ["", about.split()[0]]
     return ["", about] if what == "restart" else ["", *(n for n in NAMES if case.sites[n].state is not None)]
 
 
@@ -304,13 +294,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ticks", type=int, default=6, help="how far time goes")
     parser.add_argument("--crashes", type=int, default=1, help="how many times a controller may die")
-    parser.add_argument("--repeats", type=int, default=1, help="how many messages may arrive twice")
-    parser.add_argument("--link", type=int, default=2, help="how many messages may be on their way in one direction")
+    parser.add_argument("--link", type=int, default=3, help="how many messages may be on their way in one direction")
     parser.add_argument("--most", type=int, default=10**9, help="stop at so many states")
     options = parser.parse_args()
     begun = time.perf_counter()
-    found = explore(options.ticks, options.crashes, options.repeats, options.link, most=options.most)
-    bounds = {"ticks": options.ticks, "crashes": options.crashes, "repeats": options.repeats, "link": options.link}
+    found = explore(options.ticks, options.crashes, options.link, most=options.most)
+    bounds = {"ticks": options.ticks, "crashes": options.crashes, "link": options.link}
     about = bounds | {"seconds": round(time.perf_counter() - begun, 1)}
     print(json.dumps(about | msgspec.to_builtins(found)))
     return 1 if found.broken else 0

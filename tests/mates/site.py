@@ -102,12 +102,12 @@ class Hand:
         found: list[Input] = []
         for name in self.site.records:
             kept = self.site.record(name)
-            if kept.phase not in ("running", "free") or name in self.site.running:
-                continue
-            if self.site.begun.get(name, 0) == kept.attempt:
-                found.append(Ended(name, kept.attempt, burnt=name not in self.site.ended))
-            else:
-                found.append(StartFailed(name, kept.attempt, "the executor knows no such run"))
+            if name in self.site.ended:
+                found.append(Ended(name, self.site.ended[name][0]))
+            elif kept.phase in ("running", "free") and name not in self.site.running:
+                begun = self.site.begun.get(name, 0) == kept.attempt
+                why = "the executor knows no such run"
+                found.append(Ended(name, kept.attempt, True) if begun else StartFailed(name, kept.attempt, why))
         return found
 
     def tell(self, *told: Input) -> None:

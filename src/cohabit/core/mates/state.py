@@ -149,8 +149,8 @@ class Tick(msgspec.Struct, frozen=True):
 class Recovered(msgspec.Struct, frozen=True):
     """The controller has started again from its store. `same_clock`: its clock went on meanwhile.
 
-    The executor then reports each run of a record in phase running or free that it does not have: Ended, or
-    StartFailed if it never began.
+    The executor then reports what has ended since, and of each record in phase running or free whose run it does not
+    have, Ended (burnt) or StartFailed, as it was.
     """
 
     same_clock: bool = True
