@@ -49,15 +49,15 @@ def main() -> int:
         try:
             add(total, play(options.seed, run).tally)
         except Exception as error:
-            print(f"seed {options.seed} run {run}: {type(error).__name__}: {error}")
-            print(f"again: python -m tests.campaign_mates --seed {options.seed} --run {run}")
+            sys.stdout.write(f"seed {options.seed} run {run}: {type(error).__name__}: {error}\n")
+            sys.stdout.write(f"again: python -m tests.campaign_mates --seed {options.seed} --run {run}\n")
             return 1
         played += 1
         if time.perf_counter() - begun > options.seconds:
             break
     took = time.perf_counter() - begun
     figures = {"seed": options.seed, "runs": played, "broken": 0, **vars(total)}
-    print(json.dumps(figures | {"seconds": round(took, 1)}))
+    sys.stdout.write(json.dumps(figures | {"seconds": round(took, 1)}) + "\n")
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(json.dumps(figures, indent=1) + "\n")

@@ -78,8 +78,8 @@ def first_case(terms: Terms, crashes: int, link: int) -> Case:
     for name in NAMES:
         _act(case, name, lambda hand: hand.tell(Joined(group)), _keeps, -1)
     for name in NAMES:
-        for data in case.net[name].copy():
-            _act(case, name, lambda hand, heard=Heard(read(data)): hand.tell(heard), _keeps, -1)
+        heard = [Heard(read(data)) for data in case.net[name]]
+        _act(case, name, lambda hand, heard=heard: hand.tell(*heard), _keeps, -1)
         case.net[name] = []
     for name in NAMES:
         _act(case, name, lambda hand: hand.tell(Ready(GROUP, True)), _keeps, -1)
@@ -301,7 +301,7 @@ def main() -> int:
     found = explore(options.ticks, options.crashes, options.link, most=options.most)
     bounds = {"ticks": options.ticks, "crashes": options.crashes, "link": options.link}
     about = bounds | {"seconds": round(time.perf_counter() - begun, 1)}
-    print(json.dumps(about | msgspec.to_builtins(found)))
+    sys.stdout.write(json.dumps(about | msgspec.to_builtins(found)) + "\n")
     return 1 if found.broken else 0
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from random import Random
 
 from cohabit.core.mates.groups import FAIL, START_ALONE, WAIT, WHOLE_RUN, Group, Member, Terms, Window, make_group
@@ -178,6 +177,8 @@ class World:
 
     def _do_ready(self, domain: str, group: str) -> None:
         site = self.sites[domain]
+        if self.true_us >= self.weather.calm_us:
+            return
         site.willing = self.rng.random() < 0.7
         if site.state is not None and group in site.state.groups:
             hand = self._hand(domain)
@@ -273,7 +274,8 @@ class World:
         for domain, site in self.sites.items():
             for group, run in site.running.items():
                 terms = self.groups[group].terms
-                if terms.when_dead == START_ALONE or run.fuse_us >= FOREVER:
+                freed = run.fuse_us == FOREVER and terms.watch_us != WHOLE_RUN
+                if freed or terms.when_dead == START_ALONE:
                     continue
                 for mate in self.groups[group].domains():
                     if mate != domain:
@@ -289,9 +291,12 @@ class World:
             raise Broken(f"{domain} has run {group} for {alone} us without {mate}")
 
     def _takes_part(self, group: str, mate: str, run: Run) -> bool:
-        """Whether the mate runs, has run to its end, or is bound to start, in the same attempt."""
+        """Whether the mate runs or is bound to start in the same attempt, or is done with the group: it ended, or its
+        watch is over and it runs freely."""
         site, attempt = self.sites[mate], (run.attempt, run.coordinator)
         other = site.running.get(group)
+        if other is not None and other.fuse_us == FOREVER and self.groups[group].terms.watch_us != WHOLE_RUN:
+            return True
         if group in site.ended or (other is not None and (other.attempt, other.coordinator) == attempt):
             return True
         if group not in site.records:

@@ -73,15 +73,14 @@ def _follow(graph: dict[str, list[str]], start: str, path: list[str], finished: 
 
 def describe(cycle: list[str], reports: Sequence[MateReport]) -> str:
     """The cycle in words, for people who must break it."""
-    lines = []
+    lines: list[str] = []
     for position, group in enumerate(cycle):
         following = cycle[(position + 1) % len(cycle)]
         blocked = [one for one in reports if one.group == group and one.state == QUEUED]
-        held = [one for one in reports if one.group == following and one.state == HOLDING]
-        for want in blocked:
-            for has in held:
-                if has.domain == want.domain:
-                    lines.append(
-                        f"{group} waits for {want.nodes} nodes on {want.domain}, where {following} holds {has.nodes}"
-                    )
+        held = {one.domain: one.nodes for one in reports if one.group == following and one.state == HOLDING}
+        lines += [
+            f"{group} waits for {want.nodes} nodes on {want.domain}, where {following} holds {held[want.domain]}"
+            for want in blocked
+            if want.domain in held
+        ]
     return "; ".join(lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.errors import InputError
-from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, RUNNING
+from cohabit.model.peer import ENDED, FREE, GONE
 from cohabit.model.units import SECOND
 
 HOLD, YIELD = "hold", "yield"
@@ -41,9 +41,10 @@ class Scheme(msgspec.Struct, frozen=True):
 def when_chosen(scheme: Scheme, mates: list[str]) -> str:
     """What to do with a job that its scheduler has chosen and found nodes for, by the phases of its mates.
 
-    A mate that runs, has run, or will never run cannot be waited for: the job starts as any other.
+    A mate that has run, will never run, or runs unbound cannot be waited for: the job starts as any other. Of mates
+    that are dead or run without it the protocol decides, by the group's terms.
     """
-    if not scheme.enabled or all(phase in (COMMITTED, RUNNING, FREE, ENDED, GONE) for phase in mates):
+    if not scheme.enabled or all(phase in (FREE, ENDED, GONE) for phase in mates):
         return START
     return TRY_TOGETHER
 

@@ -1,0 +1,97 @@
+"""Hold and yield with the paper's constants."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cohabit.core.mates.schemes import (
+    HOLD,
+    START,
+    TRY_TOGETHER,
+    YIELD,
+    Scheme,
+    may_join_extra_pass,
+    next_release_us,
+    released,
+    standing,
+    when_chosen,
+    when_not_together,
+)
+from cohabit.model.errors import InputError
+from cohabit.model.peer import ENDED, GONE, IDLE, READY, UNSUBMITTED
+from cohabit.model.units import SECOND
+
+ROOM = {"job_nodes": 10, "held_nodes": 0, "all_nodes": 100, "yields": 0}
+
+
+def test_a_job_starts_as_any_other_without_mates_to_wait_for() -> None:
+    assert when_chosen(Scheme(), []) == START
+    assert when_chosen(Scheme(), [ENDED, GONE]) == START
+    assert when_chosen(Scheme(enabled=False), [IDLE]) == START
+
+
+@pytest.mark.parametrize("phase", [IDLE, READY, UNSUBMITTED])
+def test_a_mate_that_still_waits_is_tried_first(phase: str) -> None:
+    assert when_chosen(Scheme(), [phase, ENDED]) == TRY_TOGETHER
+
+
+def test_hold_or_yield() -> None:
+    assert when_not_together(Scheme(), **ROOM) == HOLD
+    assert when_not_together(Scheme(scheme=YIELD), **ROOM) == YIELD
+
+
+def test_the_whole_machine_may_be_held_but_not_more_than_allowed() -> None:
+    whole = ROOM | {"job_nodes": 40, "held_nodes": 60}
+    assert when_not_together(Scheme(), **whole) == HOLD
+    assert when_not_together(Scheme(most_held=0.6), **whole) == YIELD
+
+
+def test_who_has_yielded_often_enough_holds() -> None:
+    often = Scheme(scheme=YIELD, most_yields=3)
+    assert [when_not_together(often, **ROOM | {"yields": n}) for n in (0, 2, 3)] == [YIELD, YIELD, HOLD]
+
+
+def test_only_holds_older_than_ten_minutes_are_released() -> None:
+    since = {"young": 1_000 * SECOND, "old": 100 * SECOND, "older": 50 * SECOND, "just": 600 * SECOND}
+    assert released(Scheme(), since, 1200 * SECOND) == ["older", "old"]
+
+
+def test_released_jobs_stand_behind_all_others_for_that_pass() -> None:
+    jobs = [standing(Scheme(), -5.0, 0, just_released=True), standing(Scheme(), 7.0, 0, just_released=False)]
+    assert sorted(jobs) == jobs[::-1]
+
+
+def test_a_yield_moves_a_job_up_if_asked_for() -> None:
+    assert standing(Scheme(), -8.0, 3, just_released=False) == (False, -8.0)
+    assert standing(Scheme(raise_per_yield=0.5), -8.0, 1, just_released=False) == (False, -12.0)
+    assert standing(Scheme(raise_per_yield=0.5), 8.0, 1, just_released=False) == (False, 4.0)
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 60))
+def test_releases_come_every_twenty_minutes_and_never_on_two_domains_at_once(first: int, now: int, rank: int) -> None:
+    due = next_release_us(Scheme(), rank, first, now)
+    other = next_release_us(Scheme(), rank + 1, first, now)
+    assert due is not None
+    assert now < due
+    assert due >= first + 1200 * SECOND
+    assert due <= max(now, first + rank * SECOND) + 1200 * SECOND
+    assert (due - first - rank * SECOND) % (1200 * SECOND) == 0
+    assert due != other
+
+
+def test_no_release_if_it_is_off() -> None:
+    assert next_release_us(Scheme(release_us=0), 0, 0, 5) is None
+
+
+def test_other_mates_sit_out_the_extra_pass() -> None:
+    assert may_join_extra_pass("k", "k", has_mates=True)
+    assert may_join_extra_pass("plain", "k", has_mates=False)
+    assert not may_join_extra_pass("m", "k", has_mates=True)
+
+
+@pytest.mark.parametrize("wrong", [Scheme(scheme="maybe"), Scheme(most_held=1.5), Scheme(release_us=-1)])
+def test_settings_that_cannot_be_meant_are_refused(wrong: Scheme) -> None:
+    with pytest.raises(InputError):
+        wrong.check()
