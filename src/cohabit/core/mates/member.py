@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cohabit.core.mates.coordinator import answer_voter, tell_decision
 from cohabit.core.mates.groups import START_ALONE, WHOLE_RUN
-from cohabit.core.mates.state import GroupState, MateView, Renew, Reserve, StartMate, StopMate
+from cohabit.core.mates.state import FailMate, GroupState, MateView, Renew, Reserve, StartMate, StopMate
 from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, taken_part, tell_status
 from cohabit.model import peer
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, VOTED
@@ -231,4 +231,6 @@ def bring_back(turn: Turn, one: GroupState, same_clock: bool) -> None:
         turn.order(Renew, one, fuse_us=record.fuse_us)  # whether it ever began, and still runs, the executor reports
     elif record.phase in (IDLE, GONE) and record.attempt:
         turn.order(StopMate, one, reason="its controller was restarted")
+    if record.phase == GONE:
+        turn.order(FailMate, one, reason="it was withdrawn, or its mate was dead, before its controller was restarted")
     one.ask_us = one.ready_since_us = turn.now_us
