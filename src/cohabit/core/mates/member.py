@@ -10,7 +10,7 @@ from __future__ import annotations
 from cohabit.core.mates.coordinator import answer_voter, tell_decision
 from cohabit.core.mates.groups import START_ALONE, WHOLE_RUN
 from cohabit.core.mates.state import FailMate, GroupState, MateView, Renew, Reserve, StartMate, StopMate
-from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, taken_part, tell_status
+from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, note_news, taken_part, tell_status
 from cohabit.model import peer
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, VOTED
 from cohabit.model.units import FOREVER
@@ -116,6 +116,8 @@ def _member_out(turn: Turn, one: GroupState, domain: str, reason: str) -> None:
 def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
     """Note where a mate stands, draw the consequences, answer if it asked."""
     view, record = one.views[said.sender], one.record
+    if said.phase == READY and view.phase != READY:
+        note_news(one)
     if view.phase not in _DONE and said.attempt >= view.attempt:
         view.phase, view.attempt, view.coordinator = said.phase, said.attempt, said.coordinator
     if said.phase in (RESERVING, VOTED) and said.coordinator == turn.domain:

@@ -29,7 +29,7 @@ from cohabit.core.mates.state import (
     Withdrawn,
     fresh_views,
 )
-from cohabit.core.mates.turn import Turn, back_off_us, bound_until, leave, tell_status
+from cohabit.core.mates.turn import Turn, back_off, bound_until, leave, note_news, tell_status
 from cohabit.model import peer
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, RESERVING, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
@@ -42,11 +42,12 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 def step(state: MatesState, now_us: int, told: Input) -> Outcome:
     """Deal with one input. The state is changed; what follows is in the outcome, in the order it must be done."""
     turn = Turn(state, now_us)
-    before = {name: _encoder.encode(one.record) for name, one in state.groups.items()}
-    for name in _deal_with(turn, told):
+    before = {name: _encoder.encode(state.groups[name].record) for name in _about(state, told)}
+    moved = _deal_with(turn, told)
+    for name in moved:
         _advance(turn, state.groups[name])
     outcome = turn.outcome
-    outcome.save = [name for name, one in state.groups.items() if _encoder.encode(one.record) != before.get(name)]
+    outcome.save = [name for name in moved if _encoder.encode(state.groups[name].record) != before.get(name)]
     outcome.wake_us = min((_due(turn, one) for one in state.groups.values()), default=FOREVER)
     return outcome
 
@@ -55,6 +56,20 @@ def forget(state: MatesState, group: str) -> None:
     """Drop a group whose run is long over. Mates that ask again are told that there is no such job."""
     if state.groups[group].record.phase in (ENDED, GONE):
         del state.groups[group]
+
+
+def _about(state: MatesState, told: Input) -> list[str]:
+    """The known groups an input can change."""
+    match told:
+        case Tick() | Recovered():
+            return list(state.groups)
+        case Joined(group):
+            name = group.name
+        case Heard(message):
+            name = message.group
+        case _:
+            name = told.group
+    return [name] if name in state.groups else []
 
 
 def _deal_with(turn: Turn, told: Input) -> list[str]:
@@ -103,7 +118,7 @@ def _join(turn: Turn, group: Group) -> None:
 def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
     if ready and not one.ready:
         one.ready_since_us = one.ask_us = turn.now_us
-        one.try_us = min(one.try_us, turn.now_us) if not one.failures else one.try_us
+        note_news(one)
     one.ready = ready
 
 
@@ -125,8 +140,7 @@ def _reserved(turn: Turn, one: GroupState, attempt: int, done: bool, reason: str
         coordinator.reserved_here(turn, one)
     else:
         record.phase = IDLE
-        one.try_us = turn.now_us + back_off_us(one, turn.domain)
-        one.failures += 1
+        back_off(turn, one)
 
 
 def _ended(turn: Turn, one: GroupState, attempt: int, burnt: bool) -> None:
@@ -205,8 +219,10 @@ def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None
 def _not_for_us(turn: Turn, message: peer.Message) -> str:
     if message.receiver != turn.domain:
         return f"a message for {message.receiver} came to {turn.domain}"
-    known = {domain for one in turn.state.groups.values() for domain in one.views}
-    if message.sender not in known:
+    about = turn.state.groups.get(message.group)
+    if about is not None and message.sender in about.views:
+        return ""
+    if not any(message.sender in one.views for one in turn.state.groups.values()):
         return f"domain {message.sender} is not a mate of any job here"
     return ""
 

@@ -67,6 +67,7 @@ class GroupState(msgspec.Struct):
     answers_epoch: int = 0
     draft: Draft | None = None
     failures: int = 0
+    failed_us: int = NEVER  # when the last attempt failed
     try_us: int = NEVER  # no attempt of our own before this
     ask_us: int = NEVER  # the mates are asked again then
 

@@ -107,8 +107,18 @@ def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True) -> Non
     one.record.phase, one.draft = IDLE, None
     one.record.starts_us = {}
     one.ready_since_us = turn.now_us
-    one.try_us = turn.now_us + back_off_us(one, turn.domain)
+    back_off(turn, one)
+
+
+def back_off(turn: Turn, one: GroupState) -> None:
+    """After a failed attempt: not again for a while."""
+    one.failed_us, one.try_us = turn.now_us, turn.now_us + back_off_us(one, turn.domain)
     one.failures += 1
+
+
+def note_news(one: GroupState) -> None:
+    """Somebody has become ready: what made earlier attempts fail may be over, so the wait need not be a long one."""
+    one.try_us = min(one.try_us, one.failed_us + one.group.terms.retry_us)
 
 
 def back_off_us(one: GroupState, domain: str) -> int:
