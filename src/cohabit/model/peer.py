@@ -14,6 +14,7 @@ from cohabit.model.errors import InputError
 
 NAME_LENGTH = 256
 MOST_MEMBERS = 64
+_MOST = 2**48  # no honest controller counts so far
 NEVER = -1  # where an instant is asked for: there is none
 
 # What a side says about its own job.
@@ -144,7 +145,8 @@ def what_is_wrong(message: Message) -> str:
         return "a name is empty or too long"
     if message.sender == message.receiver:
         return f"domain {message.sender} writes to itself"
-    if message.epoch < 1 or message.seq < 1 or getattr(message, "attempt", 0) < 0:
+    attempts = (getattr(message, "attempt", 0), getattr(message, "promised", 0))
+    if not (0 < message.epoch < _MOST and 0 < message.seq < _MOST and all(0 <= one < _MOST for one in attempts)):
         return "an epoch, a number or an attempt is out of range"
     if isinstance(message, Status) and message.phase not in PHASES:
         return f"{message.phase!r} is not a phase"

@@ -110,6 +110,9 @@ def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:
         if vote.coordinator == turn.domain and vote.yes and not _decided(turn, one, vote.attempt):
             say_aborted(turn, one, vote.sender, vote.attempt)
         return
+    if vote.sender not in record.members:
+        turn.refuse(f"{vote.sender} was not asked for a vote")
+        return
     if not vote.yes:
         view = one.views[vote.sender]
         view.attempt, view.phase = max(view.attempt, vote.promised), IDLE

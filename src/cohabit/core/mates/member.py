@@ -21,8 +21,8 @@ _DONE = (FREE, ENDED, GONE)
 def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
     """Promise to the attempt and look for nodes; or say no, with the reason."""
     record = one.record
-    if asked.sender not in asked.members or turn.domain not in asked.members or asked.terms != one.group.digest:
-        _say_no(turn, one, asked, "the two sides do not mean the same group on the same terms")
+    if reason := _cannot_mean_us(turn, one, asked):
+        _say_no(turn, one, asked, reason)
         return
     if record.phase == VOTED and (record.attempt, record.coordinator) == (asked.attempt, asked.sender):
         _note_question(turn, one, asked)
@@ -42,6 +42,17 @@ def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
     enter(turn, one, asked.attempt, asked.sender, asked.members, asked.lease_us)
     _note_question(turn, one, asked)
     turn.order(Reserve, one, until_us=record.lease_end_us)
+
+
+def _cannot_mean_us(turn: Turn, one: GroupState, asked: peer.Prepare) -> str:
+    """What is wrong with an attempt between sides that know the same group; empty if nothing."""
+    if asked.terms != one.group.digest:
+        return "the two sides do not mean the same group on the same terms"
+    if not {asked.sender, turn.domain} <= set(asked.members) <= set(one.group.domains()):
+        return "the attempt is not between members of the group"
+    if asked.lease_us > one.group.terms.lease_us + max(one.group.offsets_us):
+        return "the lease is longer than the terms allow"
+    return ""
 
 
 def _note_question(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
