@@ -52,7 +52,7 @@ MUTANTS = (
         "max(view.bound_us, said.answers_us)",
         "max(view.bound_us, turn.now_us)",
     ),
-    Mutant("a start has no fuse", member, "= RUNNING, fuse_us(turn, one)", "= RUNNING, FOREVER"),
+    Mutant("a start has no fuse", member, "record.fuse_us = fuse_us(turn, one)", "record.fuse_us = FOREVER"),
     Mutant("reservations outlive their lease", member, "(RESERVING, VOTED) and now >=", "(RESERVING,) and now >="),
     Mutant("one vote is enough", coordinator, "if len(draft.ballots) == len(turn.others(one)):", "if draft.ballots:"),
     Mutant(

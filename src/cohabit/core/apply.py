@@ -92,6 +92,8 @@ class Applier:
                 return self._learned(now_us, program, processes, measured, hardware)
             case fact.TelemetryReduced(window):
                 return self._telemetry(now_us, window)
+            case fact.PeerReported():
+                return True  # a mate elsewhere may be ready now
         self.state.wake_us = FOREVER  # Woken: the request is used up
         return True
 

@@ -23,8 +23,8 @@ def required(turn: Turn, one: GroupState) -> tuple[str, ...]:
 
 def _out_of_it(turn: Turn, one: GroupState, domain: str) -> bool:
     """Whether a mate has had its run, will never have one, runs without us, or is given up as dead."""
-    phase, alone = one.views[domain].phase, one.group.terms.when_dead == START_ALONE
-    return phase in (ENDED, GONE, FREE) or (alone and (phase == RUNNING or silent(turn, one, domain)))
+    given_up = one.group.terms.when_dead == START_ALONE and silent(turn, one, domain)
+    return given_up or one.views[domain].phase in (ENDED, GONE, FREE)
 
 
 def silent(turn: Turn, one: GroupState, domain: str) -> bool:

@@ -8,7 +8,7 @@ counted from when this side asked, on its own clock, so neither delay nor anothe
 from __future__ import annotations
 
 from cohabit.core.mates.coordinator import answer_voter, tell_decision
-from cohabit.core.mates.groups import START_ALONE, WHOLE_RUN
+from cohabit.core.mates.groups import WHOLE_RUN
 from cohabit.core.mates.state import FailMate, GroupState, MateView, Renew, Reserve, StartMate, StopMate
 from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, note_news, taken_part, tell_status
 from cohabit.model import peer
@@ -119,8 +119,7 @@ def hear_abort(turn: Turn, one: GroupState, gone: peer.Abort) -> None:
 
 def _member_out(turn: Turn, one: GroupState, domain: str, reason: str) -> None:
     """Leave an attempt that has lost a member, if this side is still bound to its mates."""
-    phase, alone = one.record.phase, one.group.terms.when_dead == START_ALONE
-    if phase in (RESERVING, VOTED, COMMITTED) or (phase == RUNNING and not alone):
+    if one.record.phase in (RESERVING, VOTED, COMMITTED, RUNNING):
         leave(turn, one, f"{domain} is out of the attempt: {reason}")
 
 
@@ -202,9 +201,8 @@ def go_on(turn: Turn, one: GroupState) -> None:
 
 def _start(turn: Turn, one: GroupState) -> None:
     record, terms = one.record, one.group.terms
-    record.phase, record.fuse_us = RUNNING, fuse_us(turn, one)
-    if record.fuse_us == FOREVER and terms.when_dead != START_ALONE:
-        record.phase = FREE  # nobody is left to wait for
+    record.fuse_us = fuse_us(turn, one)
+    record.phase = FREE if record.fuse_us == FOREVER else RUNNING  # free: it may run alone, or nobody is left
     turn.order(StartMate, one, not_after_us=record.start_at_us + terms.late_us, fuse_us=record.fuse_us)
     one.failures = 0
     for domain in turn.others(one):
