@@ -14,6 +14,7 @@ from cohabit.model import command as order
 from cohabit.model import event as fact
 from cohabit.model.curve import Curve
 from cohabit.model.job import Job
+from cohabit.model.peer import Message
 from cohabit.model.profile import ScaleProfile
 
 EVENTS = typing.get_args(fact.Event)
@@ -24,6 +25,7 @@ ranges = st.tuples(st.integers(0, 2**31), st.integers(1, 2**31))
 BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     int: numbers,
     str: names,
+    bytes: st.binary(max_size=12),
     bool: st.booleans(),
     int | None: st.none() | numbers,
     tuple[str, ...]: st.lists(names, max_size=3).map(tuple),
@@ -38,6 +40,9 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
 def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[object]:
     """Any value of the struct."""
     hints = typing.get_type_hints(struct)
+    if hints.get("message") == Message:
+        others = {name: BY_TYPE[hint] for name, hint in hints.items() if name != "message"}
+        return st.builds(struct, **others, message=st.one_of(*map(values, typing.get_args(Message))))
     fields = {
         name: values(hints[name]) if hints[name] in (Job, ScaleProfile) else BY_TYPE[hints[name]]
         for name in struct.__struct_fields__
