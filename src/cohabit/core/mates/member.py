@@ -191,7 +191,7 @@ def go_on(turn: Turn, one: GroupState) -> None:
         leave(turn, one, "the lease is over")
     elif record.phase == COMMITTED and now > record.start_at_us + terms.late_us:
         leave(turn, one, "its instant has passed")
-    elif record.phase == COMMITTED and now >= record.start_at_us:
+    elif record.phase == COMMITTED and now >= record.start_at_us and not one.nodes_unsure:
         _start(turn, one)
     elif record.phase == RUNNING and now >= record.fuse_us:
         leave(turn, one, "its mates were not heard within the lease")
@@ -237,6 +237,7 @@ def bring_back(turn: Turn, one: GroupState, same_clock: bool) -> None:
     elif record.phase == RESERVING or (record.phase == VOTED and record.coordinator == turn.domain):
         leave(turn, one, "its controller was restarted")
     elif record.phase in (VOTED, COMMITTED):
+        one.nodes_unsure = True
         turn.order(Reserve, one, until_us=record.lease_end_us)
     elif record.phase in (RUNNING, FREE) and turn.now_us < record.fuse_us:
         turn.order(Renew, one, fuse_us=record.fuse_us)  # whether it ever began, and still runs, the executor reports

@@ -127,6 +127,7 @@ def _reserved(turn: Turn, one: GroupState, attempt: int, done: bool, reason: str
     record = one.record
     if attempt != record.attempt:
         return
+    one.nodes_unsure = one.nodes_unsure and not done
     if record.phase in (VOTED, COMMITTED) and not done:
         leave(turn, one, f"its nodes are gone: {reason}")
     elif record.phase != RESERVING:
@@ -262,7 +263,7 @@ def _due(turn: Turn, one: GroupState) -> int:
     if one.record.phase not in _BOUND:
         return FOREVER
     due = [bound_until(one), FOREVER if one.record.phase == RESERVING else one.ask_us]
-    if one.record.phase == COMMITTED:
+    if one.record.phase == COMMITTED and not one.nodes_unsure:
         due.append(one.record.start_at_us)
     if one.draft is not None:
         due = [one.record.lease_end_us, one.draft.send_us]

@@ -65,6 +65,7 @@ class GroupState(msgspec.Struct):
     heard_prepare_us: int = NEVER
     answers_us: int = NEVER  # the coordinator's clock in its latest prepare
     answers_epoch: int = 0
+    nodes_unsure: bool = False  # after a crash, until the scheduler says that it still has the nodes
     draft: Draft | None = None
     failures: int = 0
     failed_us: int = NEVER  # when the last attempt failed

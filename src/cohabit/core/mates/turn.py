@@ -88,7 +88,7 @@ def enter(turn: Turn, one: GroupState, attempt: int, coordinator: str, members: 
     one.record.members, one.record.lease_end_us = members, turn.now_us + lease_us
     one.record.start_at_us = one.record.fuse_us = NEVER
     one.record.starts_us = {}
-    one.draft = None
+    one.draft, one.nodes_unsure = None, False
     for view in one.views.values():
         view.bound_us = view.ran_us = NEVER
         view.over = view.phase in (ENDED, GONE)
