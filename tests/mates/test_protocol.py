@@ -299,7 +299,8 @@ def test_a_vote_survives_a_crash() -> None:
     assert _orders(outcome, Reserve)
     decided = Commit(group="g", sender="a", receiver="b", epoch=1, seq=2, attempt=1, start_at_us=SECOND)
     step(back, 300, Heard(decided))
-    assert _orders(step(back, SECOND, Tick()), StartMate)
+    assert not _orders(step(back, SECOND, Tick()), StartMate), "whether its nodes are still there is not known yet"
+    assert _orders(step(back, SECOND, Reserved("g", 1, True)), StartMate)
 
 
 def test_without_its_clock_no_lease_can_be_trusted() -> None:
