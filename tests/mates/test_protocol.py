@@ -213,6 +213,15 @@ def test_messages_may_overtake_each_other() -> None:
     assert step(state, 1, Heard(ask)).refused
 
 
+def test_a_number_far_ahead_costs_nothing_and_shuts_out_what_is_far_behind() -> None:
+    state = one_side()
+    step(state, 1, Heard(prepare(state, seq=2)))
+    step(state, 1, Heard(prepare(state, seq=2**47)))
+    assert state.seen["a"].below == 1
+    assert step(state, 1, Heard(prepare(state, seq=3))).refused
+    assert not step(state, 1, Heard(prepare(state, seq=2**47 - 1))).refused
+
+
 def test_what_was_sent_before_the_senders_last_start_is_stale() -> None:
     state = one_side()
     step(state, 1, Heard(Status(group="g", sender="a", receiver="b", epoch=3, seq=1, phase="idle")))

@@ -239,7 +239,8 @@ def _replayed(turn: Turn, message: peer.Message) -> str:
     if behind >= WINDOW or (behind >= 0 and seen.below >> behind & 1):
         return f"message {message.seq} of {message.sender} was heard before"
     if behind < 0:
-        seen.below = (seen.below << -behind | 1) & ((1 << WINDOW) - 1)
+        kept = seen.below << -behind if -behind < WINDOW else 0  # a number far ahead must not cost memory
+        seen.below = (kept | 1) & ((1 << WINDOW) - 1)
         seen.highest = message.seq
     else:
         seen.below |= 1 << behind
