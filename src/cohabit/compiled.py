@@ -52,10 +52,10 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/profile.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py", "optimise/arrivals.py",
-    "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py",
-    "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py",
-    "sim/fast.py", "trace/scan.py",
+    "core/profile.py", "core/promises.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py",
+    "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py",
+    "optimise/joining.py", "optimise/law.py", "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py",
+    "optimise/occupancy.py", "predict/trees.py", "sim/fast.py", "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -18,11 +18,9 @@ from cohabit.core.columns import (
     PROFILE_BLOCKS,
     PROMISED,
     PROMISES,
-    QUEUED,
     RESERVED,
     SCORE,
     SEQ,
-    STATE,
     VOID,
 )
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST, rows_in_order
@@ -30,8 +28,6 @@ from cohabit.core.profile import (
     FOREVER,
     IDLE,
     LASTING,
-    PROMISED_AT,
-    PROMISED_TO,
     SECOND,
     SHIFT,
     TIME,
@@ -44,6 +40,7 @@ from cohabit.core.profile import (
     rebuild,
     vacate,
 )
+from cohabit.core.promises import make_room, note_promise
 
 STALE = -1  # in place of the first number of nodes that last: they must be counted anew
 
@@ -52,79 +49,6 @@ STALE = -1  # in place of the first number of nodes that last: they must be coun
 def planned(limit):
     """How long a reservation lasts: a job that asked for no time at all still holds its second."""
     return limit if limit > 0 else SECOND
-
-
-# ---- promises by time: a heap ---------------------------------------------------------------------------------------
-
-
-@compiled_lean
-def _note_promise(slots, gauges, instant, row):
-    """Add to the heap."""
-    place = gauges[PROMISES]
-    gauges[PROMISES] += 1
-    while place > 0 and slots[PROMISED_AT, (place - 1) >> 1] > instant:
-        slots[PROMISED_AT, place] = slots[PROMISED_AT, (place - 1) >> 1]
-        slots[PROMISED_TO, place] = slots[PROMISED_TO, (place - 1) >> 1]
-        place = (place - 1) >> 1
-    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
-
-
-@compiled_lean
-def _is_kept(place, jobs, slots):
-    """Whether an entry still says when that job starts; those of jobs that have gone stay until they come up."""
-    row = slots[PROMISED_TO, place]
-    return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
-
-
-@compiled_lean
-def _make_room(jobs, slots, gauges):
-    """Where the heap is full, take out all entries of jobs that have gone."""
-    if gauges[PROMISES] < slots.shape[1]:
-        return
-    count, gauges[PROMISES] = gauges[PROMISES], 0
-    for place in range(count):
-        if _is_kept(place, jobs, slots):
-            _note_promise(slots, gauges, slots[PROMISED_AT, place], slots[PROMISED_TO, place])
-
-
-@compiled_lean
-def _drop_first_promise(slots, gauges):
-    gauges[PROMISES] -= 1
-    count = gauges[PROMISES]
-    instant, row, place, child = slots[PROMISED_AT, count], slots[PROMISED_TO, count], 0, 1
-    while child < count:
-        if child + 1 < count and slots[PROMISED_AT, child + 1] < slots[PROMISED_AT, child]:
-            child += 1
-        if slots[PROMISED_AT, child] >= instant:
-            break
-        slots[PROMISED_AT, place], slots[PROMISED_TO, place] = slots[PROMISED_AT, child], slots[PROMISED_TO, child]
-        place, child = child, 2 * child + 1
-    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
-
-
-@compiled_lean
-def _first_promise(jobs, slots, gauges):
-    """The soonest instant anybody is promised; FOREVER if there is none."""
-    while gauges[PROMISES] > 0:
-        if _is_kept(0, jobs, slots):
-            return slots[PROMISED_AT, 0]
-        _drop_first_promise(slots, gauges)
-    return FOREVER
-
-
-@compiled_lean
-def take_due(now, jobs, slots, gauges, rows, count):
-    """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
-    while _first_promise(jobs, slots, gauges) <= now:
-        row = slots[PROMISED_TO, 0]
-        _drop_first_promise(slots, gauges)
-        known = False
-        for index in range(count):
-            known = known or rows[index] == row
-        if not known:
-            rows[count] = row
-            count += 1
-    return count
 
 
 # ---- conservative ---------------------------------------------------------------------------------------------------
@@ -136,8 +60,8 @@ def _reserve(row, now, jobs, slots, gauges):
     start = earliest(slots, gauges, now, jobs[NODES, row], length)
     if start < FOREVER:
         occupy(slots, gauges, start, start + length, jobs[NODES, row])
-        _make_room(jobs, slots, gauges)
-        _note_promise(slots, gauges, start, row)
+        make_room(jobs, slots, gauges)
+        note_promise(slots, gauges, start, row)
     jobs[RESERVED, row] = start
     if jobs[PROMISED, row] == UNRESERVED:
         jobs[PROMISED, row] = start
@@ -205,6 +129,40 @@ def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
 
 
 @compiled_lean
+def _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready):
+    """All of these in order of score, without sorting: again and again the next who is concerned; how many start."""
+    count, left, last_score, last_seq, found = 0, gauges[FREE], -np.inf, -1, True
+    while found:
+        best, found = 0, False
+        for index in range(len(waiting)):
+            row, own = waiting[index], scores[index]
+            if own < last_score or (own == last_score and jobs[SEQ, row] <= last_seq):
+                continue  # it has had its turn
+            if found and (own > scores[best] or (own == scores[best] and jobs[SEQ, row] > jobs[SEQ, waiting[best]])):
+                continue
+            if jobs[RESERVED, row] <= now or (
+                released and could_start_early(row, now, left, jobs, slots, gauges)
+            ):  # fmt: skip
+                best, found = index, True
+        if found:
+            row, last_score = waiting[best], scores[best]
+            last_seq = jobs[SEQ, row]
+            if _settle(row, now, released, left, jobs, slots, gauges):
+                ready[count] = row
+                count += 1
+                left -= jobs[NODES, row]
+    return count
+
+
+@compiled_lean
+def _one_may_fit(rung, now, left, q_info, slots, gauges):
+    """Whether somebody on the rung might start early, by its summary."""
+    fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
+    shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
+    return fewest <= left and _lasts_now(now, fewest, shortest, slots, gauges)
+
+
+@compiled_lean
 def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges, ready):
     """Nodes were released: the whole queue in turn, without rungs of whom nobody fits and nobody must be looked at."""
     count, left, next_must = 0, gauges[FREE], 0
@@ -216,11 +174,8 @@ def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges
             due = score[row] < score[last] or (score[row] == score[last] and jobs[SEQ, row] <= jobs[SEQ, last])
         elif left == 0:
             break
-        if not due:
-            fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
-            shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
-            if fewest > left or not _lasts_now(now, fewest, shortest, slots, gauges):
-                continue
+        if not due and not _one_may_fit(rung, now, left, q_info, slots, gauges):
+            continue
         soonest = FOREVER
         for position in range(size):
             row = q_items[rung, position]
@@ -248,26 +203,33 @@ def order_matters(now, released, jobs, q_items, q_info, q_meta, slots, gauges, m
         return True
     for place in range(q_meta[RUNGS]):
         rung = q_info[ORDER, place]
+        if q_info[SOONEST, rung] > now and not (
+            released and _one_may_fit(rung, now, gauges[FREE], q_info, slots, gauges)
+        ):
+            continue
+        soonest = FOREVER
         for position in range(q_info[SIZE, rung]):
             row = q_items[rung, position]
+            soonest = min(soonest, jobs[RESERVED, row])
             if jobs[RESERVED, row] <= now:  # an arrival has none yet
                 if must[0] >= 0:
                     return True
                 must[0] = row
             elif released and could_start_early(row, now, gauges[FREE], jobs, slots, gauges):
                 return True
+        q_info[SOONEST, rung] = soonest
     return False
 
 
 @compiled
 def plan_conservatively(
-    now, released, in_ladder_order, waiting, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots,
-    gauges, ready,
+    now, released, in_ladder_order, waiting, scores, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta,
+    slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
 
-    waiting: arrivals and those whose time has come, in order; the others stand on the ladder, or, where that is not in
-    order, in `waiting` as far as they matter.
+    waiting: arrivals and those whose time has come, in order; the others stand on the ladder. Where the ladder is not
+    in order, all who matter are in `waiting`, in order of submission, with their scores.
     """
     forget_past(slots, gauges, now)
     slots[LASTING + 1, 0] = STALE
@@ -279,30 +241,18 @@ def plan_conservatively(
         if in_ladder_order:
             waiting = np.empty(q_meta[ROWS], np.int64)
             rows_in_order(q_items, q_info, q_meta, waiting)
+        else:
+            waiting = waiting[np.argsort(scores, kind="mergesort")]
         for row in waiting:
             jobs[RESERVED, row] = UNRESERVED
         count = _settle_rows(now, False, waiting, jobs, slots, gauges, ready)
     elif released and in_ladder_order:
         count = _settle_queue(now, waiting, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
-    else:
+    elif in_ladder_order:
         count = _settle_rows(now, released, waiting, jobs, slots, gauges, ready)
+    else:
+        count = _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready)
     return count
-
-
-@compiled_lean
-def note_again(rows, jobs, slots, gauges):
-    """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
-    for row in rows:
-        if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
-            _make_room(jobs, slots, gauges)
-            _note_promise(slots, gauges, jobs[RESERVED, row], row)
-
-
-@compiled_lean
-def next_wake(now, jobs, slots, gauges):
-    """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
-    first = _first_promise(jobs, slots, gauges)
-    return first if first > now else now + SECOND
 
 
 # ---- who fits now ---------------------------------------------------------------------------------------------------
