@@ -24,6 +24,7 @@ ranges = st.tuples(st.integers(0, 2**31), st.integers(1, 2**31))
 BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     int: numbers,
     str: names,
+    bytes: st.binary(max_size=12),
     bool: st.booleans(),
     int | None: st.none() | numbers,
     tuple[str, ...]: st.lists(names, max_size=3).map(tuple),

@@ -33,6 +33,7 @@ from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, REJECTED, NodeRanges, RunTable
+from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import HOUR, SECOND
 from cohabit.model.workload import ACCEPTED, NEVER_FREE, REJECTIONS, TOO_LARGE, Workload
 from cohabit.sim import journal as lines
@@ -301,7 +302,7 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
     from cohabit.sim.weather.weather import weather_of
     from cohabit.trace.rush_programs import TEMPERS
 
-    begin_us = int(prepared.workload.submit_us[prepared.rows].min())
+    begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # the first jobs are judged, too
     world.weather = weather_of(
         scenario.seed, prepared.cluster.nodes, {one.name: one for one in TEMPERS},
         noise=scenario.world.weather == "noise", canaries=scenario.world.canaries,
