@@ -28,7 +28,6 @@ from cohabit.core.columns import (
     HEAD,
     LIMIT,
     NODES,
-    PROMISES,
     QUEUED,
     RELEASED,
     RUN_US,
@@ -340,12 +339,12 @@ def _pass_with_reservations(
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
     elif depth == CONSERVATIVE and not changing:
-        arrivals, waiting = waiting, np.empty(len(waiting) + gauges[PROMISES], np.int64)
-        waiting[: len(arrivals)] = arrivals
-        due = waiting[: promises.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
-        waiting = due.copy()
+        if promises.first(jobs, slots, gauges) <= now:
+            arrivals, waiting = waiting, np.empty(len(waiting) + q_meta[ROWS], np.int64)
+            waiting[: len(arrivals)] = arrivals
+            waiting = waiting[: promises.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
+            due = waiting[len(arrivals) :].copy()
         _sort_arrivals(waiting, SCORE, jobs, keys)
-        due = due[len(arrivals) :]
     elif depth != CONSERVATIVE and (
         not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
         and _all_behind(gauges[HEAD], waiting, jobs, keys)

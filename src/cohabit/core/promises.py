@@ -41,7 +41,7 @@ def make_room(jobs, slots, gauges):
 
 
 @compiled_lean
-def _drop_first_promise(slots, gauges):
+def _drop_first(slots, gauges):
     gauges[PROMISES] -= 1
     count = gauges[PROMISES]
     instant, row, place, child = slots[PROMISED_AT, count], slots[PROMISED_TO, count], 0, 1
@@ -56,21 +56,21 @@ def _drop_first_promise(slots, gauges):
 
 
 @compiled_lean
-def _first_promise(jobs, slots, gauges):
+def first(jobs, slots, gauges):
     """The soonest instant anybody is promised; FOREVER if there is none."""
     while gauges[PROMISES] > 0:
         if _is_kept(0, jobs, slots):
             return slots[PROMISED_AT, 0]
-        _drop_first_promise(slots, gauges)
+        _drop_first(slots, gauges)
     return FOREVER
 
 
 @compiled_lean
 def take_due(now, jobs, slots, gauges, rows, count):
     """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
-    while _first_promise(jobs, slots, gauges) <= now:
+    while first(jobs, slots, gauges) <= now:
         row = slots[PROMISED_TO, 0]
-        _drop_first_promise(slots, gauges)
+        _drop_first(slots, gauges)
         known = False
         for index in range(count):
             known = known or rows[index] == row
@@ -92,5 +92,5 @@ def note_again(rows, jobs, slots, gauges):
 @compiled_lean
 def next_wake(now, jobs, slots, gauges):
     """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
-    first = _first_promise(jobs, slots, gauges)
-    return first if first > now else now + SECOND
+    soonest = first(jobs, slots, gauges)
+    return soonest if soonest > now else now + SECOND

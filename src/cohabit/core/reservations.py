@@ -79,10 +79,9 @@ def cancel_reservation(row, jobs, slots, gauges):
 @compiled_lean
 def _lasts_now(now, nodes, length, slots, gauges):
     """Whether so many nodes are free from now on for so long."""
-    lasting = slots[LASTING : LASTING + 2]
-    if lasting[1, 0] == STALE:
-        _note_lasting(slots, gauges, now, lasting)
-    return _fits_now(now, nodes, length, lasting)
+    if slots[LASTING + 1, 0] == STALE:
+        _note_lasting(slots, gauges, now)
+    return _fits_now(now, nodes, length, slots)
 
 
 @compiled_lean
@@ -179,6 +178,10 @@ def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges
         soonest = FOREVER
         for position in range(size):
             row = q_items[rung, position]
+            start = jobs[RESERVED, row]
+            if start > now and jobs[NODES, row] > left:  # most of them, without a call
+                soonest = min(soonest, start)
+                continue
             next_must += next_must < len(must) and must[next_must] == row
             if _settle(row, now, True, left, jobs, slots, gauges):
                 ready[count] = row
@@ -259,8 +262,8 @@ def plan_conservatively(
 
 
 @compiled_lean
-def _note_lasting(slots, gauges, now, lasting):
-    """lasting[1, i] nodes stay free from `now` until lasting[0, i], and fewer after that; down to none."""
+def _note_lasting(slots, gauges, now):
+    """slots[LASTING + 1, i] nodes stay free from `now` until slots[LASTING, i], and fewer after that; down to none."""
     place, column = find(slots, gauges, now)
     least, steps = slots[IDLE, column] + slots[SHIFT, place], 0
     while least > 0:
@@ -269,29 +272,29 @@ def _note_lasting(slots, gauges, now, lasting):
         if place < gauges[PROFILE_BLOCKS]:
             instant, idle = slots[TIME, column], slots[IDLE, column] + slots[SHIFT, place]
         if idle < least:
-            lasting[0, steps], lasting[1, steps] = instant, least
+            slots[LASTING, steps], slots[LASTING + 1, steps] = instant, least
             steps += 1
             least = idle
-    lasting[0, steps], lasting[1, steps] = 2 * (FOREVER - 1), 0
+    slots[LASTING, steps], slots[LASTING + 1, steps] = 2 * (FOREVER - 1), 0
 
 
 @compiled_lean
-def _fits_now(now, nodes, limit, lasting):
+def _fits_now(now, nodes, limit, slots):
     step = 0
-    while lasting[0, step] < now + limit:
+    while slots[LASTING, step] < now + limit:
         step += 1
-    return nodes <= lasting[1, step]
+    return nodes <= slots[LASTING + 1, step]
 
 
 @compiled_lean
-def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, lasting, ready, count):
+def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, ready, count):
     """Start those of rows[begin:end] who find nodes from now on for all their time; nodes left, how many ready."""
     for index in range(begin, end):
         row = rows[index]
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, lasting)):
+        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, slots)):
             occupy(slots, gauges, now, now + limit, nodes)
-            _note_lasting(slots, gauges, now, lasting)
+            _note_lasting(slots, gauges, now)
             ready[count] = row
             count += 1
             left -= nodes
@@ -300,14 +303,14 @@ def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, lasting, ready
 
 @compiled_lean
 def _start_from_ladder(
-    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
 ):  # fmt: skip
     while place < q_meta[RUNGS] and left > 0:
         rung = q_info[ORDER, place]
         fewest, shortest = q_info[MIN_NODES, rung], q_info[MIN_LIMIT, rung]
-        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, lasting)):
+        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, slots)):
             left, count = _start_rows(
-                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, lasting, ready, count
+                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, ready, count
             )  # fmt: skip
         place, position = place + 1, 0
     return count
@@ -318,11 +321,10 @@ def _start_what_fits(
     now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
 ):  # fmt: skip
     """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    lasting = slots[LASTING : LASTING + 2]
-    _note_lasting(slots, gauges, now, lasting)
-    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, lasting, ready, count)
+    _note_lasting(slots, gauges, now)
+    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, ready, count)
     return _start_from_ladder(
-        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
     )  # fmt: skip
 
 

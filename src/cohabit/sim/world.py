@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +24,9 @@ from cohabit.model.job import Job
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import STEADY, Phases, Track
 from cohabit.sim.machine.profiler import Profiler
-from cohabit.sim.weather.weather import Weather
+
+if TYPE_CHECKING:
+    from cohabit.sim.weather.weather import Weather
 
 FOREVER = 2**62
 # ranks: what comes first within one instant

@@ -34,6 +34,11 @@ SOONER = ("Kripke", "AMG")
 PARTS = ((ADAA, THROUGHOUT), (ADPA, PDPA, WS, SS))
 PER_TRIAL = {"Laghos": "almost none", "LBANN": "almost none"}
 
+FALSE_ALARMS = (
+    "few warnings are right (R52.precision): the maximum of a five-minute window stays high after a short storm has "
+    "passed, and jobs wait while nodes are idle"
+)
+
 
 def tasks(plan: Plan) -> list[Task]:
     """Two tasks per set, about as long; each trains the models it needs."""
@@ -212,10 +217,11 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         _over(plan, sets, size),
         add(expected("R42.max_runtime_change_pct"), ADAA, best_longest_change,
             "of the application that gains most, as the paper's 'up to'; see R42.worst_max_change_pct"),
-        add(expected("R43.makespan_change_s"), ADAA, makespan_change(), "canaries are charged to RUSH only (R51)"),
-        add(expected("R44.wait_change_s"), ADAA, wait_change()),
+        add(expected("R43.makespan_change_s"), ADAA, makespan_change(), FALSE_ALARMS,
+            "canaries are charged to RUSH only (R51)"),
+        add(expected("R44.wait_change_s"), ADAA, wait_change(), FALSE_ALARMS),
         add(expected("R23.threshold_reached_pct"), ADAA, at_threshold,
-            "every release of nodes asks again, so ten skips are used up within about two minutes of heavy noise"),
+            "a skip is counted once per window of telemetry, that is a minute; the paper counts every attempt"),
         _beats(plan, sets[ADAA], size),
     ]  # fmt: skip
     found += _of_experiments(add)
