@@ -134,7 +134,10 @@ def _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready)
     while found:
         best, found = 0, False
         for index in range(len(waiting)):
-            row, own = waiting[index], scores[index]
+            row = waiting[index]
+            if jobs[RESERVED, row] > now and (not released or jobs[NODES, row] > left):
+                continue  # most of them: not concerned
+            own = scores[index]
             if own < last_score or (own == last_score and jobs[SEQ, row] <= last_seq):
                 continue  # it has had its turn
             if found and (own > scores[best] or (own == scores[best] and jobs[SEQ, row] > jobs[SEQ, waiting[best]])):
@@ -214,6 +217,8 @@ def order_matters(now, released, jobs, q_items, q_info, q_meta, slots, gauges, m
         for position in range(q_info[SIZE, rung]):
             row = q_items[rung, position]
             soonest = min(soonest, jobs[RESERVED, row])
+            if jobs[RESERVED, row] > now and jobs[NODES, row] > gauges[FREE]:
+                continue
             if jobs[RESERVED, row] <= now:  # an arrival has none yet
                 if must[0] >= 0:
                     return True
