@@ -24,17 +24,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-# Where scipy is installed numba loads its linear algebra at every start, a fifth of a second; no kernel multiplies
-# matrices, so scipy is hidden while numba is imported, unless somebody needs it already.
-_HIDDEN = "scipy" not in sys.modules
-if _HIDDEN:
-    sys.modules["scipy"] = None  # type: ignore[assignment]
+# Where scipy is installed numba loads its linear algebra at every start, a fifth of a second, and yaml for a file of
+# settings nobody here has; no kernel multiplies matrices. Both are hidden while numba and what it loads at the first
+# use of a kernel are imported, unless somebody needs them already.
+_HIDDEN = [name for name in ("scipy", "yaml") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]
 import numba  # noqa: E402
 from numba import types  # noqa: E402
+from numba.core.registry import cpu_target  # noqa: E402
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
 
-if _HIDDEN:
-    del sys.modules["scipy"]
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
+for _name in _HIDDEN:
+    del sys.modules[_name]
 
 __all__ = [
     "FORMULA",
@@ -52,10 +55,10 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/profile.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py", "optimise/arrivals.py",
-    "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py",
-    "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py",
-    "sim/fast.py", "trace/scan.py",
+    "core/profile.py", "core/promises.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py",
+    "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py",
+    "optimise/joining.py", "optimise/law.py", "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py",
+    "optimise/occupancy.py", "predict/trees.py", "sim/fast.py", "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])

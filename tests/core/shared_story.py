@@ -15,9 +15,7 @@ from cohabit.testing.builders import sharing_scheduler, submitted
 from cohabit.testing.clusters import SHARED
 from cohabit.testing.tenancy import nodes_in
 
-ONE_NODE, TWO_NODES = (
-    Cluster((NodeGroup(count, 8, 0, 10, 2, 4, SHARED.groups[0].bandwidth_gbs),)) for count in (1, 2)
-)
+ONE_NODE, TWO_NODES = (Cluster((NodeGroup(count, 8, 0, 10, 2, 4, SHARED.groups[0].bandwidth_gbs),)) for count in (1, 2))
 
 
 class Story:

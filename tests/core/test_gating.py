@@ -47,6 +47,11 @@ class Told:
         return idle & ~np.isin(np.arange(len(idle)), sorted(self.busy_nodes))
 
 
+def window_at(end_s: int) -> TelemetryReduced:
+    table = np.ones((4, 1), np.float32)
+    return TelemetryReduced(encode(Window(end_s * SECOND, ("load.one",), table, table, table)))
+
+
 def story(told: Told, backfill: str = "easy", **options: Any) -> Story:
     policies = build(PolicyConfig(name="ce", order="fcfs", backfill=backfill))
     return Story(SchedulerCore(FOUR, replace(policies, gates=(VariabilityGate(told, **options),))))
@@ -131,9 +136,7 @@ def test_newer_telemetry_is_a_reason_to_ask_again() -> None:
     tell = story(told)
     tell.starts(0, submitted("a"))
     told.noisy.clear()
-    table = np.zeros((4, 1), np.float32)
-    window = TelemetryReduced(encode(Window(10 * SECOND, ("load.one",), table, table, table)))
-    assert list(tell.starts(10, window)) == ["a"]
+    assert list(tell.starts(10, window_at(10))) == ["a"]
 
 
 def test_conservative_promises_a_delayed_job_its_next_chance() -> None:
@@ -154,11 +157,12 @@ def test_why_says_how_often_it_was_passed_over() -> None:
 
 def test_a_checkpoint_keeps_skips_and_telemetry() -> None:
     tell = story(Told({"a"}), skip_threshold=2)
-    table = np.ones((4, 1), np.float32)
-    tell.starts(0, TelemetryReduced(encode(Window(0, ("load.one",), table, table, table))), submitted("a"))
+    tell.starts(0, window_at(0), submitted("a"))
     core = checkpoint.load(checkpoint.save(tell.core), FOUR, tell.core.policies)
     assert core.state.window is not None
     assert core.state.window.digest == tell.core.state.window.digest  # type: ignore[union-attr]
     again = Story(core)
     assert again.starts(60, Woken()) == {}
-    assert list(again.starts(120, Woken())) == ["a"]
+    assert again.core.state.memory["variability"]["jobs"]["a"]["skips"] == 1, "the same counters count once"
+    assert again.starts(120, window_at(120)) == {}
+    assert list(again.starts(180, window_at(180))) == ["a"]

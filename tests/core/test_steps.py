@@ -309,16 +309,15 @@ def test_an_array_told_twice_keeps_its_bound(readable: bool) -> None:
 # ---- conservative ---------------------------------------------------------------------------------------------------
 
 
-def test_conservative_wakes_at_its_promise(readable: bool) -> None:
-    """The case of tests/conformance in which nothing happens at 4 but a promise falls due."""
+def test_conservative_wakes_at_its_promise_unless_it_starts_before(readable: bool) -> None:
+    """D is promised 4, when C and E should have ended; they end at 3."""
     step = Checked(scheduler(4, backfill="conservative", readable=readable))
     step(0, submitted("a", 2, 3), submitted("b", 2, 6), submitted("c", 1, 1))
     assert step(1, submitted("d", 2, 2), submitted("e", 1, 1)) == []
     assert step(2, JobFinished("a", 1)) == [
         started("c", (0, 1), limit_us=SECOND), started("e", (1, 1), limit_us=SECOND), WakeAt(4 * SECOND)
     ]  # fmt: skip
-    assert step.starts(3, JobFinished("c", 1), JobFinished("e", 1)) == []
-    assert step.starts(4, Woken()) == ["d"]
+    assert step.starts(3, JobFinished("c", 1), JobFinished("e", 1)) == ["d"]
 
 
 def test_lost_nodes_void_promises_but_nobody_is_forgotten(readable: bool) -> None:

@@ -22,7 +22,7 @@ def tiny_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COHABIT_SHARED", "/nowhere")
 
 
-@pytest.mark.parametrize("paper", ["rush", "coscheduling"])
+@pytest.mark.parametrize("paper", ["coscheduling"])
 def test_papers_to_come_are_refused(paper: str) -> None:
     with pytest.raises(InputError, match="not available yet"):
         runner.invoke(app, ["reproduce", paper, "--quick"], catch_exceptions=False)

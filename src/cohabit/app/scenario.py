@@ -131,6 +131,8 @@ class WorldConfig(msgspec.Struct, frozen=True):
     profile_noise: float = 0.0  # relative error of what the scheduler knows of programs
     move_s: float = 0.05  # work lost when a running job changes its L3 domain: its cache is cold
     phases: bool = False  # bandwidth and IPC vary while a program runs
+    weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
+    canaries: bool = False  # with weather: a canary runs before every job, is charged to it and is in the telemetry
 
 
 class FaultsConfig(msgspec.Struct, frozen=True):
@@ -231,6 +233,7 @@ def _refuse_contradictions(scenario: Scenario, where: str) -> None:
     choices = {
         "programs.profiles": (programs.profiles, ("known", "none")),
         "world.contention": (world.contention, ("share", "occupancy", "none")),
+        "world.weather": (world.weather, ("none", "calm", "noise")),
     }
     for key, (value, known) in choices.items():
         if value not in known:

@@ -33,6 +33,7 @@ from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, REJECTED, NodeRanges, RunTable
+from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import HOUR, SECOND
 from cohabit.model.workload import ACCEPTED, NEVER_FREE, REJECTIONS, TOO_LARGE, Workload
 from cohabit.sim import journal as lines
@@ -169,6 +170,7 @@ def _beyond_fast(prepared: Prepared) -> str:
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not prepared.policies.placer.exclusive,
         "a gate": bool(prepared.policies.gates),
+        "weather": prepared.scenario.world.weather != "none",
         "an age limit beside this order": _limits_age_beside_another_order(prepared.policies),
     }
     return ", ".join(reason for reason, holds in reasons.items() if holds)
@@ -235,6 +237,7 @@ def _run_steps(
 
     world = World(core, kill=scenario.world.kill, observe=watch, move_us=round(scenario.world.move_s * SECOND))
     _add_machine(world, prepared, recorder, record_nodes)
+    drained = _add_weather(world, prepared)
     faults = scenario.faults
     if faults.node_mtbf_h > 0:
         begin = int(workload.submit_us[rows].min())
@@ -244,7 +247,7 @@ def _run_steps(
         )  # fmt: skip
     if faults.late_reports_s > 0:
         world.report_delay_us = late_reports(stream(scenario.seed, "late reports"), faults.late_reports_s * SECOND)
-    world.add(traced_jobs(prepared))
+    world.add(traced_jobs(prepared), drained)
     total = len(rows)
     world.run(None if progress is None else lambda events: progress(min(events // 2, total), total))
     table = _Table(prepared)
@@ -291,6 +294,23 @@ def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder |
     world.profiler = Profiler(truth, scenario.seed, scenario.world.profile_noise) if shared else None
 
 
+def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
+    """Let network and filesystem slow jobs, where the scenario says so; the noise job's nodes are not to be used."""
+    scenario = prepared.scenario
+    if scenario.world.weather == "none":
+        return []
+    from cohabit.sim.weather.weather import weather_of
+    from cohabit.trace.rush_programs import TEMPERS
+
+    begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # the first jobs are judged, too
+    world.weather = weather_of(
+        scenario.seed, prepared.cluster.nodes, {one.name: one for one in TEMPERS},
+        noise=scenario.world.weather == "noise", canaries=scenario.world.canaries,
+        telling=bool(prepared.policies.gates), begin_us=begin_us,
+    )  # fmt: skip
+    return [(begin_us, fact.NodeDrained(int(node))) for node in world.weather.noise_nodes]
+
+
 def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
     """How a job ran on its nodes, as JSON: what it had booked, and its progress over time as [from_s, rate, ways]."""
     how: dict[str, Any] = {
@@ -320,6 +340,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
     number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
     shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
     movable = workload.extra.get("movable")
+    weather = prepared.scenario.world.weather != "none"
     kinds, skips = workload.extra.get("workload_type"), workload.extra.get("skip_threshold")
     partitions = prepared.cluster.partitions
     traced = []
@@ -329,7 +350,7 @@ def traced_jobs(prepared: Prepared) -> list[TracedJob]:
         if partitions and workload.partition is not None and workload.partition[row] >= 0:
             partition = workload.partition_names[workload.partition[row]]
         limit_us, run_us, code = int(workload.limit_us[row]), int(workload.run_us[row]), int(workload.program[row])
-        if shared and limit_us == run_us:  # no limit was stated: a job that is slowed down must not be cut for it
+        if (shared or weather) and limit_us == run_us:  # no limit was stated: who is slowed down must not be cut for it
             limit_us = NO_LIMIT_RUNS * run_us
         alpha = float(alphas[row]) if alphas is not None else 0.0
         program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None

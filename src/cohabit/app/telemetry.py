@@ -31,7 +31,7 @@ from cohabit.model.units import SECOND, parse_duration
 from cohabit.store.telemetry import KEEP_US, TelemetryStore, TelemetryWriter
 from cohabit.store.telemetry_ldms import LdmsFile
 from cohabit.store.telemetry_prometheus import COUNTERS, Prometheus
-from cohabit.store.telemetry_reduce import PART_US, Reducer
+from cohabit.store.telemetry_reduce import GRACE_US, PART_US, Reducer
 from cohabit.trace.files import open_trace
 
 Advance = Callable[[int, int], None]
@@ -42,9 +42,11 @@ SETTLED_US = 15 * SECOND  # how long a Prometheus server may take to have everyt
 class Intake:
     """From samples of named nodes to windows in a store."""
 
-    def __init__(self, store: TelemetryWriter, counters: Sequence[str], window_us: int = WINDOW_US) -> None:
+    def __init__(
+        self, store: TelemetryWriter, counters: Sequence[str], window_us: int = WINDOW_US, grace_us: int = GRACE_US
+    ) -> None:
         self.store = store
-        self.reducer = Reducer(0, counters, window_us)
+        self.reducer = Reducer(0, counters, window_us, grace_us=grace_us)
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
         self.samples = self.windows = 0
@@ -196,7 +198,7 @@ def collect_here(plan: Plan, say: Say, advance: Advance | None = None, root: Pat
     with TelemetryWriter(plan.out, plan.keep_us) as store:
         _say_notes(store, say)
         meter = Meter(samplers, say)
-        intake = Intake(store, meter.counters, plan.window_us)
+        intake = Intake(store, meter.counters, plan.window_us, grace_us=0)  # nothing comes late from this very node
 
         def step(now_us: int, steady_s: float) -> None:
             row = meter.sample(now_us, steady_s)

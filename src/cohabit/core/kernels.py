@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean
-from cohabit.core import ladder, profile, reservations
+from cohabit.core import ladder, profile, promises, reservations
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -28,7 +28,6 @@ from cohabit.core.columns import (
     HEAD,
     LIMIT,
     NODES,
-    PROMISES,
     QUEUED,
     RELEASED,
     RUN_US,
@@ -335,32 +334,32 @@ def _pass_with_reservations(
     """
     second = keys[BACKFILL_SCORE if two_orders else SCORE]
     place, position, due = q_meta[RUNGS], 0, waiting[:0]
-    if changing:
+    if changing and depth != CONSERVATIVE:
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
-    elif depth == CONSERVATIVE:
-        arrivals, waiting = waiting, np.empty(len(waiting) + gauges[PROMISES], np.int64)
-        waiting[: len(arrivals)] = arrivals
-        due = waiting[: reservations.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
-        waiting = due.copy()
+    elif depth == CONSERVATIVE and not changing:
+        if promises.first(jobs, slots, gauges) <= now:
+            arrivals, waiting = waiting, np.empty(len(waiting) + q_meta[ROWS], np.int64)
+            waiting[: len(arrivals)] = arrivals
+            waiting = waiting[: promises.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
+            due = waiting[len(arrivals) :].copy()
         _sort_arrivals(waiting, SCORE, jobs, keys)
-        due = due[len(arrivals) :]
-    elif (
+    elif depth != CONSERVATIVE and (
         not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
         and _all_behind(gauges[HEAD], waiting, jobs, keys)
     ):  # fmt: skip
         _sort_arrivals(waiting, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
         depth = 0  # the reservations stand
-    else:
+    elif depth != CONSERVATIVE:
         waiting, count = np.empty(q_meta[ROWS], np.int64), 0
         if not none_can_start(jobs, q_info, q_meta, gauges):
             count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
         waiting = waiting[:count]
     if depth == CONSERVATIVE:
         count = reservations.plan_conservatively(
-            now, released, not changing, waiting, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots,
-            gauges, started,
+            now, released, not changing, waiting, scores[0, : len(waiting)], jobs, keys, q_items, q_info, q_meta,
+            r_items, r_info, r_meta, slots, gauges, started,
         )  # fmt: skip
     elif depth == 0:
         count = reservations.plan_arrivals(
@@ -379,8 +378,8 @@ def _pass_with_reservations(
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
     if depth == CONSERVATIVE:
-        reservations.note_again(due, jobs, slots, gauges)
-        gauges[WAKE] = reservations.next_wake(now, jobs, slots, gauges)
+        promises.note_again(due, jobs, slots, gauges)
+        gauges[WAKE] = promises.next_wake(now, jobs, slots, gauges)
 
 
 @compiled

@@ -18,11 +18,9 @@ from cohabit.core.columns import (
     PROFILE_BLOCKS,
     PROMISED,
     PROMISES,
-    QUEUED,
     RESERVED,
     SCORE,
     SEQ,
-    STATE,
     VOID,
 )
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST, rows_in_order
@@ -30,8 +28,6 @@ from cohabit.core.profile import (
     FOREVER,
     IDLE,
     LASTING,
-    PROMISED_AT,
-    PROMISED_TO,
     SECOND,
     SHIFT,
     TIME,
@@ -44,6 +40,7 @@ from cohabit.core.profile import (
     rebuild,
     vacate,
 )
+from cohabit.core.promises import make_room, note_promise
 
 STALE = -1  # in place of the first number of nodes that last: they must be counted anew
 
@@ -52,79 +49,6 @@ STALE = -1  # in place of the first number of nodes that last: they must be coun
 def planned(limit):
     """How long a reservation lasts: a job that asked for no time at all still holds its second."""
     return limit if limit > 0 else SECOND
-
-
-# ---- promises by time: a heap ---------------------------------------------------------------------------------------
-
-
-@compiled_lean
-def _note_promise(slots, gauges, instant, row):
-    """Add to the heap."""
-    place = gauges[PROMISES]
-    gauges[PROMISES] += 1
-    while place > 0 and slots[PROMISED_AT, (place - 1) >> 1] > instant:
-        slots[PROMISED_AT, place] = slots[PROMISED_AT, (place - 1) >> 1]
-        slots[PROMISED_TO, place] = slots[PROMISED_TO, (place - 1) >> 1]
-        place = (place - 1) >> 1
-    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
-
-
-@compiled_lean
-def _is_kept(place, jobs, slots):
-    """Whether an entry still says when that job starts; those of jobs that have gone stay until they come up."""
-    row = slots[PROMISED_TO, place]
-    return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
-
-
-@compiled_lean
-def _make_room(jobs, slots, gauges):
-    """Where the heap is full, take out all entries of jobs that have gone."""
-    if gauges[PROMISES] < slots.shape[1]:
-        return
-    count, gauges[PROMISES] = gauges[PROMISES], 0
-    for place in range(count):
-        if _is_kept(place, jobs, slots):
-            _note_promise(slots, gauges, slots[PROMISED_AT, place], slots[PROMISED_TO, place])
-
-
-@compiled_lean
-def _drop_first_promise(slots, gauges):
-    gauges[PROMISES] -= 1
-    count = gauges[PROMISES]
-    instant, row, place, child = slots[PROMISED_AT, count], slots[PROMISED_TO, count], 0, 1
-    while child < count:
-        if child + 1 < count and slots[PROMISED_AT, child + 1] < slots[PROMISED_AT, child]:
-            child += 1
-        if slots[PROMISED_AT, child] >= instant:
-            break
-        slots[PROMISED_AT, place], slots[PROMISED_TO, place] = slots[PROMISED_AT, child], slots[PROMISED_TO, child]
-        place, child = child, 2 * child + 1
-    slots[PROMISED_AT, place], slots[PROMISED_TO, place] = instant, row
-
-
-@compiled_lean
-def _first_promise(jobs, slots, gauges):
-    """The soonest instant anybody is promised; FOREVER if there is none."""
-    while gauges[PROMISES] > 0:
-        if _is_kept(0, jobs, slots):
-            return slots[PROMISED_AT, 0]
-        _drop_first_promise(slots, gauges)
-    return FOREVER
-
-
-@compiled_lean
-def take_due(now, jobs, slots, gauges, rows, count):
-    """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
-    while _first_promise(jobs, slots, gauges) <= now:
-        row = slots[PROMISED_TO, 0]
-        _drop_first_promise(slots, gauges)
-        known = False
-        for index in range(count):
-            known = known or rows[index] == row
-        if not known:
-            rows[count] = row
-            count += 1
-    return count
 
 
 # ---- conservative ---------------------------------------------------------------------------------------------------
@@ -136,8 +60,8 @@ def _reserve(row, now, jobs, slots, gauges):
     start = earliest(slots, gauges, now, jobs[NODES, row], length)
     if start < FOREVER:
         occupy(slots, gauges, start, start + length, jobs[NODES, row])
-        _make_room(jobs, slots, gauges)
-        _note_promise(slots, gauges, start, row)
+        make_room(jobs, slots, gauges)
+        note_promise(slots, gauges, start, row)
     jobs[RESERVED, row] = start
     if jobs[PROMISED, row] == UNRESERVED:
         jobs[PROMISED, row] = start
@@ -155,10 +79,9 @@ def cancel_reservation(row, jobs, slots, gauges):
 @compiled_lean
 def _lasts_now(now, nodes, length, slots, gauges):
     """Whether so many nodes are free from now on for so long."""
-    lasting = slots[LASTING : LASTING + 2]
-    if lasting[1, 0] == STALE:
-        _note_lasting(slots, gauges, now, lasting)
-    return _fits_now(now, nodes, length, lasting)
+    if slots[LASTING + 1, 0] == STALE:
+        _note_lasting(slots, gauges, now)
+    return _fits_now(now, nodes, length, slots)
 
 
 @compiled_lean
@@ -205,6 +128,43 @@ def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
 
 
 @compiled_lean
+def _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready):
+    """All of these in order of score, without sorting: again and again the next who is concerned; how many start."""
+    count, left, last_score, last_seq, found = 0, gauges[FREE], -np.inf, -1, True
+    while found:
+        best, found = 0, False
+        for index in range(len(waiting)):
+            row = waiting[index]
+            if jobs[RESERVED, row] > now and (not released or jobs[NODES, row] > left):
+                continue  # most of them: not concerned
+            own = scores[index]
+            if own < last_score or (own == last_score and jobs[SEQ, row] <= last_seq):
+                continue  # it has had its turn
+            if found and (own > scores[best] or (own == scores[best] and jobs[SEQ, row] > jobs[SEQ, waiting[best]])):
+                continue
+            if jobs[RESERVED, row] <= now or (
+                released and could_start_early(row, now, left, jobs, slots, gauges)
+            ):  # fmt: skip
+                best, found = index, True
+        if found:
+            row, last_score = waiting[best], scores[best]
+            last_seq = jobs[SEQ, row]
+            if _settle(row, now, released, left, jobs, slots, gauges):
+                ready[count] = row
+                count += 1
+                left -= jobs[NODES, row]
+    return count
+
+
+@compiled_lean
+def _one_may_fit(rung, now, left, q_info, slots, gauges):
+    """Whether somebody on the rung might start early, by its summary."""
+    fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
+    shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
+    return fewest <= left and _lasts_now(now, fewest, shortest, slots, gauges)
+
+
+@compiled_lean
 def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges, ready):
     """Nodes were released: the whole queue in turn, without rungs of whom nobody fits and nobody must be looked at."""
     count, left, next_must = 0, gauges[FREE], 0
@@ -216,14 +176,15 @@ def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges
             due = score[row] < score[last] or (score[row] == score[last] and jobs[SEQ, row] <= jobs[SEQ, last])
         elif left == 0:
             break
-        if not due:
-            fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
-            shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
-            if fewest > left or not _lasts_now(now, fewest, shortest, slots, gauges):
-                continue
+        if not due and not _one_may_fit(rung, now, left, q_info, slots, gauges):
+            continue
         soonest = FOREVER
         for position in range(size):
             row = q_items[rung, position]
+            start = jobs[RESERVED, row]
+            if start > now and jobs[NODES, row] > left:  # most of them, without a call
+                soonest = min(soonest, start)
+                continue
             next_must += next_must < len(must) and must[next_must] == row
             if _settle(row, now, True, left, jobs, slots, gauges):
                 ready[count] = row
@@ -248,26 +209,35 @@ def order_matters(now, released, jobs, q_items, q_info, q_meta, slots, gauges, m
         return True
     for place in range(q_meta[RUNGS]):
         rung = q_info[ORDER, place]
+        if q_info[SOONEST, rung] > now and not (
+            released and _one_may_fit(rung, now, gauges[FREE], q_info, slots, gauges)
+        ):
+            continue
+        soonest = FOREVER
         for position in range(q_info[SIZE, rung]):
             row = q_items[rung, position]
+            soonest = min(soonest, jobs[RESERVED, row])
+            if jobs[RESERVED, row] > now and jobs[NODES, row] > gauges[FREE]:
+                continue
             if jobs[RESERVED, row] <= now:  # an arrival has none yet
                 if must[0] >= 0:
                     return True
                 must[0] = row
             elif released and could_start_early(row, now, gauges[FREE], jobs, slots, gauges):
                 return True
+        q_info[SOONEST, rung] = soonest
     return False
 
 
 @compiled
 def plan_conservatively(
-    now, released, in_ladder_order, waiting, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots,
-    gauges, ready,
+    now, released, in_ladder_order, waiting, scores, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta,
+    slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
 
-    waiting: arrivals and those whose time has come, in order; the others stand on the ladder, or, where that is not in
-    order, in `waiting` as far as they matter.
+    waiting: arrivals and those whose time has come, in order; the others stand on the ladder. Where the ladder is not
+    in order, all who matter are in `waiting`, in order of submission, with their scores.
     """
     forget_past(slots, gauges, now)
     slots[LASTING + 1, 0] = STALE
@@ -279,38 +249,26 @@ def plan_conservatively(
         if in_ladder_order:
             waiting = np.empty(q_meta[ROWS], np.int64)
             rows_in_order(q_items, q_info, q_meta, waiting)
+        else:
+            waiting = waiting[np.argsort(scores, kind="mergesort")]
         for row in waiting:
             jobs[RESERVED, row] = UNRESERVED
         count = _settle_rows(now, False, waiting, jobs, slots, gauges, ready)
     elif released and in_ladder_order:
         count = _settle_queue(now, waiting, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
-    else:
+    elif in_ladder_order:
         count = _settle_rows(now, released, waiting, jobs, slots, gauges, ready)
+    else:
+        count = _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready)
     return count
-
-
-@compiled_lean
-def note_again(rows, jobs, slots, gauges):
-    """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
-    for row in rows:
-        if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
-            _make_room(jobs, slots, gauges)
-            _note_promise(slots, gauges, jobs[RESERVED, row], row)
-
-
-@compiled_lean
-def next_wake(now, jobs, slots, gauges):
-    """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
-    first = _first_promise(jobs, slots, gauges)
-    return first if first > now else now + SECOND
 
 
 # ---- who fits now ---------------------------------------------------------------------------------------------------
 
 
 @compiled_lean
-def _note_lasting(slots, gauges, now, lasting):
-    """lasting[1, i] nodes stay free from `now` until lasting[0, i], and fewer after that; down to none."""
+def _note_lasting(slots, gauges, now):
+    """slots[LASTING + 1, i] nodes stay free from `now` until slots[LASTING, i], and fewer after that; down to none."""
     place, column = find(slots, gauges, now)
     least, steps = slots[IDLE, column] + slots[SHIFT, place], 0
     while least > 0:
@@ -319,29 +277,29 @@ def _note_lasting(slots, gauges, now, lasting):
         if place < gauges[PROFILE_BLOCKS]:
             instant, idle = slots[TIME, column], slots[IDLE, column] + slots[SHIFT, place]
         if idle < least:
-            lasting[0, steps], lasting[1, steps] = instant, least
+            slots[LASTING, steps], slots[LASTING + 1, steps] = instant, least
             steps += 1
             least = idle
-    lasting[0, steps], lasting[1, steps] = 2 * (FOREVER - 1), 0
+    slots[LASTING, steps], slots[LASTING + 1, steps] = 2 * (FOREVER - 1), 0
 
 
 @compiled_lean
-def _fits_now(now, nodes, limit, lasting):
+def _fits_now(now, nodes, limit, slots):
     step = 0
-    while lasting[0, step] < now + limit:
+    while slots[LASTING, step] < now + limit:
         step += 1
-    return nodes <= lasting[1, step]
+    return nodes <= slots[LASTING + 1, step]
 
 
 @compiled_lean
-def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, lasting, ready, count):
+def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, ready, count):
     """Start those of rows[begin:end] who find nodes from now on for all their time; nodes left, how many ready."""
     for index in range(begin, end):
         row = rows[index]
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, lasting)):
+        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, slots)):
             occupy(slots, gauges, now, now + limit, nodes)
-            _note_lasting(slots, gauges, now, lasting)
+            _note_lasting(slots, gauges, now)
             ready[count] = row
             count += 1
             left -= nodes
@@ -350,14 +308,14 @@ def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, lasting, ready
 
 @compiled_lean
 def _start_from_ladder(
-    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
 ):  # fmt: skip
     while place < q_meta[RUNGS] and left > 0:
         rung = q_info[ORDER, place]
         fewest, shortest = q_info[MIN_NODES, rung], q_info[MIN_LIMIT, rung]
-        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, lasting)):
+        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, slots)):
             left, count = _start_rows(
-                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, lasting, ready, count
+                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, ready, count
             )  # fmt: skip
         place, position = place + 1, 0
     return count
@@ -368,11 +326,10 @@ def _start_what_fits(
     now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
 ):  # fmt: skip
     """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    lasting = slots[LASTING : LASTING + 2]
-    _note_lasting(slots, gauges, now, lasting)
-    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, lasting, ready, count)
+    _note_lasting(slots, gauges, now)
+    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, ready, count)
     return _start_from_ladder(
-        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, lasting, ready, count
+        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
     )  # fmt: skip
 
 

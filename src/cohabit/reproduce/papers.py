@@ -18,7 +18,7 @@ PAPERS = {  # name -> module with a `PAPER`; empty: not available yet
     "sns": "cohabit.reproduce.sns",
     "shepherd": "cohabit.reproduce.shepherd",
     "colocation": "cohabit.reproduce.colocation",
-    "rush": "",
+    "rush": "cohabit.reproduce.rush",
     "coscheduling": "",
 }
 PREFIXES = {"sns": "S", "shepherd": "P", "colocation": "I", "rush": "R", "coscheduling": "C"}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +24,9 @@ from cohabit.model.job import Job
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import STEADY, Phases, Track
 from cohabit.sim.machine.profiler import Profiler
-from cohabit.sim.weather.weather import Weather
+
+if TYPE_CHECKING:
+    from cohabit.sim.weather.weather import Weather
 
 FOREVER = 2**62
 # ranks: what comes first within one instant
@@ -56,6 +59,8 @@ class Run:
     track: Track = STEADY  # stages of the program, by fraction of the work
     stage: int = 0
     stage_ends_us: int = FOREVER
+    early: float = 0.0  # share of its work after which the weather matters no more; 0: that is over, or there is none
+    settles_us: int = FOREVER
     queued_us: int = FOREVER  # where on the heap it will be looked at next
 
     def proceed(self, now_us: int) -> None:
@@ -72,6 +77,8 @@ class Run:
         left_after_stage = (1.0 - self.track.ends[self.stage]) * self.work_us
         last = self.stage + 1 == len(self.track.ends)
         self.stage_ends_us = FOREVER if last else self._when(self.remaining_us - left_after_stage)
+        early_left = self.remaining_us - (1.0 - self.early) * self.work_us
+        self.settles_us = self._when(early_left) if self.early else FOREVER
 
     def _when(self, work_us: float) -> int:
         return self.as_of_us + max(0, round(work_us / self.rate)) if self.rate > 0 else FOREVER
@@ -79,7 +86,7 @@ class Run:
     @property
     def next_us(self) -> int:
         """When something happens to it if nothing changes."""
-        return min(self.ends_us, self.stage_ends_us)
+        return min(self.ends_us, self.stage_ends_us, self.settles_us)
 
 
 @dataclass
@@ -245,6 +252,8 @@ class World:
             work_us += self.weather.canary_us
             self.weather.start(order.job_id, traced.job.program, order.nodes)
         run = Run(order, now, work_us, work_us, as_of_us=now)
+        if self.weather is not None:
+            run.early = self.weather.constants.law.early
         self._runs[order.job_id] = run
         self.outcomes.setdefault(order.job_id, Outcome()).begin(now, order)
         if self.machine is None:
@@ -295,6 +304,10 @@ class World:
             run.stage += 1
             self.machine.set_phase(job_id, run.track.levels[run.stage])
             run.foresee(self.kill)
+        if run.settles_us <= at_us:
+            assert self.weather is not None
+            run.early, run.settles_us = 0.0, FOREVER
+            self.weather.settle(job_id)
         self._look_again(run)
         return []
 

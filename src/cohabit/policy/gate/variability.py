@@ -2,9 +2,10 @@
 
 RUSH (Nichols et al., 2022), Algorithm 2: where a model, given the counters of the last minutes, puts the start into one
 of the `labels`, the job's skip count rises and it stays in the queue; at the threshold it starts whatever the model
-says. Beyond the paper: `cost_aware` waits only where the expected loss exceeds the expected wait, and `choose_nodes`
-looks for calmer nodes before it delays. Without fresh telemetry nothing is gated, and the reason is kept. It does badly
-where noise lasts longer than the skips allow, and where the model was trained on another machine.
+says. Asked again about the same counters, a skip is not counted twice. Beyond the paper: `cost_aware` waits only where
+the expected loss exceeds the expected wait, and `choose_nodes` looks for calmer nodes before it delays. Without fresh
+telemetry nothing is gated, and the reason is kept. It does badly where noise lasts longer than the skips allow, and
+where the model was trained on another machine.
 """
 
 from __future__ import annotations
@@ -104,11 +105,13 @@ class VariabilityGate:
             return None
         if expected.label not in self.labels or (self.cost_aware and not self._worth_it(row, expected, view)):
             return None
-        if about["skips"] >= most:
-            _count(memory, "at_threshold")
-            return None
-        about["skips"] += 1
-        _count(memory, "delayed")
+        asked_of = view.now_us if view.window is None else view.window.end_us
+        if about.get("counted") != asked_of:  # until newer counters come the model can only say the same again
+            if about["skips"] >= most:
+                _count(memory, "at_threshold")
+                return None
+            about |= {"skips": about["skips"] + 1, "counted": asked_of}
+            _count(memory, "delayed")
         reason = (
             f"it would probably vary now ({expected.label}, p = {expected.probability:.2f}); "
             f"passed over {about['skips']} of at most {most} times"

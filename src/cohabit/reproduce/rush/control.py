@@ -20,8 +20,8 @@ from cohabit.predict.variability_data import Norms, Runs, freeze
 from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
-from cohabit.sim.weather.counters import COLUMNS
-from cohabit.sim.weather.weather import Floats, production_weather
+from cohabit.sim.weather.counters import COLUMNS, Floats
+from cohabit.sim.weather.weather import production_weather
 from cohabit.sim.world import TracedJob, World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 

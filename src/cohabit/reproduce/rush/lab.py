@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,21 +139,29 @@ class ConstantJudge:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Models:
-    """What the gate may go by."""
+class Models(Protocol):
+    """What the gate may go by: a model of all runs, of some applications, of counters of the job's own nodes."""
 
-    full: VariabilityModel
-    partial: VariabilityModel
-    job_nodes: VariabilityModel
+    @property
+    def full(self) -> VariabilityModel: ...
+    @property
+    def partial(self) -> VariabilityModel: ...
+    @property
+    def job_nodes(self) -> VariabilityModel: ...
 
 
 def would_vary(weather: Weather, jobs: dict[str, TracedJob], norms: Norms) -> Callable[..., bool]:
-    """Whether a job started now on these nodes would vary, if those who run went on as they are."""
+    """Whether a job started now on these nodes would vary, beside a machine that stays as full as it usually is."""
+    there = [weather.tempers[one.job.program] for one in jobs.values()]
+    free, nodes_asked = NODES - len(weather.noise_nodes), sum(one.nodes for one in there)
+    usual = (
+        free * sum(one.network * one.nodes for one in there) / nodes_asked,
+        free * sum(one.filesystem * one.nodes for one in there) / nodes_asked,
+    )
 
     def truth(job_id: str, nodes: NDArray[np.int64], now_us: int) -> bool:
         one = jobs[job_id]
-        took_us = weather.would_take_us(job_id, one.job.program, _ranges(nodes), now_us, float(one.work_us))
+        took_us = weather.would_take_us(job_id, one.job.program, _ranges(nodes), now_us, float(one.work_us), usual)
         return bool(norms.varies((one.job.program,), np.array([took_us / SECOND]))[0])
 
     return truth
@@ -177,7 +185,12 @@ def run_trial(
     jobs = queue_of(one, seed)
     gated = policy != FCFS
     weather = weather_of(
-        seed, NODES, by_name(one.programs), canaries=gated, telling=policy in (RUSH, JOB_NODES), constants=constants
+        seed,
+        NODES,
+        by_name(one.programs),
+        canaries=policy not in (FCFS, NEVER),
+        telling=policy in (RUSH, JOB_NODES),
+        constants=constants,
     )
     known = {job.job.job_id: job for job in jobs}
     truth = would_vary(weather, known, norms)

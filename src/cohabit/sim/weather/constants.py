@@ -47,7 +47,9 @@ class NoiseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_share: float
     hold_min: float
     near: float
-    strength: float  # calibrated
+    light: float
+    strength: float
+    heavy: float  # calibrated
     why: str = ""
 
 
@@ -55,6 +57,7 @@ class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What load does to those who depend on it."""
 
     knee: float
+    early: float  # share of its work in which a program depends on others; 1: all of it
     why: str = ""
 
 

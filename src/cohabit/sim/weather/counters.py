@@ -24,7 +24,7 @@ IDLE = 0.02  # what a counter shows of nothing
 
 
 def _each(names: str, kind: int, spread: float, share: float = 1.0) -> dict[str, tuple[int, float, float]]:
-    return {name: (kind, spread, share) for name in names.split()}
+    return dict.fromkeys(names.split(), (kind, spread, share))
 
 
 SHOWN: dict[str, tuple[int, float, float]] = {  # counter -> kind of load, spread, share of it; others: nothing
@@ -41,8 +41,27 @@ SHOWN: dict[str, tuple[int, float, float]] = {  # counter -> kind of load, sprea
     **_each("fsync inode_permission getattr", SLOW_IO, ROUGH, 0.5),
 }
 LIVELY = frozenset(  # counters that move without meaning anything here
-    "multicast_xmit_packets multicast_rcv_packets DcMcXmitPkts DcMcRcvPkts KmemWait CcePciCrSt CcePciTrSt DcXmitCorr "
-    "DcRcvCorrCnt ioctl mmap setattr truncate flock statfs alloc_inode setxattr getxattr listxattr".split()
+    [
+        "multicast_xmit_packets",
+        "multicast_rcv_packets",
+        "DcMcXmitPkts",
+        "DcMcRcvPkts",
+        "KmemWait",
+        "CcePciCrSt",
+        "CcePciTrSt",
+        "DcXmitCorr",
+        "DcRcvCorrCnt",
+        "ioctl",
+        "mmap",
+        "setattr",
+        "truncate",
+        "flock",
+        "statfs",
+        "alloc_inode",
+        "setxattr",
+        "getxattr",
+        "listxattr",
+    ]
 )
 COUNTERS = tuple(one for source in PAPER_SOURCES for one in SOURCES[source])
 NAMES = tuple(one.full_name for one in COUNTERS)

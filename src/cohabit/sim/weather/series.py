@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.sim.streams import stream
-from cohabit.sim.weather.constants import Constants, SeriesConstants, SpikeConstants
+from cohabit.sim.weather.constants import Constants, NoiseConstants, SeriesConstants, SpikeConstants
 
 Floats = NDArray[np.float64]
 DAY_S = 86_400
@@ -46,7 +46,7 @@ class Series:
     def _draw_day(self) -> None:
         about, day = self.constants, len(self._days)
         rng = stream(self.seed, f"weather {self.name} day {day}")
-        clock = (np.arange(DAY_S // self.step_s) + 0.5) * self.step_s
+        clock = np.arange(0.5, DAY_S // self.step_s, dtype=np.float64) * float(self.step_s)
         load = about.base + about.daily * np.sin(2 * np.pi * (clock / DAY_S - 0.25))
         load += self._drifted(rng, clock)
         for begin, end, height in self._episodes(rng, day):
@@ -84,19 +84,20 @@ class Noise:
     """How much traffic the noise job makes: an amount, held for a while, then another."""
 
     seed: int
-    strength: float
-    hold_s: float
+    constants: NoiseConstants
     step_s: int
     _levels: list[float] = field(default_factory=list)
     _rng: np.random.Generator | None = None
 
     def at(self, step: int) -> float:
         """Its level in this step."""
+        about = self.constants
         if self._rng is None:
             self._rng = stream(self.seed, "weather noise job")
         while len(self._levels) <= step:
-            level = self.strength * float(self._rng.random())
-            hold = max(1, round(float(self._rng.exponential(self.hold_s)) / self.step_s))
+            heavy, amount, hold_min = self._rng.random(), self._rng.random(), self._rng.exponential()
+            level = about.strength if heavy < about.heavy else about.light * float(amount)
+            hold = max(1, round(60.0 * about.hold_min * float(hold_min) / self.step_s))
             self._levels += [level] * hold
         return self._levels[step]
 
@@ -135,11 +136,11 @@ def production(seed: int, days: float, constants: Constants) -> Sky:
 
 def reserved(seed: int, constants: Constants, noise: bool = True) -> Sky:
     """Some hours in a reserved part of the machine, with the noise job or without."""
-    pod, about, step_s = constants.pod, constants.noise, constants.telemetry.sample_s
+    pod, step_s = constants.pod, constants.telemetry.sample_s
     return Sky(
         Series(seed, "network", constants.network, step_s),
         Series(seed, "filesystem", constants.filesystem, step_s),
-        Noise(seed, about.strength, 60.0 * about.hold_min, step_s) if noise else None,
+        Noise(seed, constants.noise, step_s) if noise else None,
         pod.network_share,
         pod.filesystem_share,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class Guest:
     nodes: NDArray[np.int64]
     near: float  # share of its nodes on leaf switches the noise job is on
     luck: float  # its own variation in this run
+    settled: bool = False  # whether the part of it that depends on others is over
 
 
 @dataclass
@@ -129,6 +130,11 @@ class Weather:
         luck = math.exp(temper.own * float(stream(self.seed, f"weather run {job_id}").standard_normal()))
         return Guest(temper, nodes, float(self._near[nodes].mean()), luck)
 
+    def settle(self, job_id: str) -> None:
+        """The early part of its work is done."""
+        self._guests[job_id] = replace(self._guests[job_id], settled=True)
+        self.changed = True
+
     def stop(self, job_id: str) -> None:
         """It is gone."""
         if self._guests.pop(job_id, None) is not None:
@@ -151,34 +157,42 @@ class Weather:
 
     def rate(self, one: Guest, sky: tuple[float, float, float], network: float, filesystem: float) -> float:
         """Of one job, beside others who ask for so much; what it asks for itself is in its run time already."""
-        temper, size = one.temper, len(one.nodes)
+        if one.settled:
+            return 1.0 / one.luck
+        temper, size, early = one.temper, len(one.nodes), self.constants.law.early
         others_network = max(0.0, network - temper.network * size) / self.nodes
         others_filesystem = max(0.0, filesystem - temper.filesystem * size) / self.nodes
         near = 1.0 + self.constants.noise.near * one.near
-        slowed = (
-            1.0
-            + temper.network_sensitivity * self.congestion(sky[0] + near * sky[2] + others_network)
-            + temper.filesystem_sensitivity * self.congestion(sky[1] + others_filesystem)
-        )
-        return 1.0 / (slowed * one.luck)
+        lost = temper.network_sensitivity * self.congestion(sky[0] + near * sky[2] + others_network)
+        lost += temper.filesystem_sensitivity * self.congestion(sky[1] + others_filesystem)
+        return 1.0 / ((1.0 + lost / early) * one.luck)
 
     def congestion(self, load: float) -> float:
         """How much of the load does not pass without waiting: 0 up to the knee, 1 at saturation, and on."""
         knee = self.constants.law.knee
         return max(0.0, load - knee) / (1.0 - knee)
 
-    def would_take_us(self, job_id: str, program: str, ranges: Ranges, now_us: int, work_us: float) -> float:
-        """How long a run from now would take if the others stayed as they are; for judging, never for policies."""
+    def would_take_us(
+        self, job_id: str, program: str, ranges: Ranges, now_us: int, work_us: float, usual: tuple[float, float]
+    ) -> float:
+        """How long a run from now would take beside those who run, or beside the usual load where that is more.
+
+        For judging, never for policies: it looks at the sky to come.
+        """
         one = self.guest(job_id, program, ranges)
         network, filesystem = self.asked()
         size = len(one.nodes)
-        asked = network + one.temper.network * size, filesystem + one.temper.filesystem * size
-        step, at_us, left = (now_us - self.begin_us) // self.step_us, float(now_us), work_us
+        asked = (
+            max(network + one.temper.network * size, usual[0]),
+            max(filesystem + one.temper.filesystem * size, usual[1]),
+        )
+        early = self.constants.law.early
+        step, at_us, left = (now_us - self.begin_us) // self.step_us, float(now_us), early * work_us
         while True:
             rate = self.rate(one, self.sky.at(max(step, 0)), *asked)
             until_us = self.begin_us + (step + 1) * self.step_us
             if left <= (until_us - at_us) * rate:
-                return at_us + left / rate - now_us
+                return at_us + left / rate - now_us + (1.0 - early) * work_us * one.luck
             left, at_us, step = left - (until_us - at_us) * rate, until_us, step + 1
 
     # ---- counters ---------------------------------------------------------------------------------------------------
@@ -191,8 +205,8 @@ class Weather:
         load = background_network + network / self.nodes + noise * (1.0 + self.constants.noise.near * self._near)
         traffic, io = np.zeros(self.nodes), np.zeros(self.nodes)
         if self.others:
-            traffic = self._of_others("network", step, background_network)
-            io = self._of_others("filesystem", step, background_filesystem)
+            traffic = self._of_others("network", step, background_network, self.constants.network.base)
+            io = self._of_others("filesystem", step, background_filesystem, self.constants.filesystem.base)
         for one in self._guests.values():
             traffic[one.nodes], io[one.nodes] = one.temper.network, one.temper.filesystem
         traffic[self.noise_nodes] = min(1.0, noise)
@@ -200,12 +214,19 @@ class Weather:
         slow_io = self.congestion(background_filesystem + filesystem / self.nodes)
         return NodeState(traffic, np.maximum(0.0, load - knee) / (1.0 - knee), io, slow_io)
 
-    def _of_others(self, what: str, step: int, load: float) -> Floats:
-        """What nodes ask for on which jobs of somebody else run; these are other jobs after every five minutes."""
-        number = step * self.step_us // WINDOW_US
+    def _of_others(self, what: str, step: int, load: float, usual: float) -> Floats:
+        """What nodes ask for on which jobs of somebody else run; these are other jobs after every five minutes.
+
+        Everybody takes part in the usual load; more comes from a few nodes that cross the whole network or write all
+        at once, so that it is seen in waiting rather than in what an average node sends.
+        """
+        rng = stream(self.seed, f"weather others {what} {step * self.step_us // WINDOW_US}")
         blocks = -(-self.nodes // BLOCK_NODES)
-        luck = stream(self.seed, f"weather others {what} {number}").standard_normal(blocks)
-        return np.repeat(load * np.exp(BUSY_SPREAD * luck), BLOCK_NODES)[: self.nodes]
+        ordinary = min(load, usual)
+        found = ordinary * np.exp(BUSY_SPREAD * rng.standard_normal(blocks))
+        few = rng.permutation(blocks)[: max(1, round(blocks * self.constants.noise.node_share))]
+        found[few] += min(1.0, load - ordinary)
+        return np.repeat(found, BLOCK_NODES)[: self.nodes]
 
 
 def noise_nodes_of(nodes: int, constants: Constants = CONSTANTS) -> NDArray[np.int64]:

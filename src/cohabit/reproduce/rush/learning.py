@@ -1,0 +1,163 @@
+"""R5 and R12 to R15: four learners on the control jobs, asked about applications never seen; the deployed models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cohabit.predict.variability import VariabilityModel
+from cohabit.predict.variability_data import Runs
+from cohabit.predict.variability_learners import ADABOOST, EXTRA_TREES, FOREST, KINDS, KNN
+from cohabit.predict.variability_scores import f1, mean_f1, pooled
+from cohabit.predict.variability_training import choose, choose_columns, compare, fit
+from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rush.control import Collected, History, collected
+from cohabit.reproduce.rush.lab import TAUGHT
+from cohabit.reproduce.rush.plan import FULL, Plan
+from cohabit.reproduce.tasks import Task
+from cohabit.sim.streams import stream
+
+ALL_NODES, OWN_NODES = "all nodes", "job nodes"
+TITLES = {ADABOOST: "AdaBoost", EXTRA_TREES: "extra trees", FOREST: "decision forest", KNN: "nearest neighbours"}
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The paper's classifier on one history, with columns eliminated or all of them; each is trained when needed."""
+
+    data: Collected
+    seed: int
+    eliminating: bool
+
+    @cached_property
+    def full(self) -> VariabilityModel:
+        """Of all applications."""
+        return self._fit(self.data.all_nodes)
+
+    @cached_property
+    def partial(self) -> VariabilityModel:
+        """Of those PDPA does not run."""
+        taught = np.array([name in TAUGHT for name in self.data.all_nodes.app])
+        return self._fit(self.data.all_nodes.only(taught))
+
+    @cached_property
+    def job_nodes(self) -> VariabilityModel:
+        """Of counters of the nodes a run was to have."""
+        return self._fit(self.data.job_nodes)
+
+    def _fit(self, runs: Runs) -> VariabilityModel:
+        everything = np.ones(len(runs), bool)
+        columns = choose_columns(runs, ADABOOST, everything, self.seed)[0] if self.eliminating else None
+        return fit(runs, ADABOOST, self.seed, columns).deployed
+
+
+def lesson(history: History, seed: int, eliminating: bool) -> dict[Any, Any]:
+    """Scores of all learners with both kinds of features; of the best also with columns eliminated inside the folds."""
+    data = collected(history)
+    found: dict[Any, Any] = {"runs": len(data.all_nodes), "times": _times(data.all_nodes)}
+    for nodes, runs in ((ALL_NODES, data.all_nodes), (OWN_NODES, data.job_nodes)):
+        for kind in KINDS:
+            compared = compare(runs, kind, seed)
+            found[nodes, kind] = mean_f1(compared.grouped)
+            found[nodes, kind, "pooled"] = f1(*pooled(compared.grouped))
+            found[nodes, kind, "known"] = mean_f1(compared.stratified)
+    if eliminating:
+        best = max(KINDS, key=lambda kind: found[ALL_NODES, kind] or 0.0)
+        chosen = choose(data.all_nodes, best, seed)
+        found["eliminated"] = mean_f1(chosen.grouped)
+        found["columns"] = len(chosen.columns)
+    return found
+
+
+def _times(runs: Runs) -> dict[str, tuple[list[float], list[float]]]:
+    """By application: days and run times, as multiples of the least (the paper's Fig. 1)."""
+    names = np.array(runs.app)
+    found = {}
+    for name in runs.applications:
+        own = runs.times_s[names == name]
+        found[name] = ((runs.start_s[names == name] / 86_400).tolist(), (own / own.min()).tolist())
+    return found
+
+
+# ---- rows ---------------------------------------------------------------------------------------------------------
+
+Lesson = dict[Any, Any]
+Statistic = Callable[[Sequence[Lesson]], float | None]
+MANY_TIMES = 2.0  # the paper: several applications vary by more than this
+LOW_TAIL = (
+    "loads are drawn without the rarest disasters: a tail up to 14 would make the deviation so large that hardly any "
+    "run of the experiments could lie 1.5 of them above the mean"
+)
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """One comparison of learners per history."""
+    sizes = plan.sizes
+    return [
+        Task(f"lesson {number}", lesson, {"history": plan.history(number), "seed": plan.seed("models"),
+                                          "eliminating": sizes.eliminating}, 80.0)
+        for number in range(sizes.lessons)
+    ]  # fmt: skip
+
+
+def gathered(plan: Plan, results: dict[str, Any]) -> list[Lesson]:
+    """The lessons in order."""
+    return [results[f"lesson {number}"] for number in range(plan.sizes.lessons)]
+
+
+def best_score(one: Lesson, nodes: str) -> tuple[float, str]:
+    """The best learner and its score."""
+    return max((one[nodes, kind] or 0.0, TITLES[kind]) for kind in KINDS)
+
+
+def best_f1(members: Sequence[Lesson]) -> float | None:
+    """Of the best learner with all nodes; with columns eliminated inside the folds where that was done."""
+    one = members[0]
+    return max(best_score(one, ALL_NODES)[0], one.get("eliminated") or 0.0)
+
+
+def ratios(one: Lesson) -> dict[str, float]:
+    """The longest run of every application over its shortest."""
+    return {name: max(times) for name, (_, times) in one["times"].items()}
+
+
+def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
+    """The contract, every other learner, and how much control jobs vary."""
+    lessons = gathered(plan, results)
+    sets = [[one] for one in lessons]
+    size = joined(
+        plan.shortened(len(lessons), FULL.lessons, "histories"),
+        plan.shortened(lessons[0]["runs"], round(FULL.days * FULL.runs_per_day) * 7, "control runs"),
+        "" if plan.sizes.eliminating else "no columns eliminated",
+    )
+
+    def add(about: Expected, statistic: Statistic, *words: str) -> Row:
+        return row_over_sets(about, sets, statistic, stream(plan.seed("bootstrap"), about.id), joined(*words, size))
+
+    best = ", ".join(sorted({best_score(one, ALL_NODES)[1] for one in lessons}))
+    found = [
+        add(expected("R15.f1"), best_f1, f"best: {best}; the paper: AdaBoost"),
+        add(expected("R15.jobnodes_vs_all"),
+            lambda members: best_score(members[0], OWN_NODES)[0] - best_score(members[0], ALL_NODES)[0]),
+    ]  # fmt: skip
+    for kind in KINDS:
+        name, paper = kind.replace("-", "_"), 0.95 if kind == ADABOOST else None
+        for nodes, tag in ((ALL_NODES, "all"), (OWN_NODES, "own")):
+            about = Expected(f"R15.{name}_{tag}_f1", f"{TITLES[kind]}, {nodes}, applications never seen", paper)
+            found.append(add(about, lambda members, key=(nodes, kind): members[0][key]))  # type: ignore[misc]
+        about = Expected(f"R15.{name}_known_f1", f"{TITLES[kind]}, stratified folds, applications known")
+        found.append(add(about, lambda members, key=(ALL_NODES, kind, "known"): members[0][key]))  # type: ignore[misc]
+    if plan.sizes.eliminating:
+        found.append(add(Expected("R13.columns", "columns left by recursive elimination, of 282"),
+                         lambda members: float(members[0]["columns"])))  # fmt: skip
+    found += [
+        add(Expected("R5.most_variation", "longest run over shortest, application that varies most", 14.0),
+            lambda members: max(ratios(members[0]).values()), LOW_TAIL),
+        add(Expected("R5.applications_over_2", "applications whose longest run is more than twice the shortest"),
+            lambda members: float(sum(one > MANY_TIMES for one in ratios(members[0]).values())), "the paper: several"),
+    ]  # fmt: skip
+    return found

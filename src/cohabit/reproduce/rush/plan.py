@@ -1,0 +1,45 @@
+"""How much is run: the paper's half year and five trials with twenty seeds, or less of it where it must be quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cohabit.reproduce.plans import PlanOf
+from cohabit.reproduce.rush.control import NODES, History
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of repeats."""
+
+    sets: int = 20  # histories with a model each, and trials with it
+    trials: int = 5  # of each policy and experiment in a set
+    days: int = 183  # of control jobs
+    runs_per_day: float = 2.5
+    jobs: int = 190  # of the larger experiments
+    lessons: int = 3  # histories on which all learners are compared
+    counted_nodes: int = NODES  # whose counters the control jobs' windows cover
+    eliminating: bool = True  # whether columns are eliminated
+    others: bool = True  # all trials of other experiments than ADAA, and its brackets; else the first of each
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    sets=1, trials=2, days=60, runs_per_day=0.6, lessons=1, counted_nodes=128, eliminating=False, others=False
+)
+
+
+class Plan(PlanOf[Sizes]):
+    """One reproduction."""
+
+    paper, full, quick = "rush", FULL, QUICK
+
+    def history(self, number: int) -> History:
+        """The control jobs of a set."""
+        sizes = self.sizes
+        seed = self.seed("control jobs") * 1000 + number
+        return History(seed, sizes.days, sizes.runs_per_day, sizes.counted_nodes)
+
+    def trial_seed(self, number: int, trial: int) -> int:
+        """The weather and the queue of a trial, the same for every policy."""
+        return self.seed("trials") * 10_000 + 100 * number + trial

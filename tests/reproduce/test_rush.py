@@ -1,0 +1,150 @@
+"""RUSH in small: every row of the contract, the same sky for all policies, and what must not matter."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cohabit.report.reproduction import render_page
+from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
+from cohabit.reproduce.rows import contract
+from cohabit.reproduce.rush import PAPER
+from cohabit.reproduce.rush.control import SIZED, Collected, History, collected
+from cohabit.reproduce.rush.lab import ADAA, EXPERIMENTS, FCFS, NEVER, RANDOM, TAUGHT, experiments, queue_of, run_trial
+from cohabit.reproduce.rush.learning import Trained
+from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduction, wait_change
+from cohabit.reproduce.rush.plan import Sizes
+from cohabit.sim.streams import stream
+from cohabit.trace.rush_programs import APPLICATIONS, TEMPERS
+
+TINY = Sizes(
+    sets=1, trials=1, days=30, runs_per_day=0.5, jobs=40, lessons=1, counted_nodes=64, eliminating=False, others=False
+)
+SMALL = History(seed=5, days=30, runs_per_day=0.5, nodes=64)
+SEED = 8
+
+
+def tiny(**more: Any) -> Options:
+    return Options(quick=True, workers=1, sizes=TINY, shared="/nowhere", **more)
+
+
+@pytest.fixture(scope="module")
+def history() -> Collected:
+    return collected(SMALL)
+
+
+@pytest.fixture(scope="module")
+def small() -> Reproduction:
+    return reproduce("rush", tiny(seed=3), draw=True)
+
+
+def test_control_jobs_are_what_the_paper_keeps(history: Collected) -> None:
+    runs = history.all_nodes
+    assert set(runs.applications) == set(APPLICATIONS)
+    assert runs.inputs.shape == (7 * 15, 282)
+    assert runs.columns == history.job_nodes.columns
+    assert not np.array_equal(runs.table, history.job_nodes.table)
+    assert set(history.norms.mean_s) == {*APPLICATIONS, *(one.name for one in SIZED)}
+    for one in TEMPERS:
+        own = runs.times_s[np.array(runs.app) == one.name]
+        assert own.min() > 0.9 * one.run_s
+
+
+def test_experiments_are_the_papers() -> None:
+    found = experiments()
+    assert tuple(found) == EXPERIMENTS
+    assert {name: one.jobs for name, one in found.items()} == {
+        "ADAA": 190, "ADPA": 150, "PDPA": 150, "WS": 190, "SS": 190,
+    }  # fmt: skip
+    assert {one.name for one in found["PDPA"].programs}.isdisjoint(TAUGHT)
+    assert {one.nodes for one in found["WS"].programs} == {8, 16, 32}
+    jobs = queue_of(found[ADAA], SEED)
+    at_once = sum(one.submit_us == jobs[0].submit_us for one in jobs)
+    assert at_once == 38, "20 % of the jobs are there at the start"
+    assert max(one.submit_us for one in jobs) - jobs[0].submit_us <= 20 * 60 * 1_000_000
+
+
+def test_a_judge_that_never_objects_and_a_threshold_of_0_are_fcfs_with_easy(history: Collected) -> None:
+    one = experiments(40)[ADAA]
+    plain = run_trial(one, SEED, FCFS, history.norms)
+    never = run_trial(one, SEED, NEVER, history.norms)
+    np.testing.assert_array_equal(never["start_s"], plain["start_s"])
+    np.testing.assert_array_equal(never["run_s"], plain["run_s"])
+    always = run_trial(one, SEED, RANDOM, history.norms, rate=1.0, skip_threshold=0)
+    other = run_trial(one, SEED, RANDOM, history.norms, rate=0.0)
+    np.testing.assert_array_equal(always["start_s"], other["start_s"])
+    assert always["delayed"] == 0
+    delayed = run_trial(one, SEED, RANDOM, history.norms, rate=1.0, skip_threshold=2)
+    assert delayed["delayed"] == 2 * len(delayed["run_s"]), "everybody is passed over twice, then goes"
+    assert delayed["at_threshold"] == len(delayed["run_s"])
+
+
+def test_a_gate_changes_no_weather(history: Collected) -> None:
+    """A job that starts at the same moment beside nobody meets the same sky under every policy."""
+    one = experiments(7)[ADAA]
+    plain, gated = (run_trial(one, SEED, policy, history.norms) for policy in (FCFS, NEVER))
+    np.testing.assert_array_equal(plain["run_s"], gated["run_s"])
+
+
+def test_statistics() -> None:
+    def outcome(run_s: list[float], varies: list[bool], wait_s: list[float]) -> dict[str, Any]:
+        return {
+            "program": ("AMG", "Kripke.weak8"), "run_s": np.array(run_s), "varies": np.array(varies),
+            "wait_s": np.array(wait_s), "late": np.array([True, False]),
+        }  # fmt: skip
+
+    trial = {
+        "fcfs": outcome([10.0, 20.0], [True, True], [5.0, 1.0]),
+        "rush": outcome([8.0, 20.0], [False, True], [9.0, 100.0]),
+        "random": outcome([10.0, 20.0], [True, True], [5.0, 1.0]),
+    }
+    assert reduction()([trial]) == 50.0
+    assert longest_change("AMG")([trial]) == pytest.approx(-20.0)
+    assert longest_change("Kripke", "8")([trial]) == 0.0
+    assert longest_change("Kripke", "16")([trial]) is None
+    assert wait_change()([trial]) == 4.0, "only late ones count"
+    assert beats_random([[trial, trial]], stream(1, "x")) == (1.0, 1.0, 2.0)
+    assert beats_random([[trial | {"rush": trial["random"]}]], stream(1, "x"))[0] == 0.0
+
+
+def test_models_see_only_what_they_may(history: Collected) -> None:
+    models = Trained(history, 1, False)
+    assert set(models.partial.norms.mean_s) == set(TAUGHT)
+    assert set(models.full.norms.mean_s) == set(APPLICATIONS)
+
+
+def test_every_row_of_the_contract_is_there_with_its_band(small: Reproduction) -> None:
+    found = {one.id: one for one in small.rows}
+    for name, about in contract().items():
+        if name.startswith(PREFIXES["rush"]):
+            assert (found[name].low, found[name].high, found[name].role) == (about.low, about.high, about.role)
+            assert "hindsight" in found[name].note
+    assert [one.id for one in small.rows if one.role == "calibrated"] == ["R40.base_varying"]
+    assert found["R62.constant_judge_shift_s"].measured == 0.0
+
+
+def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:
+    document = json.loads(json.dumps(small.document(), allow_nan=False))
+    pictures = [(one.title, one.figure, one.caption) for one in small.pictures]
+    page = render_page(document, small.title, small.about, set(contract()), pictures)
+    assert all(one.id in page for one in small.rows)
+    assert page.count('class="plot"') == len(pictures) == 10
+    assert small.calibration_hash == PAPER.calibration_hash(tiny())
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
+    def measured(one: Reproduction) -> dict[str, float | None]:
+        return {row.id: row.measured for row in one.rows}
+
+    collected.cache_clear()
+    assert measured(reproduce("rush", tiny(seed=3))) == measured(small)
+    assert measured(reproduce("rush", tiny(seed=4))) != measured(small)
+
+
+def test_the_noise_job_has_its_nodes_to_itself(history: Collected) -> None:
+    starts = run_trial(experiments()[ADAA], SEED, FCFS, history.norms)["start_s"]
+    assert int((starts == starts.min()).sum()) == 30, "38 are there at the start, 480 of 512 nodes are free"
