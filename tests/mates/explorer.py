@@ -19,7 +19,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from cohabit.core.mates.groups import WAIT, WHOLE_RUN, Member, Terms, make_group
+from cohabit.model.group import WAIT, WHOLE_RUN, Member, Terms, make_group
 from cohabit.core.mates.state import Heard, Joined, MatesState, Ready, Record, Tick
 from cohabit.model.peer import Abort, Commit, Message, Status, Vote, decode, encode
 from cohabit.model.units import FOREVER

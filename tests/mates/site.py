@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from cohabit.core.mates.groups import Group
+from cohabit.model.group import Group
 from cohabit.core.mates.protocol import step
 from cohabit.core.mates.state import (
     Ended,

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.core.mates.groups import WAIT, Member, Terms, Window, make_group
+from cohabit.model.group import WAIT, Member, Terms, Window, make_group
 from cohabit.core.mates.protocol import step
 from cohabit.core.mates.state import (
     Ended,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from cohabit.core.mates.groups import FAIL, START_ALONE, WAIT, Group, Member, Terms, Window, make_group
+from cohabit.model.group import FAIL, START_ALONE, WAIT, Group, Member, Terms, Window, make_group
 from cohabit.core.mates.protocol import forget, step
 from cohabit.core.mates.state import (
     Ended,

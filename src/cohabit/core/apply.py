@@ -6,6 +6,8 @@ except the two that cannot wait: a job that can never run is refused, and a job 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 
@@ -19,6 +21,7 @@ from cohabit.core.columns import (
     ELIGIBLE,
     ENDS,
     HEAD,
+    HOLDING,
     LIMIT,
     NODES,
     PROCESSES,
@@ -41,6 +44,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
 from cohabit.model import event as fact
@@ -52,6 +56,7 @@ from cohabit.model.merging import learned
 from cohabit.model.profile import Profile, ScaleProfile
 
 WENT_WELL = "done"
+STOPPED = "stopped"  # on our own order: the job waits in the queue again
 
 
 class Applier:
@@ -61,6 +66,7 @@ class Applier:
         self.state, self.policies = state, policies
         self.arrivals: list[int] = []
         self.commands: list[Command] = []
+        self.desk = None if policies.mates is None else Desk(state, self, policies.mates, policies.order)
 
     def apply(self, now_us: int, event: fact.Event) -> bool:
         """Change the state; True if a scheduling pass is due."""
@@ -75,7 +81,7 @@ class Applier:
             case fact.StartRefused(job_id, attempt, _, back_off_us):
                 return self._refused(now_us, job_id, attempt, back_off_us)
             case fact.JobCancelled(job_id):
-                return self._cancelled(now_us, job_id, "cancelled")
+                return self.cancel(now_us, job_id, "cancelled")
             case fact.JobHeld(job_id):
                 return self._held(now_us, job_id)
             case fact.JobReleased(job_id):
@@ -92,10 +98,20 @@ class Applier:
                 return self._learned(now_us, program, processes, measured, hardware)
             case fact.TelemetryReduced(window):
                 return self._telemetry(now_us, window)
-            case fact.PeerReported():
-                return True  # a mate elsewhere may be ready now
+            case fact.PeerReported(message):
+                return self._at_desk(lambda desk: desk.heard(now_us, message))
+            case fact.SchemeChanged(scheme):
+                return self._at_desk(lambda desk: desk.switch(now_us, scheme))
+            case fact.Recovered(same_clock):
+                return self._at_desk(lambda desk: desk.recovered(now_us, same_clock))
         self.state.wake_us = FOREVER  # Woken: the request is used up
         return True
+
+    def _at_desk(self, deal_with: Callable[[Desk], None]) -> bool:
+        """Something about jobs with mates; a pass follows if nodes have become free."""
+        if self.desk is not None:
+            deal_with(self.desk)
+        return bool(self.state.gauges[RELEASED])
 
     def _telemetry(self, now_us: int, content: bytes) -> bool:
         """A newer window takes the place of the old one; only those a gate keeps back have something to gain."""
@@ -123,6 +139,7 @@ class Applier:
         state = self.state
         try:
             job.check()
+            self._check_mates(job)
         except InputError as error:
             self.commands.append(CancelJob(job.job_id, 0, f"can never run: {error.what}"))
             self._end(now_us, job.job_id, "rejected")
@@ -156,7 +173,7 @@ class Applier:
         failed = [name for name in job.after if state.finished.get(name, WENT_WELL) != WENT_WELL]
         if failed and not job.after_any:
             jobs[STATE, row] = BLOCKED
-            return self._cancelled(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
+            return self.cancel(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
         if job.reprofile and job.program in state.profiles:
             del state.profiles[job.program]
             state.asks.clear()
@@ -165,9 +182,18 @@ class Applier:
             state.waiting_for[row] = pending
         if job.held:
             state.held.add(row)
-        return self._enter_queue(now_us, row)
+        due = self.enter_queue(now_us, row)
+        if job.mates is not None and self.desk is not None:
+            self.desk.submitted(now_us, job)
+        return due
 
-    def _enter_queue(self, now_us: int, row: int) -> bool:
+    def _check_mates(self, job: Job) -> None:
+        if job.mates is not None and self.desk is None:
+            raise InputError("it has mates in other domains, but this cluster is not coupled with any", "job")
+        if self.desk is not None and (problem := self.desk.what_is_wrong(job)):
+            raise InputError(problem, "job")
+
+    def enter_queue(self, now_us: int, row: int) -> bool:
         """Into the queue, unless a hold, a dependency or an array bound keeps it out."""
         state = self.state
         if row in state.held or state.waiting_for.get(row) or self._array_is_full(row):
@@ -184,7 +210,7 @@ class Applier:
         self.arrivals.append(row)
         return True
 
-    def _leave_queue(self, row: int) -> None:
+    def leave_queue(self, row: int) -> None:
         state = self.state
         kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         if state.depth == kernels.CONSERVATIVE:
@@ -209,7 +235,7 @@ class Applier:
         """One of a bounded array ended or left the queue: let those in who were kept out."""
         for row in self._array_members(array) if array in self.state.arrays else ():
             if self.state.jobs[STATE, row] == BLOCKED:
-                self._enter_queue(now_us, row)
+                self.enter_queue(now_us, row)
 
     def _array_members(self, array: str) -> list[int]:
         return [row for name, row in self.state.rows.items() if name.rpartition("_")[0] == array]
@@ -224,12 +250,16 @@ class Applier:
             or self.state.jobs[ATTEMPT, row] != attempt
         ):
             return False  # an old attempt, or told twice
-        if status != "lost":
+        if status not in ("lost", STOPPED):
             self.state.gauges[RUN_US] += now_us - self.state.jobs[START, row]
             self.state.gauges[RUNS] += 1
         self._stop(now_us, row)
-        if status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue":
-            return self._enter_queue(now_us, row) or True
+        lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
+        if self.desk is not None:
+            self.desk.finished(now_us, job_id, lost or status == STOPPED)
+        if lost or status == STOPPED:
+            self.state.jobs[STATE, row] = BLOCKED
+            return self.enter_queue(now_us, row) or True
         self.state.forget_row(row)
         self._end(now_us, job_id, "failed" if status == "lost" else status)
         return True
@@ -237,10 +267,7 @@ class Applier:
     def _stop(self, now_us: int, row: int) -> None:
         """Take a run off its nodes and book what it used."""
         state = self.state
-        if state.ledger is not None:
-            self._leave_shared_nodes(row)
-        else:
-            self._leave_whole_nodes(now_us, row)
+        self.leave_nodes(now_us, row)
         user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
         if half_life and user >= 0:
             fair_share.charge(state.usage, user, state.jobs[CORES, row], state.jobs[START, row], now_us, half_life)
@@ -250,6 +277,13 @@ class Applier:
             state.arrays[array] = (running - 1, at_most)
             state.jobs[STATE, row] = ABSENT
             self._fill_array(now_us, array)
+
+    def leave_nodes(self, now_us: int, row: int) -> None:
+        """Take a job off its nodes, whether it ran there or only kept them."""
+        if self.state.ledger is not None:
+            self._leave_shared_nodes(row)
+        else:
+            self._leave_whole_nodes(now_us, row)
 
     def _leave_shared_nodes(self, row: int) -> None:
         state = self.state
@@ -284,12 +318,12 @@ class Applier:
                 continue
             job = state.spec(row)
             if status != WENT_WELL and not job.after_any:
-                self._cancelled(now_us, job.job_id, f"job {job_id} it depends on did not finish well")
+                self.cancel(now_us, job.job_id, f"job {job_id} it depends on did not finish well")
                 continue
             pending.discard(job_id)
             if not pending:
                 del state.waiting_for[row]
-                self._enter_queue(now_us, row)
+                self.enter_queue(now_us, row)
 
     def _count_down_array(self, now_us: int, array: str, status: str) -> None:
         """The array itself has ended when its last member has: well, if all of them did."""
@@ -303,7 +337,7 @@ class Applier:
             self.state.arrays.pop(array, None)
             self._end(now_us, array, worst)
 
-    def _cancelled(self, now_us: int, job_id: str, reason: str) -> bool:
+    def cancel(self, now_us: int, job_id: str, reason: str) -> bool:
         state = self.state
         row = state.rows.get(job_id, -1)
         if row < 0:
@@ -312,7 +346,11 @@ class Applier:
         if state.jobs[STATE, row] in (STARTING, RUNNING):
             return False  # the world stops it and reports its end
         if state.jobs[STATE, row] == QUEUED:
-            self._leave_queue(row)
+            self.leave_queue(row)
+        if self.desk is not None:
+            if state.jobs[STATE, row] == HOLDING:
+                self.desk.lost_nodes(now_us, row, reason)
+            self.desk.withdrawn(now_us, job_id)
         state.held.discard(row)
         state.waiting_for.pop(row, None)
         state.refused_until.pop(row, None)
@@ -334,17 +372,21 @@ class Applier:
         if row < 0 or self.state.jobs[STATE, row] != STARTING or self.state.jobs[ATTEMPT, row] != attempt:
             return False
         self._stop(now_us, row)
+        if self.desk is not None:
+            self.desk.start_refused(now_us, job_id, "the executor refused it")
         self.state.refused_until[row] = now_us + max(back_off_us, 1)
-        return self._enter_queue(now_us, row)
+        return self.enter_queue(now_us, row)
 
     def _held(self, now_us: int, job_id: str) -> bool:
         row = self.state.rows.get(job_id, -1)
+        if row >= 0 and self.state.jobs[STATE, row] == HOLDING and self.desk is not None:
+            self.desk.lost_nodes(now_us, row, "its owner wants it held")
         if row < 0 or self.state.jobs[STATE, row] not in (QUEUED, BLOCKED):
             return False
         self.state.held.add(row)
         self.state.jobs[ELIGIBLE, row] = -1
         if self.state.jobs[STATE, row] == QUEUED:
-            self._leave_queue(row)
+            self.leave_queue(row)
             self._fill_array(now_us, job_id.rpartition("_")[0])
             return True
         return False
@@ -354,7 +396,7 @@ class Applier:
         if row not in self.state.held:
             return False
         self.state.held.discard(row)
-        return self._enter_queue(now_us, row)
+        return self.enter_queue(now_us, row)
 
     def _changed(self, now_us: int, job_id: str, limit_us: int | None, qos: int | None) -> bool:
         state = self.state
@@ -363,7 +405,7 @@ class Applier:
             return False
         queued = bool(state.jobs[STATE, row] == QUEUED)
         if queued:
-            self._leave_queue(row)
+            self.leave_queue(row)
         job = state.spec(row)
         job = msgspec.structs.replace(
             job, limit_us=job.limit_us if limit_us is None else limit_us, qos=job.qos if qos is None else qos
@@ -371,7 +413,7 @@ class Applier:
         state.specs[row] = job
         state.jobs[LIMIT, row], state.jobs[QOS, row] = job.limit_us, job.qos
         if queued:
-            self._enter_queue(now_us, row)
+            self.enter_queue(now_us, row)
         return queued
 
     def _learned(self, now_us: int, program: str, processes: int, measured: ScaleProfile, hardware: str) -> bool:
@@ -398,6 +440,9 @@ class Applier:
         state.void_promises()
         if becomes == DOWN:
             for row in on_it:
+                if state.jobs[STATE, row] == HOLDING and self.desk is not None:
+                    self.desk.lost_nodes(now_us, row, f"node {node} was lost")
+                    continue
                 job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
                 self.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
                 self._finished(now_us, job.job_id, attempt, "lost")
@@ -415,6 +460,6 @@ def _s(count: int) -> str:
 
 
 def _has_node(state: State, row: int, node: int) -> bool:
-    if state.jobs[STATE, row] not in (STARTING, RUNNING):
+    if state.jobs[STATE, row] not in (STARTING, RUNNING, HOLDING):
         return False
     return any(first <= node < first + count for first, count in state.ranges_of(row))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cohabit.core.core import SchedulerCore
 from cohabit.core.ladder import Ladder
+from cohabit.core.mates.local import CoupledState
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
 from cohabit.model import telemetry
@@ -22,7 +23,7 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
-VERSION = 4
+VERSION = 5
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
@@ -47,6 +48,7 @@ def save(core: SchedulerCore) -> bytes:
     data["profiles"] = [msgspec.to_builtins(one) for known in state.profiles.values() for one in known.values()]
     data["refused_until"] = list(state.refused_until.items())
     data["window"] = None if state.window is None else telemetry.encode(state.window)
+    data["coupled"] = None if state.coupled is None else msgspec.to_builtins(state.coupled)
     return msgspec.msgpack.encode(data, order="deterministic")
 
 
@@ -79,6 +81,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     if state.ledger is not None:
         state.ledger.load(saved["ledger"])
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])
+    state.coupled = None if saved["coupled"] is None else msgspec.convert(saved["coupled"], CoupledState)
     core.arrivals = list(saved["arrivals"])
     return core
 

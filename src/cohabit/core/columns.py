@@ -21,8 +21,8 @@ SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL is all zero: order 
 KEY_COLUMNS = 4
 
 # jobs[STATE]
-ABSENT, BLOCKED, QUEUED, STARTING, RUNNING = 0, 1, 2, 3, 4
-STATE_NAMES = ("absent", "blocked", "queued", "starting", "running")
+ABSENT, BLOCKED, QUEUED, STARTING, RUNNING, HOLDING = 0, 1, 2, 3, 4, 5  # HOLDING: has nodes, waits for its mates
+STATE_NAMES = ("absent", "blocked", "queued", "starting", "running", "holding")
 
 # gauges (int64): the few scalars of a machine of interchangeable nodes
 FREE, SPARE_RANGE, FIRST_WORD, RELEASED, HEAD, SHADOW, EXTRA, STARTED = range(8)

@@ -35,13 +35,13 @@ from cohabit.core.columns import (
 )
 from cohabit.core.decide import PROMISES
 from cohabit.core.ledger import ranges_of
-from cohabit.core.state import UP, State
+from cohabit.core.state import FOREVER, UP, State
 from cohabit.model.command import Command, MoveJob, StartJob
 from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
 
 
-def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[Start | Move]]:
-    """Returns the commands, and the starts and moves that were refused."""
+def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[Command], list[Start | Move]]:
+    """Returns the commands, and the starts and moves that were refused. The job in row `kept` only gets its nodes."""
     commands: list[Command] = []
     refused: list[Start | Move] = []
     promises = state.memory.setdefault(PROMISES, {}) if state.depth == kernels.CONSERVATIVE else {}
@@ -65,13 +65,14 @@ def commit(state: State, plan: Plan, now_us: int) -> tuple[list[Command], list[S
         else:
             promises.pop(state.spec(action.row).job_id, None)
             _begin(state, action.row, action.placement, now_us)
-            commands.append(start_command(state, action.row))
+            if action.row != kept:
+                commands.append(start_command(state, action.row))
     state.memory.update(plan.memory)
     state.touch()
     return commands, refused
 
 
-def start_command(state: State, row: int) -> StartJob:
+def start_command(state: State, row: int, fuse_us: int = FOREVER) -> StartJob:
     """The order for a job whose nodes are taken; it counts as starting until the world answers."""
     job = state.spec(row)
     attempt = state.attempts.get(job.job_id, 0) + 1
@@ -83,10 +84,10 @@ def start_command(state: State, row: int) -> StartJob:
         state.arrays[array] = (running + 1, at_most)
     how = state.placed.get(row)
     if how is None:
-        return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us)
+        return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us, fuse_us=fuse_us)
     return StartJob(
         job.job_id, attempt, how.ranges, job.limit_us, how.scale, how.cores, how.exclusive, how.ways, how.bandwidth_mbs,
-        how.purpose,
+        how.purpose, fuse_us,
     )  # fmt: skip
 
 

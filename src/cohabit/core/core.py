@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 
 from cohabit.core import kernels, ladder
 from cohabit.core.apply import Applier
-from cohabit.core.columns import FREE, HEAD, RELEASED, STARTED, WAKE
+from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
-from cohabit.core.decide import PROMISES, decide
+from cohabit.core.decide import PROMISES, decide, place_one
 from cohabit.core.ladder import ROWS
+from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import Order, PolicySet
 from cohabit.core.sharing import shares_that_changed
 from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
-from cohabit.model.event import Event
+from cohabit.model.event import Event, PeerReported, Woken
+from cohabit.model.peer import NEVER
+from cohabit.model.plan import Plan, Start
 from cohabit.model.profile import Profile
 
 
@@ -39,6 +42,8 @@ class SchedulerCore:
         self.readable = readable  # never use the compiled pass; for tests that hold the two together
         self.state.profiled = not readable
         self._applier = Applier(self.state, policies)
+        if self._applier.desk is not None:
+            self._applier.desk.start = self._start_mate
 
     def step(self, now_us: int, events: Sequence[Event]) -> list[Command]:
         """Apply the facts, decide once if any of them calls for it, and return the orders."""
@@ -47,9 +52,11 @@ class SchedulerCore:
         for event in events:
             due = applier.apply(now_us, event) or due
         due = due or bool(applier.arrivals)  # whoever came into the queue, in whatever way, is looked at
+        if applier.desk is not None:
+            self._pass_with_mates(now_us, events, due, applier.desk)
+        elif due:
+            self._decide_and_commit(now_us)
         commands, applier.commands = applier.commands, []
-        if due:
-            commands += self._decide_and_commit(now_us)
         if self.state.ledger is not None and self.state.ledger.touched:
             commands += shares_that_changed(self.state, self.policies, self.view(now_us))
         return commands
@@ -74,9 +81,12 @@ class SchedulerCore:
         limited = self.policies.age_limit_us or self.policies.age_limit_runs
         if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
             return False  # the compiled pass knows the oldest only as the first in the order of age
+        if self.state.coupled is not None and (self.state.depth == kernels.CONSERVATIVE or self.state.coupled.agreed):
+            return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
-    def _decide_and_commit(self, now_us: int) -> list[Command]:
+    def _decide_and_commit(self, now_us: int) -> int:
+        """One pass. It ends early with the first job with mates that has found nodes: its row, which then has them."""
         state = self.state
         arrivals, self._applier.arrivals = np.array(self._applier.arrivals, np.int64), []
         state.refused_until = {row: until for row, until in state.refused_until.items() if until > now_us}
@@ -87,19 +97,28 @@ class SchedulerCore:
             state.void_promises()
             state.memory.pop(PROMISES, None)
         if compiled:
-            commands = self._compiled_pass(now_us, arrivals)
+            kept = self._compiled_pass(now_us, arrivals)
             wake_us = int(state.gauges[WAKE])
         else:
             kernels.extend_overrunning(now_us, state.jobs, state.keys, *state.running, state.gauges)
             plan = decide(self.view(now_us), self.policies)
-            commands, _ = commit(state, plan, now_us)
+            kept = self._cut_at_mates(plan)
+            commands, refused = commit(state, plan, now_us, kept)
+            self._applier.commands += commands
+            kept = -1 if any(action.row == kept for action in refused) else kept
             wake_us = plan.wake_us if plan.wake_us is not None else FOREVER
-        if wake_us != state.wake_us:
-            state.wake_us = wake_us
-            commands.append(WakeAt(wake_us))
-        return commands
+        if state.coupled is not None:
+            state.coupled.pass_wake_us = wake_us
+        else:
+            self._wake_at(wake_us)
+        return kept
 
-    def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> list[Command]:
+    def _wake_at(self, wake_us: int) -> None:
+        if wake_us != self.state.wake_us:
+            self.state.wake_us = wake_us
+            self._applier.commands.append(WakeAt(wake_us))
+
+    def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
         scores = np.zeros((2, max(int(state.queue.meta[ROWS]), 1)))
@@ -118,7 +137,92 @@ class SchedulerCore:
         )  # fmt: skip
         assert state.gauges[FREE] >= 0
         state.touch()
-        return [start_command(state, int(row)) for row in started[: state.gauges[STARTED]]]
+        rows: list[int] = started[: state.gauges[STARTED]].tolist()
+        first = next((place for place, row in enumerate(rows) if self._has_mates(row)), len(rows))
+        for row in reversed(rows[first + 1 :]):
+            self._applier.leave_nodes(now_us, row)
+            kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+            state.gauges[HEAD] = -1
+        self._applier.commands += [start_command(state, row) for row in rows[:first]]
+        return rows[first] if first < len(rows) else -1
+
+    # ---- jobs with mates in other domains -----------------------------------------------------------------------------
+
+    def _pass_with_mates(self, now_us: int, events: Sequence[Event], due: bool, desk: Desk) -> None:
+        """Passes until nobody else starts; each stands still while the mates of a job that has found nodes are asked."""
+        about, applier = desk.about, self._applier
+        local = any(not isinstance(event, PeerReported | Woken) for event in events)
+        due = desk.before(now_us, local, any(isinstance(event, Woken) for event in events)) or due
+        while True:
+            if about.wanted:
+                name, attempt = about.wanted.pop(0)
+                if name in self.state.rows:
+                    desk.reserved(now_us, name, attempt, self._find_nodes_for(now_us, name, desk))
+            elif about.asking:
+                break
+            elif due or applier.arrivals:
+                desk.refresh_holds(now_us)
+                row = self._decide_and_commit(now_us)
+                if row >= 0:
+                    desk.chosen(now_us, row)
+                due = row >= 0 or desk.let_last_in(now_us)
+            else:
+                break
+        self._wake_at(desk.after(now_us))
+
+    def _find_nodes_for(self, now_us: int, name: str, desk: Desk) -> bool:
+        """An extra pass for one job, in which other jobs with mates sit out; whether it has nodes now."""
+        state, applier, row = self.state, self._applier, self.state.rows[name]
+        if state.jobs[STATE, row] not in (BLOCKED, QUEUED) or state.jobs[NODES, row] > state.idle_count:
+            return bool(state.jobs[STATE, row] == HOLDING)
+        if state.jobs[STATE, row] == QUEUED or desk.about.jobs[name].agreed_us != NEVER:
+            return self._place(now_us, row)
+        aside, found = [], -1
+        applier.enter_queue(now_us, row)
+        while found != row:
+            desk.refresh_holds(now_us)
+            found = self._decide_and_commit(now_us)
+            if found < 0:
+                break
+            if found != row:
+                applier.leave_nodes(now_us, found)
+                state.jobs[STATE, found] = BLOCKED
+                aside.append(found)
+        for other in aside:
+            applier.enter_queue(now_us, other)
+        if found != row and state.jobs[STATE, row] == QUEUED:
+            applier.leave_queue(row)
+        return found == row
+
+    def _place(self, now_us: int, row: int) -> bool:
+        """Nodes for this job before anybody else, if any are idle for all its time."""
+        state, queued = self.state, self.state.jobs[STATE, row] == QUEUED
+        plan = place_one(self.view(now_us), self.policies, row) if state.ledger is None else None
+        if plan is None:
+            return False
+        if not queued:
+            kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        _, refused = commit(state, plan, now_us, row)
+        if refused and not queued:
+            self._applier.leave_queue(row)
+        return not refused
+
+    def _has_mates(self, row: int) -> bool:
+        coupled = self.state.coupled
+        return coupled is not None and coupled.scheme.enabled and self.state.spec(row).mates is not None
+
+    def _cut_at_mates(self, plan: Plan) -> int:
+        """The plan up to the first start of a job with mates; its row, -1 if there is none."""
+        if self.state.coupled is not None:
+            for place, action in enumerate(plan.actions):
+                if isinstance(action, Start) and self._has_mates(action.row):
+                    del plan.actions[place + 1 :]
+                    return action.row
+        return -1
+
+    def _start_mate(self, now_us: int, row: int, fuse_us: int) -> None:
+        self.state.expect_end(row, now_us)
+        self._applier.commands.append(start_command(self.state, row, fuse_us))
 
     def _order_matters(self, now_us: int, only: NDArray[np.int64]) -> bool:
         state = self.state

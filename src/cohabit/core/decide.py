@@ -54,6 +54,14 @@ def decide(view: View, policies: PolicySet) -> Plan:
     return plan
 
 
+def place_one(view: View, policies: PolicySet, row: int) -> Plan | None:
+    """A start of this job now on nodes that were reserved for it; None if there are none, or a gate keeps it back."""
+    keeper, plan = Gatekeeper(view, policies.gates), Plan()
+    placed = _start(row, view, policies, keeper, view.timeline(without=row), view.idle_nodes(), plan)
+    keeper.close(plan)
+    return plan if placed else None
+
+
 def _start(
     row: int,
     view: View,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.core.columns import BLOCKED, FREE, NODES, QUEUED, RUNNING, STARTING, STATE
+from cohabit.core.columns import BLOCKED, FREE, HOLDING, NODES, QUEUED, RUNNING, STARTING, STATE
 from cohabit.core.ladder import all_rows
 from cohabit.core.state import DOWN, UP, State
+
+ON_NODES = (STARTING, RUNNING, HOLDING)
 
 
 def check(state: State) -> None:
@@ -18,11 +20,11 @@ def check(state: State) -> None:
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
     for row in state.rows.values():
         where = state.jobs[STATE, row]
-        assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
+        assert where in (BLOCKED, QUEUED, *ON_NODES), f"row {row} is in state {where}"
         assert (row in queued) == (where == QUEUED), f"row {row}: state {where}, queued {row in queued}"
-        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where}, running {row in running}"
+        assert (row in running) == (where in ON_NODES), f"row {row}: state {where}, running {row in running}"
         nodes = [node for first, count in state.ranges_of(row) for node in range(first, first + count)]
-        if where not in (STARTING, RUNNING):
+        if where not in ON_NODES:
             assert not nodes, f"row {row} waits but has nodes {nodes}"
             continue
         assert len(nodes) == state.jobs[NODES, row], f"row {row} asked for {state.jobs[NODES, row]}, has {len(nodes)}"
@@ -61,9 +63,9 @@ def check_shared(state: State) -> None:
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
     for row in state.rows.values():
         where = state.jobs[STATE, row]
-        assert where in (BLOCKED, QUEUED, STARTING, RUNNING), f"row {row} is in state {where}"
+        assert where in (BLOCKED, QUEUED, *ON_NODES), f"row {row} is in state {where}"
         assert (row in queued) == (where == QUEUED), f"row {row}: state {where}, queued {row in queued}"
-        assert (row in running) == (where in (STARTING, RUNNING)), f"row {row}: state {where}, running {row in running}"
+        assert (row in running) == (where in ON_NODES), f"row {row}: state {where}, running {row in running}"
         assert (row in state.placed) == (row in ledger.takes) == (row in running), f"row {row} is half placed"
         if row in running:
             placement = state.placed[row]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import Columns
 from cohabit.model.errors import InputError
+from cohabit.model.scheme import Scheme
 
 if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
@@ -180,6 +181,15 @@ class Backfill(Protocol):
 
 
 @dataclass(frozen=True)
+class Coupling:
+    """This domain among others: its name, its place among them, and what it does when mates are not ready."""
+
+    domain: str
+    rank: int = 0
+    scheme: Scheme = field(default_factory=Scheme)
+
+
+@dataclass(frozen=True)
 class PolicySet:
     """The policies one scheduler decides with; `names` is how a person would write them."""
 
@@ -189,6 +199,7 @@ class PolicySet:
     backfill_order: Order | None = None
     fair_share_half_life_us: int = 0  # 0: usage is not tracked
     partitioner: Partitioner | None = None  # None: the cache is not divided
+    mates: Coupling | None = None  # None: jobs have no mates elsewhere
     gates: tuple[Gate, ...] = ()  # asked in turn before every start; one that says wait is enough
     age_limit_us: int = 0  # who has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit

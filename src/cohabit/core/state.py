@@ -15,19 +15,25 @@ from cohabit.core import fair_share, idle_nodes, ladder, profile
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
+    ENDS,
+    EXPECTED,
     FIRST_WORD,
     FREE,
     GAUGES,
     JOB_COLUMNS,
     KEY_COLUMNS,
+    LIMIT,
     RANGE_COUNT,
     RANGE_FIRST,
     RANGE_NEXT,
     RANGES,
+    SEQ,
+    START,
     VOID,
 )
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
+from cohabit.core.mates.local import CoupledState
 from cohabit.core.protocols import PolicySet, shared_dimensions
 from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
@@ -80,6 +86,7 @@ class State:
         self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.window: Window | None = None  # the newest telemetry
+        self.coupled: CoupledState | None = None  # jobs with mates in other domains
         self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
         self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}
         self.next_seq = 0
@@ -161,6 +168,18 @@ class State:
         """One flag per node."""
         bits = np.unpackbits(self.idle.view(np.uint8), bitorder="little")
         return bits[: len(self.node_state)].astype(bool)
+
+    @property
+    def idle_count(self) -> int:
+        """How many nodes nobody has."""
+        return int(self.gauges[FREE]) if self.ledger is None else len(self.node_state)
+
+    def expect_end(self, row: int, begin_us: int) -> None:
+        """A job that has nodes is expected to leave them as if it began then."""
+        ladder.remove(*self.running, self.jobs, self.keys[ENDS], self.jobs[SEQ], row)
+        self.jobs[START, row], self.jobs[EXPECTED, row] = begin_us, begin_us + self.jobs[LIMIT, row]
+        self.keys[ENDS, row] = self.jobs[EXPECTED, row]
+        ladder.insert(*self.running, self.jobs, self.keys[ENDS], self.jobs[SEQ], row)
 
     def void_promises(self) -> None:
         """The machine changed under the plan (a node was lost or came back): conservative must plan anew."""

@@ -12,6 +12,7 @@ from cohabit.core.columns import (
     BLOCKED,
     ELIGIBLE,
     EXPECTED,
+    HOLDING,
     LIMIT,
     NODES,
     QUEUED,
@@ -26,7 +27,7 @@ from cohabit.core.ladder import all_rows
 from cohabit.core.ledger import Ledger
 from cohabit.core.protocols import Order, SharedPlacer
 from cohabit.core.state import State
-from cohabit.core.timeline import Timeline
+from cohabit.core.timeline import Timeline, planned
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask
@@ -119,11 +120,17 @@ class View:
         """Idle nodes of each kind."""
         return np.bincount(self.kinds.of_node[self.idle_nodes()], minlength=self.kinds.count).astype(np.int64)
 
-    def timeline(self) -> Timeline:
-        """What the running jobs leave free, by requested times."""
+    def timeline(self, without: int = -1) -> Timeline:
+        """What the running jobs, and starts agreed on with other domains, leave free by requested times."""
         rows = self.running()
         released = np.array([self.kind_counts(int(row)) for row in rows], np.int64).reshape(-1, self.kinds.count)
-        return Timeline(self.now_us, self.idle_by_kind(), self.kinds, self.jobs[EXPECTED, rows], released)
+        found = Timeline(self.now_us, self.idle_by_kind(), self.kinds, self.jobs[EXPECTED, rows], released)
+        for name, job in [] if self._state.coupled is None else self._state.coupled.agreed:
+            row = self._state.rows[name]
+            if row != without:
+                begin_us = max(job.agreed_us, self.now_us)
+                found.add(begin_us, begin_us + planned(self.limit_us(row)), -np.array(job.agreed_kinds))
+        return found
 
     def is_queued(self, row: int) -> bool:
         """Whether the job waits and may be started."""
@@ -132,7 +139,7 @@ class View:
     def waits(self, job_id: str) -> bool:
         """Whether a job of this name is here and has not started."""
         row = self._state.rows.get(job_id)
-        return row is not None and self.jobs[STATE, row] in (BLOCKED, QUEUED)
+        return row is not None and self.jobs[STATE, row] in (BLOCKED, QUEUED, HOLDING)
 
     def is_running(self, row: int) -> bool:
         """Whether it has been started."""

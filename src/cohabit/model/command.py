@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.peer import Message
+from cohabit.model.units import FOREVER
 
 
 class _Command(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -24,6 +25,7 @@ class StartJob(_Command, frozen=True):
     ways: int = 0  # cache ways booked on each node; 0: none in particular
     bandwidth_mbs: int = 0  # memory bandwidth booked on each node; 0: none
     purpose: str = "run"  # "time" or "curve": an exclusive run that also measures the program
+    fuse_us: int = FOREVER  # the executor stops it then and has it queued again, unless RenewJob came before
 
 
 class SetShares(_Command, frozen=True):
@@ -44,6 +46,37 @@ class MoveJob(_Command, frozen=True):
     job_id: str
     attempt: int
     nodes: tuple[tuple[int, int], ...]
+
+
+class HoldJob(_Command, frozen=True):
+    """These nodes are kept for the job until then, idle: its mates elsewhere are not ready."""
+
+    job_id: str
+    nodes: tuple[tuple[int, int], ...]
+    until_us: int
+
+
+class ReleaseJob(_Command, frozen=True):
+    """The nodes kept for the job are free again; it waits on."""
+
+    job_id: str
+    reason: str = ""
+
+
+class RenewJob(_Command, frozen=True):
+    """The mates of this run were heard: its fuse is this one now, if the old one has not burnt."""
+
+    job_id: str
+    attempt: int
+    fuse_us: int
+
+
+class StopJob(_Command, frozen=True):
+    """Stop this run; the job waits in the queue again. Report the end with status "stopped"."""
+
+    job_id: str
+    attempt: int
+    reason: str = ""
 
 
 class CancelJob(_Command, frozen=True):
@@ -67,4 +100,6 @@ class WakeAt(_Command, frozen=True):
     at_us: int
 
 
-Command = StartJob | MoveJob | SetShares | CancelJob | TellPeer | WakeAt
+Command = (
+    StartJob | MoveJob | SetShares | HoldJob | ReleaseJob | RenewJob | StopJob | CancelJob | TellPeer | WakeAt
+)  # fmt: skip

@@ -7,6 +7,7 @@ import msgspec
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
 from cohabit.model.profile import ScaleProfile
+from cohabit.model.scheme import Scheme
 
 
 class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -108,11 +109,24 @@ class PeerReported(_Event, frozen=True):
     message: Message
 
 
+class SchemeChanged(_Event, frozen=True):
+    """An operator wants jobs with mates elsewhere treated in another way from now on."""
+
+    scheme: Scheme
+
+
+class Recovered(_Event, frozen=True):
+    """The controller has been started again and has caught up. `same_clock`: its clock went on meanwhile."""
+
+    same_clock: bool = True
+
+
 class Woken(_Event, frozen=True):
     """The instant the core asked for has come."""
 
 
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | PeerReported | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | PeerReported
+    | SchemeChanged | Recovered | Woken
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.errors import InputError
+from cohabit.model.group import Group
 
 WORKLOAD_TYPES = ("compute", "network", "io")
 
@@ -35,6 +36,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     workload_type: str = ""  # compute, network or io for the variability gate; "": not stated
     skip_threshold: int = -1  # so often that gate may delay it, 0: never; below 0: the site's default
     reprofile: bool = False  # its program has changed: forget what was measured
+    mates: Group | None = None  # jobs in other domains with which it starts together
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong without knowing the cluster."""
@@ -49,5 +51,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
             raise InputError(f"job {self.job_id} has workload type {self.workload_type!r}", "job", f"use {known}")
         if self.job_id in self.after:
             raise InputError(f"job {self.job_id} waits for itself", "job")
+        if self.array_count and self.mates is not None:
+            raise InputError(f"job {self.job_id} is an array and has mates", "job", "submit its members one by one")
         if self.array_count < 0 or self.array_at_most < 0:
             raise InputError(f"job {self.job_id} has an array of negative size", "job")

@@ -59,7 +59,7 @@ class Status(_Message, frozen=True, kw_only=True):
     asked_us: int = NEVER  # on the sender's clock
     answers_us: int = NEVER  # on the receiver's clock, as it was asked
     answers_epoch: int = 0
-    estimate_us: int = NEVER  # how long until it expects to be ready; a hint
+    estimate_us: int = NEVER  # how long until it could start, as far as it knows; a hint
 
 
 class Prepare(_Message, frozen=True, kw_only=True):
@@ -85,6 +85,7 @@ class Vote(_Message, frozen=True, kw_only=True):
     sent_us: int = NEVER  # when this answer left, on the sender's clock
     lease_end_us: int = NEVER
     promised: int = 0  # the latest attempt the sender has promised to
+    estimate_us: int = NEVER  # a no: how long until it could, as far as it knows
 
 
 class Commit(_Message, frozen=True, kw_only=True):
@@ -100,6 +101,7 @@ class Abort(_Message, frozen=True, kw_only=True):
     attempt: int
     coordinator: str
     reason: str = ""
+    estimate_us: int = NEVER  # how long until the sender could, as far as it knows
 
 
 class Started(_Message, frozen=True, kw_only=True):

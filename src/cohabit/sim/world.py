@@ -18,7 +18,19 @@ import msgspec
 
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
-from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
+from cohabit.model.command import (
+    CancelJob,
+    Command,
+    HoldJob,
+    MoveJob,
+    ReleaseJob,
+    RenewJob,
+    SetShares,
+    StartJob,
+    StopJob,
+    TellPeer,
+    WakeAt,
+)
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.sim.machine.machine import Machine
@@ -56,6 +68,8 @@ class Run:
     as_of_us: int = 0
     ends_us: int = FOREVER
     killed: bool = False
+    fuse_us: int = FOREVER  # it is stopped then, unless word from its mates moves it
+    burnt: bool = False
     track: Track = STEADY  # stages of the program, by fraction of the work
     stage: int = 0
     stage_ends_us: int = FOREVER
@@ -74,6 +88,8 @@ class Run:
         done = self._when(self.remaining_us)
         self.killed = kill and done > limit_end_us
         self.ends_us = limit_end_us if self.killed else done
+        self.burnt = self.ends_us > self.fuse_us
+        self.ends_us = min(self.ends_us, self.fuse_us)
         left_after_stage = (1.0 - self.track.ends[self.stage]) * self.work_us
         last = self.stage + 1 == len(self.track.ends)
         self.stage_ends_us = FOREVER if last else self._when(self.remaining_us - left_after_stage)
@@ -105,9 +121,25 @@ class Outcome:
     purpose: str = "run"
     ways: int = 0  # booked on each node, as is the bandwidth
     bandwidth_mbs: int = 0
+    first_ready_us: int | None = None  # with mates: when there were first nodes for it
+    held_us: int = 0  # how long it kept nodes without running
+    keeps_since_us: int | None = None
+    yields: int = 0
+
+    def keep(self, now_us: int) -> None:
+        """Nodes are kept for it while it waits for its mates."""
+        self.first_ready_us = now_us if self.first_ready_us is None else self.first_ready_us
+        self.keeps_since_us = now_us
+
+    def let_go(self, now_us: int) -> None:
+        """They are kept no more."""
+        if self.keeps_since_us is not None:
+            self.held_us += now_us - self.keeps_since_us
+            self.keeps_since_us = None
 
     def begin(self, now_us: int, order: StartJob) -> None:
         """It runs, like this."""
+        self.let_go(now_us)
         self.start_us, self.end_us, self.status = now_us, None, "running"
         self.nodes, self.attempts = order.nodes, order.attempt
         self.scale, self.cores, self.exclusive, self.purpose = order.scale, order.cores, order.exclusive, order.purpose
@@ -126,10 +158,13 @@ class World:
     weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
+    mail: Callable[[TellPeer], None] | None = None  # carries messages to other domains
+    clock_offset_us: int = 0  # the core's clock is ahead of ours by so much
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     faults: Iterator[tuple[int, Event]] | None = None  # endless, in order of time; heeded while work is left
     events: int = 0
+    starts: int = 0  # runs begun so far
     now_us: int = 0
     _next_fault: tuple[int, Event] | None = None
     _heap: list[tuple[int, int, int, Event | tuple[str, int]]] = field(default_factory=list)
@@ -155,8 +190,7 @@ class World:
 
     def advance(self) -> bool:
         """One instant; False if there is none left."""
-        self._draw_fault()
-        now = min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us)
+        now = self.next_us
         if now >= FOREVER:
             return False
         self.now_us = now
@@ -181,6 +215,22 @@ class World:
             self._tell(now, events)
         self._set_rates(now)
         return True
+
+    @property
+    def next_us(self) -> int:
+        """When something happens next."""
+        self._draw_fault()
+        return min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is to come but wakes: submissions, ends of runs, faults."""
+        return bool(self._heap)
+
+    def hear(self, event: Event) -> None:
+        """Tell the core at the present instant."""
+        self._tell(self.now_us, [event])
+        self._set_rates(self.now_us)
 
     @property
     def _weather_us(self) -> int:
@@ -221,7 +271,7 @@ class World:
     # ---- one step ---------------------------------------------------------------------------------------------------
 
     def _tell(self, now: int, events: list[Event]) -> None:
-        commands = self.core.step(now, events)
+        commands = self.core.step(now + self.clock_offset_us, events)
         if self.observe is not None:
             self.observe(now, events, commands)
         confirmations: list[Event] = []
@@ -235,13 +285,43 @@ class World:
                 case CancelJob():
                     self._cancel(now, command)
                 case WakeAt(at_us):
-                    self._wake_us = at_us
+                    self._wake_us = at_us if at_us >= FOREVER else at_us - self.clock_offset_us
+                case _:
+                    self._deal_with_mates(now, command)
         if self.machine is not None:
             for command in commands:
                 if isinstance(command, SetShares):  # last: whoever they name has started by now
                     self.machine.set_shares(command)
         if confirmations:
-            self.core.step(now, confirmations)
+            self.core.step(now + self.clock_offset_us, confirmations)
+
+    def _deal_with_mates(self, now: int, command: Command) -> None:
+        """Orders about jobs with mates in other domains."""
+        match command:
+            case HoldJob(job_id):
+                self.outcomes[job_id].keep(now)
+            case ReleaseJob(job_id):
+                self.outcomes[job_id].let_go(now)
+                self.outcomes[job_id].yields += 1
+            case RenewJob(job_id, attempt, fuse_us):
+                run = self._runs.get(job_id)
+                if run is not None and run.order.attempt == attempt:
+                    run.fuse_us = fuse_us if fuse_us >= FOREVER else fuse_us - self.clock_offset_us
+                    run.foresee(self.kill)
+                    self._look_again(run)
+            case StopJob(job_id, attempt):
+                run = self._runs.get(job_id)
+                if run is not None and run.order.attempt == attempt:
+                    self._remove(job_id)
+                    self._push(now, COMPLETION, self._stopped(run))
+            case TellPeer() if self.mail is not None:
+                self.mail(command)
+
+    def _stopped(self, run: Run) -> Event:
+        """A run that was stopped without its owner's fault: the job waits again."""
+        outcome = self.outcomes[run.order.job_id]
+        outcome.start_us, outcome.end_us, outcome.status = None, None, "waiting"
+        return fact.JobFinished(run.order.job_id, run.order.attempt, "stopped")
 
     def _start(self, now: int, order: StartJob) -> None:
         traced = self._trace[order.job_id]
@@ -251,10 +331,12 @@ class World:
         if self.weather is not None:
             work_us += self.weather.canary_us
             self.weather.start(order.job_id, traced.job.program, order.nodes)
-        run = Run(order, now, work_us, work_us, as_of_us=now)
+        fuse_us = order.fuse_us if order.fuse_us >= FOREVER else order.fuse_us - self.clock_offset_us
+        run = Run(order, now, work_us, work_us, as_of_us=now, fuse_us=fuse_us)
         if self.weather is not None:
             run.early = self.weather.constants.law.early
         self._runs[order.job_id] = run
+        self.starts += 1
         self.outcomes.setdefault(order.job_id, Outcome()).begin(now, order)
         if self.machine is None:
             run.foresee(self.kill)
@@ -315,6 +397,8 @@ class World:
         """The facts of an end, now or later."""
         job_id, ends_us = run.order.job_id, run.ends_us
         self._remove(job_id)
+        if run.burnt:
+            return [self._stopped(run)]
         outcome = self.outcomes[job_id]
         status = "killed" if run.killed else "done"
         outcome.end_us, outcome.status = ends_us, status

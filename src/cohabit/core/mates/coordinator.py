@@ -6,7 +6,7 @@ anybody hears of it. A coordinator that crashed before deciding has decided noth
 
 from __future__ import annotations
 
-from cohabit.core.mates.groups import FAIL, START_ALONE
+from cohabit.model.group import FAIL, START_ALONE
 from cohabit.core.mates.state import Ballot, Draft, FailMate, GroupState, Reserve
 from cohabit.core.mates.turn import Turn, enter, leave, tell_status
 from cohabit.model import peer

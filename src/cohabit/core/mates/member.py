@@ -8,7 +8,7 @@ counted from when this side asked, on its own clock, so neither delay nor anothe
 from __future__ import annotations
 
 from cohabit.core.mates.coordinator import answer_voter, tell_decision
-from cohabit.core.mates.groups import WHOLE_RUN
+from cohabit.model.group import WHOLE_RUN
 from cohabit.core.mates.state import FailMate, GroupState, MateView, Renew, Reserve, StartMate, StopMate
 from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, note_news, taken_part, tell_status
 from cohabit.model import peer
@@ -80,11 +80,11 @@ def reserved_for_vote(turn: Turn, one: GroupState) -> None:
     say_yes(turn, one)
 
 
-def not_reserved_for_vote(turn: Turn, one: GroupState, reason: str) -> None:
+def not_reserved_for_vote(turn: Turn, one: GroupState, reason: str, estimate_us: int) -> None:
     """There are no nodes for the attempt."""
     about = {"attempt": one.record.attempt, "coordinator": one.record.coordinator, "promised": one.record.attempt}
     coordinator, one.record.phase = one.record.coordinator, IDLE
-    turn.send(peer.Vote, one, coordinator, **about, yes=False, reason=reason)
+    turn.send(peer.Vote, one, coordinator, **about, yes=False, reason=reason, estimate_us=estimate_us)
 
 
 def hear_commit(turn: Turn, one: GroupState, decided: peer.Commit) -> None:
@@ -113,6 +113,7 @@ def hear_abort(turn: Turn, one: GroupState, gone: peer.Abort) -> None:
     view = one.views[gone.sender]
     if view.phase not in _DONE and view.attempt <= gone.attempt:
         view.phase, view.attempt, view.coordinator = IDLE, gone.attempt, gone.coordinator
+        one.answered = True
     if same and gone.sender in record.members:
         _member_out(turn, one, gone.sender, gone.reason)
 
@@ -139,7 +140,10 @@ def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
         elif _says_left(one, said):
             _member_out(turn, one, said.sender, "it has left")
     if said.asked_us != NEVER:
-        tell_status(turn, one, said.sender, ask=False, answers=said)
+        one.answer = said  # at the end of the step: an attempt that begins with it is part of the answer
+    answers = said.answers_epoch == turn.state.epoch and said.answers_us >= one.asking_since_us != NEVER
+    if answers and said.phase not in (RESERVING, VOTED, COMMITTED):
+        one.answered = True
 
 
 def _says_left(one: GroupState, said: peer.Status) -> bool:

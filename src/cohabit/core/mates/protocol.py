@@ -10,14 +10,17 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.core.mates import coordinator, member
-from cohabit.core.mates.groups import Group
+from cohabit.model.group import Group
 from cohabit.core.mates.state import (
     Ended,
+    Expects,
     GroupState,
     Heard,
     Input,
     Joined,
+    MatesExpect,
     MatesState,
+    NotNow,
     Outcome,
     Ready,
     Record,
@@ -31,7 +34,7 @@ from cohabit.core.mates.state import (
 )
 from cohabit.core.mates.turn import Turn, back_off, bound_until, leave, note_news, tell_status
 from cohabit.model import peer
-from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, RESERVING, RUNNING, UNSUBMITTED, VOTED
+from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
 
 WINDOW = 256  # so far below the highest number heard a message may still come
@@ -45,10 +48,13 @@ def step(state: MatesState, now_us: int, told: Input) -> Outcome:
     before = {name: _encoder.encode(state.groups[name].record) for name in _about(state, told)}
     moved = _deal_with(turn, told)
     for name in moved:
-        _advance(turn, state.groups[name])
+        one = state.groups[name]
+        _advance(turn, one)
+        _conclude(turn, one)
+        one.due_us = _due(turn, one)
     outcome = turn.outcome
     outcome.save = [name for name in moved if _encoder.encode(state.groups[name].record) != before.get(name)]
-    outcome.wake_us = min((_due(turn, one) for one in state.groups.values()), default=FOREVER)
+    outcome.wake_us = min((one.due_us for one in state.groups.values()), default=FOREVER)
     return outcome
 
 
@@ -77,7 +83,7 @@ def _deal_with(turn: Turn, told: Input) -> list[str]:
     groups = turn.state.groups
     match told:
         case Tick():
-            return list(groups)
+            return [name for name, one in groups.items() if one.due_us <= turn.now_us]
         case Recovered(same_clock):
             turn.state.epoch += 1
             turn.outcome.save_epoch = True
@@ -93,8 +99,11 @@ def _deal_with(turn: Turn, told: Input) -> list[str]:
     match told:
         case Ready(_, ready):
             _set_ready(turn, one, ready)
-        case Reserved(_, attempt, done, reason):
-            _reserved(turn, one, attempt, done, reason)
+        case Reserved():
+            _reserved(turn, one, told)
+        case Expects(_, estimate_us):
+            for domain in turn.mates(one):
+                tell_status(turn, one, domain, ask=False, estimate_us=estimate_us)
         case StartFailed(_, attempt, reason):
             if one.record.phase in (RUNNING, FREE) and one.record.attempt == attempt:
                 one.record.phase = RUNNING
@@ -117,15 +126,39 @@ def _join(turn: Turn, group: Group) -> None:
 
 def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
     if ready and not one.ready:
-        one.ready_since_us = one.ask_us = turn.now_us
+        one.ask_us = one.asking_since_us = turn.now_us
+        one.ready_since_us = turn.now_us if one.ready_since_us == NEVER else one.ready_since_us
+        one.answered = False
         note_news(one)
+    if one.ready and not ready:
+        one.asking_since_us = NEVER
+        if one.record.phase == IDLE:
+            one.ready = False
+            for domain in turn.mates(one):
+                tell_status(turn, one, domain, ask=False)
     one.ready = ready
 
 
-def _reserved(turn: Turn, one: GroupState, attempt: int, done: bool, reason: str) -> None:
+def _conclude(turn: Turn, one: GroupState) -> None:
+    """Answer who has asked; and tell a scheduler that waits for word that its job does not start together now."""
+    if one.answer is not None:
+        tell_status(turn, one, one.answer.sender, ask=False, answers=one.answer)
+        one.answer = None
+    if one.asking_since_us == NEVER or one.record.phase == RESERVING or one.record.phase in (VOTED, COMMITTED):
+        return
+    if one.record.phase != IDLE or not one.ready:
+        one.asking_since_us = NEVER
+        return
+    leads = min(coordinator.required(turn, one)) == turn.domain
+    if leads or one.answered or turn.now_us >= one.asking_since_us + one.group.terms.patience_us:
+        one.asking_since_us = NEVER
+        turn.order(NotNow, one)
+
+
+def _reserved(turn: Turn, one: GroupState, told: Reserved) -> None:
     """The local scheduler's answer. One that comes for an attempt already left needs nothing: Release was ordered."""
-    record = one.record
-    if attempt != record.attempt:
+    record, done, reason = one.record, told.done, told.reason
+    if told.attempt != record.attempt:
         return
     one.nodes_unsure = one.nodes_unsure and not done
     if record.phase in (VOTED, COMMITTED) and not done:
@@ -136,12 +169,16 @@ def _reserved(turn: Turn, one: GroupState, attempt: int, done: bool, reason: str
         if done:
             member.reserved_for_vote(turn, one)
         else:
-            member.not_reserved_for_vote(turn, one, reason)
+            member.not_reserved_for_vote(turn, one, reason, told.estimate_us)
     elif done:
         coordinator.reserved_here(turn, one)
     else:
         record.phase = IDLE
         back_off(turn, one)
+        for domain in turn.others(one):  # whoever is ready waits for word
+            if one.views[domain].phase == READY:
+                about = {"attempt": record.attempt, "coordinator": turn.domain, "estimate_us": told.estimate_us}
+                turn.send(peer.Abort, one, domain, **about, reason=reason)
 
 
 def _ended(turn: Turn, one: GroupState, attempt: int, burnt: bool) -> None:
@@ -184,6 +221,7 @@ def _hear(turn: Turn, message: peer.Message) -> list[str]:
         return []
     view = one.views[message.sender]
     view.heard_us = turn.now_us
+    _note_estimate(turn, one, message)
     match message:
         case peer.Announce():
             _hear_announcement(turn, one, message)
@@ -217,6 +255,17 @@ def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None
         tell_status(turn, one, said.sender, ask=False)
 
 
+def _note_estimate(turn: Turn, one: GroupState, message: peer.Message) -> None:
+    """A mate has said how long it will take: known of all of them, the scheduler can plan for the last."""
+    estimate_us = getattr(message, "estimate_us", NEVER)
+    if estimate_us == NEVER:
+        return
+    one.views[message.sender].expects_us = turn.now_us + estimate_us
+    expected = [view.expects_us for view in one.views.values() if view.phase not in (ENDED, GONE, FREE)]
+    if expected and NEVER not in expected:
+        turn.order(MatesExpect, one, at_us=max(expected))
+
+
 def _not_for_us(turn: Turn, message: peer.Message) -> str:
     if message.receiver != turn.domain:
         return f"a message for {message.receiver} came to {turn.domain}"
@@ -234,16 +283,16 @@ def _replayed(turn: Turn, message: peer.Message) -> str:
     if message.epoch < seen.epoch:
         return f"{message.sender} has started again since this was sent (epoch {message.epoch}, now {seen.epoch})"
     if message.epoch > seen.epoch:
-        seen.epoch, seen.highest, seen.below = message.epoch, 0, 0
-    behind = seen.highest - message.seq
-    if behind >= WINDOW or (behind >= 0 and seen.below >> behind & 1):
+        seen.epoch, seen.highest, seen.below = message.epoch, 0, b""
+    behind, below = seen.highest - message.seq, int.from_bytes(seen.below, "little")
+    if behind >= WINDOW or (behind >= 0 and below >> behind & 1):
         return f"message {message.seq} of {message.sender} was heard before"
     if behind < 0:
-        kept = seen.below << -behind if -behind < WINDOW else 0  # a number far ahead must not cost memory
-        seen.below = (kept | 1) & ((1 << WINDOW) - 1)
+        below = (below << -behind if -behind < WINDOW else 0) | 1  # a number far ahead must not cost memory
         seen.highest = message.seq
     else:
-        seen.below |= 1 << behind
+        below |= 1 << behind
+    seen.below = (below & ((1 << WINDOW) - 1)).to_bytes(WINDOW // 8, "little")
     return ""
 
 
@@ -260,7 +309,8 @@ def _advance(turn: Turn, one: GroupState) -> None:
 def _due(turn: Turn, one: GroupState) -> int:
     """When the group wants a Tick."""
     if one.record.phase == IDLE:
-        return coordinator.waits_until(turn, one)
+        patience_us = one.asking_since_us + one.group.terms.patience_us if one.asking_since_us != NEVER else FOREVER
+        return min(coordinator.waits_until(turn, one), patience_us)
     if one.record.phase not in _BOUND:
         return FOREVER
     due = [bound_until(one), FOREVER if one.record.phase == RESERVING else one.ask_us]

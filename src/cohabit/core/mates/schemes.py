@@ -6,36 +6,10 @@ nothing here knows the scheme of the other side. The start of two ready mates is
 
 from __future__ import annotations
 
-import msgspec
+from cohabit.model.peer import ENDED, FREE, GONE, NEVER
+from cohabit.model.scheme import HOLD, YIELD, Scheme
 
-from cohabit.model.errors import InputError
-from cohabit.model.peer import ENDED, FREE, GONE
-from cohabit.model.units import SECOND
-
-HOLD, YIELD = "hold", "yield"
 START, TRY_TOGETHER = "start", "try_together"
-
-
-class Scheme(msgspec.Struct, frozen=True):
-    """A domain's configuration of coscheduling."""
-
-    enabled: bool = True
-    scheme: str = HOLD
-    least_hold_us: int = 600 * SECOND  # a younger hold is left alone by the release
-    release_us: int = 1200 * SECOND  # all older holds are released so often; 0: never (then hold can deadlock)
-    offset_us: int = SECOND  # times the domain's rank: no two domains release in the same instant
-    most_held: float = 1.0  # of all nodes; a hold that would exceed it yields instead
-    most_yields: int = 0  # after so many yields a job holds; 0: it always yields
-    raise_per_yield: float = 0.0  # added to a job's standing for each yield, in shares of itself; 0: nothing
-
-    def check(self) -> None:
-        """Refuse what cannot be meant."""
-        if self.scheme not in (HOLD, YIELD):
-            raise InputError(f"does not know the scheme {self.scheme!r}", "coscheduling", f"use {HOLD} or {YIELD}")
-        if not 0 <= self.most_held <= 1:
-            raise InputError(f"cannot hold {self.most_held:g} of the nodes", "coscheduling", "give a share from 0 to 1")
-        if min(self.least_hold_us, self.release_us, self.offset_us, self.most_yields) < 0 or self.raise_per_yield < 0:
-            raise InputError("has a negative setting", "coscheduling")
 
 
 def when_chosen(scheme: Scheme, mates: list[str]) -> str:
@@ -49,9 +23,14 @@ def when_chosen(scheme: Scheme, mates: list[str]) -> str:
     return TRY_TOGETHER
 
 
-def when_not_together(scheme: Scheme, *, job_nodes: int, held_nodes: int, all_nodes: int, yields: int) -> str:
-    """Hold or yield, after the mates could not be started together with it. `held_nodes`: by other jobs, now."""
+def when_not_together(
+    scheme: Scheme, *, job_nodes: int, held_nodes: int, all_nodes: int, yields: int, mates_in_us: int = NEVER
+) -> str:
+    """Hold or yield, after the mates could not be started together with it. `held_nodes`: by other jobs, now;
+    `mates_in_us`: how long until the mates could, as they say."""
     wants_hold = scheme.scheme == HOLD or (0 < scheme.most_yields <= yields)
+    if wants_hold and scheme.bounded_hold_us:
+        wants_hold = mates_in_us != NEVER and mates_in_us <= scheme.bounded_hold_us
     return HOLD if wants_hold and held_nodes + job_nodes <= scheme.most_held * all_nodes else YIELD
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cohabit.core.mates.groups import Group
-from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Message
+from cohabit.model.group import Group
+from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Message, Status
 from cohabit.model.units import FOREVER
 
 
@@ -35,6 +35,7 @@ class MateView(msgspec.Struct):
     heard_us: int = NEVER
     bound_us: int = NEVER  # at some moment after this it was bound to, or running in, the present attempt
     ran_us: int = NEVER  # at some moment after this it was running in it
+    expects_us: int = NEVER  # when it could start, as it said, on this side's clock
     over: bool = False  # its run in the present attempt has ended
 
 
@@ -61,7 +62,11 @@ class GroupState(msgspec.Struct):
     record: Record
     views: dict[str, MateView]
     ready: bool = False
-    ready_since_us: int = NEVER
+    ready_since_us: int = NEVER  # when this side first waited for its mates
+    asking_since_us: int = NEVER  # this side could start and waits for word from its mates
+    answered: bool = False  # the word has come
+    answer: Status | None = None  # a question to be answered at the end of this step
+    due_us: int = FOREVER  # when it wants a Tick
     heard_prepare_us: int = NEVER
     answers_us: int = NEVER  # the coordinator's clock in its latest prepare
     answers_epoch: int = 0
@@ -78,7 +83,7 @@ class Seen(msgspec.Struct):
 
     epoch: int = 0
     highest: int = 0
-    below: int = 0
+    below: bytes = b""  # a bit set, the least significant for the highest number
 
 
 class MatesState(msgspec.Struct):
@@ -114,6 +119,14 @@ class Reserved(msgspec.Struct, frozen=True):
     attempt: int
     done: bool
     reason: str = ""
+    estimate_us: int = NEVER  # not done: how long until it could be, as far as known
+
+
+class Expects(msgspec.Struct, frozen=True):
+    """This side could start the job so long from now, as far as it knows: the mates are told."""
+
+    group: str
+    estimate_us: int
 
 
 class StartFailed(msgspec.Struct, frozen=True):
@@ -158,7 +171,7 @@ class Recovered(msgspec.Struct, frozen=True):
     same_clock: bool = True
 
 
-Input = Joined | Ready | Reserved | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
+Input = Joined | Ready | Reserved | Expects | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
 
 
 # ---- what it orders. Each names (group, attempt), so giving it twice does no harm. -----------------------------------
@@ -174,6 +187,16 @@ class Reserve(_Order, frozen=True):
     """Find nodes for the job and keep them until then; answer with Reserved."""
 
     until_us: int = NEVER
+
+
+class NotNow(_Order, frozen=True):
+    """The mates cannot start together with the job now: hold its nodes or yield them, as the domain's scheme says."""
+
+
+class MatesExpect(_Order, frozen=True):
+    """The mates have said when they could start: at `at_us` of this clock the last of them."""
+
+    at_us: int = NEVER
 
 
 class Release(_Order, frozen=True):
@@ -206,7 +229,7 @@ class FailMate(_Order, frozen=True):
     reason: str = ""
 
 
-Order = Reserve | Release | StartMate | Renew | StopMate | FailMate
+Order = Reserve | NotNow | MatesExpect | Release | StartMate | Renew | StopMate | FailMate
 
 
 class Outcome(msgspec.Struct):

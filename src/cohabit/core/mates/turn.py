@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from cohabit.core.mates.groups import START_ALONE
+from cohabit.model.group import START_ALONE
 from cohabit.core.mates.state import GroupState, MatesState, Order, Outcome, Release, StopMate
 from cohabit.model import peer
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, VOTED
@@ -62,9 +62,18 @@ def shown_phase(one: GroupState) -> str:
     return READY if one.record.phase == IDLE and one.ready else one.record.phase
 
 
-def tell_status(turn: Turn, one: GroupState, receiver: str, *, ask: bool, answers: peer.Status | None = None) -> None:
+def tell_status(
+    turn: Turn,
+    one: GroupState,
+    receiver: str,
+    *,
+    ask: bool,
+    answers: peer.Status | None = None,
+    estimate_us: int = NEVER,
+) -> None:
     """Say where this side stands."""
     about: dict[str, Any] = {"attempt": one.record.attempt, "coordinator": one.record.coordinator}
+    about["estimate_us"] = estimate_us
     if ask:
         about["asked_us"] = turn.now_us
     if answers is not None:
@@ -104,7 +113,7 @@ def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True) -> Non
         for domain in turn.others(one):
             about = {"attempt": one.record.attempt, "coordinator": one.record.coordinator}
             turn.send(peer.Abort, one, domain, **about, reason=reason)
-    one.record.phase, one.draft = IDLE, None
+    one.record.phase, one.draft, one.answered = IDLE, None, True
     one.record.starts_us = {}
     one.ready_since_us = turn.now_us
     back_off(turn, one)
@@ -117,8 +126,9 @@ def back_off(turn: Turn, one: GroupState) -> None:
 
 
 def note_news(one: GroupState) -> None:
-    """Somebody has become ready: what made earlier attempts fail may be over, so the wait need not be a long one."""
-    one.try_us = min(one.try_us, one.failed_us + one.group.terms.retry_us)
+    """Somebody has become ready: what made earlier attempts fail may be over, so there is no wait; but never twice in
+    an instant."""
+    one.try_us = min(one.try_us, one.failed_us + 1)
 
 
 def back_off_us(one: GroupState, domain: str) -> int:

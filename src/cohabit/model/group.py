@@ -46,6 +46,7 @@ class Terms(msgspec.Struct, frozen=True):
     late_us: int = SECOND // 20  # later than this after the agreed instant a job is not started any more
     round_trip_us: int = SECOND // 20  # slower exchanges are not used to compare clocks
     ask_us: int = 10 * SECOND  # how often a mate is asked how it stands
+    patience_us: int = 2 * SECOND  # a side that could start waits so long for word before it holds or yields
     retry_us: int = 30 * SECOND  # wait after the first failed attempt; it doubles, four times at most
     dead_after_us: int = 180 * SECOND  # a mate not heard for so long while this side waits for it counts as dead
     absent_after_us: int = 86_400 * SECOND  # nor one whose domain answers but has had no such job for so long
@@ -147,7 +148,7 @@ def _cycle(cause: dict[str, str], inside: str) -> list[str]:
 
 
 def _check_terms(terms: Terms, where: str) -> None:
-    positive = ("lease_us", "ask_us", "retry_us", "dead_after_us", "absent_after_us")
+    positive = ("lease_us", "ask_us", "patience_us", "retry_us", "dead_after_us", "absent_after_us")
     if wrong := [name for name in positive if getattr(terms, name) <= 0]:
         raise InputError(f"{wrong[0]} must be more than 0", where)
     if min(terms.lead_us, terms.late_us, terms.round_trip_us) < 0 or terms.watch_us < WHOLE_RUN:

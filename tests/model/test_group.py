@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.core.mates.groups import Member, Terms, Window, make_group, start_offsets
+from cohabit.model.group import Member, Terms, Window, make_group, start_offsets
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 

@@ -1,0 +1,36 @@
+"""When a job could start, by requested times and by what has been promised: the estimate that domains exchange.
+
+It respects the running jobs and the starts agreed on for other groups, and the first in the queue who waits for nodes;
+a job with a mate at the top of another domain's queue may pass the others. A reservation keeps nothing idle: until its
+time comes anybody may use the nodes who is gone by then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core.protocols import Order
+from cohabit.core.state import State
+from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.view import View
+
+
+def earliest_start(
+    state: State, order: Order, now_us: int, row: int, not_before_us: int
+) -> tuple[int, tuple[int, ...]]:
+    """The first instant from `not_before_us` on with nodes for the whole job, and how many of each kind."""
+    if state.ledger is not None:
+        return FOREVER, ()  # shared nodes know no reservations
+    view = View(state, now_us)
+    timeline = view.timeline(without=row)
+    queue = [other for other in view.ranked(view.queued(), order) if other != row]
+    head = next((other for other in queue if view.need(other) > timeline.idle.sum()), None)
+    if head is not None:
+        length_us = planned(view.limit_us(head))
+        start_us, counts = timeline.earliest(view.need(head), view.usable(head), length_us)
+        if counts is not None:
+            timeline.add(start_us, start_us + length_us, -counts)
+    start_us, found = timeline.earliest(
+        view.need(row), view.usable(row), planned(view.limit_us(row)), max(not_before_us, now_us)
+    )
+    return (FOREVER, ()) if found is None else (start_us, tuple(int(count) for count in np.asarray(found)))

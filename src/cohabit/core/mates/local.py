@@ -1,0 +1,47 @@
+"""What a domain remembers of its own jobs with mates, as plain data in the state and in every checkpoint."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.core.mates.state import MatesState
+from cohabit.model.peer import NEVER
+from cohabit.model.scheme import Scheme
+from cohabit.model.units import FOREVER
+
+
+class MateJob(msgspec.Struct):
+    """A local job with mates elsewhere."""
+
+    group: str
+    first_chosen_us: int = NEVER  # when there were first nodes for it
+    first_hold_us: int = NEVER  # when it first kept them without running
+    yields: int = 0
+    yielded_us: int = NEVER  # out of the queue since then, until something happens here
+    attempt: int = 0  # the attempt of the protocol its nodes are promised to; 0: none
+    run: int = 0  # the attempt in which it runs, or has run
+    mates_expect_us: int = NEVER  # when its mates could start, as they say
+    agreed_us: int = NEVER  # nodes are reserved for it from then on
+    agreed_kinds: tuple[int, ...] = ()  # how many of each kind
+
+
+class CoupledState(msgspec.Struct):
+    """One domain among others."""
+
+    scheme: Scheme
+    rank: int
+    protocol: MatesState
+    jobs: dict[str, MateJob] = {}
+    wanted: list[tuple[str, int]] = []  # (job, attempt): it shall have nodes now; 0: to begin an attempt
+    last: list[str] = []  # just released: behind everybody in this pass
+    released_us: int = NEVER  # when holds were last released
+    asking: str = ""  # the pass stands still until the mates of this job have answered, within this instant
+    asking_us: int = NEVER
+    pass_wake_us: int = FOREVER
+    refused: list[str] = []  # the latest messages that were not listened to, and why
+
+    @property
+    def agreed(self) -> list[tuple[str, MateJob]]:
+        """Jobs with a reservation, in the order of their groups' names, which is the same in every domain."""
+        found = [(name, job) for name, job in self.jobs.items() if job.agreed_us != NEVER]
+        return sorted(found, key=lambda one: one[1].group)

@@ -1,0 +1,40 @@
+"""How a domain treats a job whose mates elsewhere are not ready. A domain's own affair: no other domain needs to know.
+
+The defaults are those of the coscheduling paper and of its simulator (docs/coscheduling.md).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cohabit.model.errors import InputError
+from cohabit.model.units import SECOND
+
+HOLD, YIELD, AGREE = "hold", "yield", "agree"
+SCHEMES = (HOLD, YIELD, AGREE)
+
+
+class Scheme(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A domain's configuration of coscheduling."""
+
+    enabled: bool = True
+    scheme: str = HOLD
+    least_hold_us: int = 600 * SECOND  # a younger hold is left alone by the release
+    release_us: int = 1200 * SECOND  # all older holds are released so often; 0: never (then hold can deadlock)
+    offset_us: int = SECOND  # times the domain's rank: no two domains release in the same instant
+    most_held: float = 1.0  # of all nodes; a hold that would exceed it yields instead
+    most_yields: int = 0  # after so many yields a job holds; 0: it always yields
+    raise_per_yield: float = 0.0  # added to a job's standing for each yield, in shares of itself; 0: nothing
+    bounded_hold_us: int = 0  # hold only if the mates expect to be ready within this time, else yield; 0: always hold
+
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.scheme not in SCHEMES:
+            raise InputError(
+                f"does not know the scheme {self.scheme!r}", "coscheduling", f"use {', '.join(SCHEMES[:-1])} or {AGREE}"
+            )
+        if not 0 <= self.most_held <= 1:
+            raise InputError(f"cannot hold {self.most_held:g} of the nodes", "coscheduling", "give a share from 0 to 1")
+        durations = (self.least_hold_us, self.release_us, self.offset_us, self.bounded_hold_us)
+        if min(*durations, self.most_yields) < 0 or self.raise_per_yield < 0:
+            raise InputError("has a negative setting", "coscheduling", "give 0 or more")

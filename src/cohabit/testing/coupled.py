@@ -1,0 +1,101 @@
+"""Two or more small clusters with jobs that have mates, at random: for properties that must hold whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cohabit.core import invariants
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import Coupling
+from cohabit.model.cluster import uniform_cluster
+from cohabit.model.command import Command
+from cohabit.model.event import Event
+from cohabit.model.group import Group, Member, make_group
+from cohabit.model.job import Job
+from cohabit.model.scheme import Scheme
+from cohabit.model.units import SECOND
+from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
+from cohabit.sim.world import TracedJob, World
+from cohabit.testing.builders import Choice, policies
+
+
+@dataclass(frozen=True)
+class DomainCase:
+    """One cluster of a case."""
+
+    name: str
+    nodes: int
+    scheme: Scheme
+    choice: Choice = Choice("fcfs", "easy")
+
+
+@dataclass(frozen=True)
+class CoupledCase:
+    """Clusters, jobs as (domain, submitted, nodes, run, limit) in seconds, and which jobs are mates."""
+
+    domains: tuple[DomainCase, ...]
+    jobs: tuple[tuple[str, int, int, int, int], ...]
+    groups: tuple[tuple[int, ...], ...]  # indices of jobs
+    link: Link = Link()
+    seed: int = 0
+
+
+def random_case(rng: np.random.Generator, *, schemes: tuple[str, ...] = ("hold", "yield", "agree")) -> CoupledCase:
+    """Two or three clusters of at most 12 nodes, up to 40 jobs, about a third of them with mates."""
+    names = ("a", "b", "c")[: 2 + int(rng.random() < 0.3)]
+    domains = tuple(
+        DomainCase(
+            name, int(rng.integers(1, 13)), Scheme(scheme=str(rng.choice(schemes))),
+            Choice(str(rng.choice(["fcfs", "sjf", "wfp"])), "easy"),
+        )
+        for name in names
+    )  # fmt: skip
+    jobs, size = [], {domain.name: domain.nodes for domain in domains}
+    for _ in range(int(rng.integers(2, 41))):
+        name, run_s = str(rng.choice(names)), int(rng.integers(1, 4000))
+        limit_s = run_s + int(rng.integers(0, 2000))
+        jobs.append((name, int(rng.integers(0, 6000)), int(rng.integers(1, size[name] + 1)), run_s, limit_s))
+    free = {name: [place for place, job in enumerate(jobs) if job[0] == name] for name in names}
+    groups = []
+    while all(free.values()) and len(groups) * 2 * len(names) < len(jobs):
+        members = rng.permutation(names)[: 2 + int(rng.integers(0, len(names) - 1))]
+        groups.append(tuple(free[str(name)].pop(int(rng.integers(0, len(free[str(name)])))) for name in members))
+    return CoupledCase(domains, tuple(jobs), tuple(groups), Link(), int(rng.integers(0, 2**31)))
+
+
+def build(
+    case: CoupledCase, *, check: bool = False, observe: Callable[[str, int, list[Event], list[Command]], None] | None = None
+) -> CoupledWorlds:  # fmt: skip
+    """The worlds of a case, ready to run."""
+    worlds: dict[str, World] = {}
+    terms = fitting_terms(case.link)
+    groups: dict[int, Group] = {}
+    for number, places in enumerate(case.groups):
+        members = [Member(case.jobs[place][0], str(place)) for place in places]
+        made = make_group(f"g{number:03d}", members, terms)
+        groups |= dict.fromkeys(places, made)
+    for rank, domain in enumerate(case.domains):
+        chosen = replace(policies(*domain.choice), mates=Coupling(domain.name, rank, domain.scheme))
+        core = SchedulerCore(uniform_cluster(domain.nodes), chosen)
+
+        def watch(
+            now: int, events: list[Event], commands: list[Command], core: SchedulerCore = core, name: str = domain.name
+        ) -> None:
+            if check:
+                invariants.check(core.state)
+            if observe is not None:
+                observe(name, now, events, commands)
+
+        world = World(core, observe=watch)
+        mine = [(submit, place) for place, (name, submit, *_) in enumerate(case.jobs) if name == domain.name]
+        traced = []
+        for submit_s, place in sorted(mine):
+            _, _, nodes, run_s, limit_s = case.jobs[place]
+            job = Job(str(place), limit_s * SECOND, processes=nodes, nodes=nodes, mates=groups.get(place))
+            traced.append(TracedJob(job, submit_s * SECOND, run_s * SECOND))
+        world.add(traced)
+        worlds[domain.name] = world
+    return CoupledWorlds(worlds, case.link, case.seed)
