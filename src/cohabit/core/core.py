@@ -23,7 +23,7 @@ from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
-from cohabit.model.event import Event, PeerReported, Woken
+from cohabit.model.event import Event, JobStarted, PeerReported, Woken
 from cohabit.model.peer import NEVER
 from cohabit.model.plan import Plan, Start
 from cohabit.model.profile import Profile
@@ -151,7 +151,7 @@ class SchedulerCore:
     def _pass_with_mates(self, now_us: int, events: Sequence[Event], due: bool, desk: Desk) -> None:
         """Passes until nobody else starts; each stands still while the mates of a job that has found nodes are asked."""
         about, applier = desk.about, self._applier
-        local = any(not isinstance(event, PeerReported | Woken) for event in events)
+        local = any(not isinstance(event, PeerReported | JobStarted | Woken) for event in events)
         due = desk.before(now_us, local, any(isinstance(event, Woken) for event in events)) or due
         while True:
             if about.wanted:

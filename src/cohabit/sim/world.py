@@ -274,6 +274,9 @@ class World:
         commands = self.core.step(now + self.clock_offset_us, events)
         if self.observe is not None:
             self.observe(now, events, commands)
+        self._carry_out(now, commands)
+
+    def _carry_out(self, now: int, commands: list[Command]) -> None:
         confirmations: list[Event] = []
         for command in commands:
             match command:
@@ -293,7 +296,7 @@ class World:
                 if isinstance(command, SetShares):  # last: whoever they name has started by now
                     self.machine.set_shares(command)
         if confirmations:
-            self.core.step(now + self.clock_offset_us, confirmations)
+            self._carry_out(now, self.core.step(now + self.clock_offset_us, confirmations))
 
     def _deal_with_mates(self, now: int, command: Command) -> None:
         """Orders about jobs with mates in other domains."""

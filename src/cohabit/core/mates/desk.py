@@ -184,8 +184,9 @@ class Desk:
             self._keep(now_us, row)
             job.attempt = attempt
             self.tell(now_us, Reserved(job.group, attempt, True))
-        elif self.state.jobs[STATE, row] == BLOCKED:
-            estimate_us = self._plan_for(now_us, name, now_us)
+        else:
+            waits = self.state.jobs[STATE, row] == BLOCKED
+            estimate_us = self._plan_for(now_us, name, now_us) if waits else NEVER
             if attempt:
                 self.tell(now_us, Reserved(job.group, attempt, False, "it finds no nodes now", estimate_us))
             elif estimate_us > 0:
@@ -257,7 +258,8 @@ class Desk:
         return [Reserved(order.group, order.attempt, False, "it is not its turn", estimate_us)]
 
     def _want(self, name: str, attempt: int) -> None:
-        self.about.wanted = [*(one for one in self.about.wanted if one[0] != name), (name, attempt)]
+        known = dict(self.about.wanted)
+        self.about.wanted = list((known | {name: max(attempt, known.get(name, 0))}).items())
 
     def _not_together(self, now_us: int, row: int) -> list[Input]:
         """The mates cannot start now: hold, yield, or yield with a reservation."""
