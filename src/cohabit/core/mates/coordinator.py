@@ -42,10 +42,6 @@ def _silent_from(one: GroupState, domain: str) -> int:
 
 def wait_or_begin(turn: Turn, one: GroupState) -> None:
     """Between attempts: ask the mates how they stand, give up dead ones, begin an attempt if it is ours to begin."""
-    if one.ready and turn.now_us >= one.ask_us:
-        one.ask_us = turn.now_us + one.group.terms.ask_us
-        for domain in turn.mates(one):
-            tell_status(turn, one, domain, ask=True)
     dead = [domain for domain in turn.mates(one) if silent(turn, one, domain)]
     if dead and one.group.terms.when_dead == FAIL:
         fail(turn, one, f"nothing was heard of its mate in domain {dead[0]}")
@@ -56,6 +52,10 @@ def wait_or_begin(turn: Turn, one: GroupState) -> None:
         number = max(one.record.attempt, *(view.attempt for view in one.views.values())) + 1
         enter(turn, one, number, turn.domain, members, one.group.terms.lease_us + offset_us)
         turn.order(Reserve, one, until_us=one.record.lease_end_us)
+    elif one.ready and turn.now_us >= one.ask_us:
+        one.ask_us = turn.now_us + one.group.terms.ask_us
+        for domain in turn.mates(one):
+            tell_status(turn, one, domain, ask=True)
 
 
 def _wanted(turn: Turn, one: GroupState, members: tuple[str, ...]) -> bool:
@@ -116,7 +116,7 @@ def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:
     if not vote.yes:
         view = one.views[vote.sender]
         view.attempt, view.phase = max(view.attempt, vote.promised), IDLE
-        leave(turn, one, f"{vote.sender} cannot: {vote.reason}")
+        leave(turn, one, f"{vote.sender} cannot: {vote.reason}", knows=vote.sender)
         return
     if vote.answers_epoch != turn.state.epoch or not 0 <= vote.answers_us <= turn.now_us:
         turn.refuse("a vote answers a question never asked")

@@ -132,7 +132,7 @@ def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
         note_news(one)
     if one.ready and not ready:
         one.asking_since_us = NEVER
-        if one.record.phase == IDLE:
+        if one.record.phase == IDLE and one.told_ready:
             one.ready = False
             for domain in turn.mates(one):
                 tell_status(turn, one, domain, ask=False)
@@ -141,6 +141,8 @@ def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
 
 def _conclude(turn: Turn, one: GroupState) -> None:
     """Answer who has asked; and tell a scheduler that waits for word that its job does not start together now."""
+    if one.answer is not None and one.record.phase == RESERVING and one.record.coordinator == turn.domain:
+        one.answer = None  # the attempt, or its end, is the answer
     if one.answer is not None:
         tell_status(turn, one, one.answer.sender, ask=False, answers=one.answer)
         one.answer = None

@@ -64,6 +64,7 @@ class GroupState(msgspec.Struct):
     ready: bool = False
     ready_since_us: int = NEVER  # when this side first waited for its mates
     asking_since_us: int = NEVER  # this side could start and waits for word from its mates
+    told_ready: bool = False  # the mates were told that this side could start
     answered: bool = False  # the word has come
     answer: Status | None = None  # a question to be answered at the end of this step
     due_us: int = FOREVER  # when it wants a Tick

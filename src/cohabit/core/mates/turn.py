@@ -78,7 +78,9 @@ def tell_status(
         about["asked_us"] = turn.now_us
     if answers is not None:
         about |= {"answers_us": answers.asked_us, "answers_epoch": answers.epoch}
-    turn.send(peer.Status, one, receiver, phase=shown_phase(one), **about)
+    phase = shown_phase(one)
+    one.told_ready = phase == READY
+    turn.send(peer.Status, one, receiver, phase=phase, **about)
 
 
 def bound_until(one: GroupState) -> int:
@@ -103,14 +105,15 @@ def enter(turn: Turn, one: GroupState, attempt: int, coordinator: str, members: 
         view.over = view.phase in (ENDED, GONE)
 
 
-def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True) -> None:
-    """Give up the present attempt: nodes or the run go back, the mates are told, and the next attempt waits a while."""
+def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True, knows: str = "") -> None:
+    """Give up the present attempt: nodes or the run go back, the mates are told (but the one who `knows`), and the next
+    attempt waits a while."""
     if one.record.phase == RUNNING:
         turn.order(StopMate, one, reason=reason)
     else:
         turn.order(Release, one)
     if tell:
-        for domain in turn.others(one):
+        for domain in (other for other in turn.others(one) if other != knows):
             about = {"attempt": one.record.attempt, "coordinator": one.record.coordinator}
             turn.send(peer.Abort, one, domain, **about, reason=reason)
     one.record.phase, one.draft, one.answered = IDLE, None, True
