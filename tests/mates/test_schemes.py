@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.schemes import (
     HOLD,
-    START,
-    TRY_TOGETHER,
     YIELD,
-    Scheme,
-    may_join_extra_pass,
     next_release_us,
     released,
-    standing,
-    when_chosen,
     when_not_together,
 )
+from cohabit.core.mates.state import MatesState
 from cohabit.model.errors import InputError
-from cohabit.model.peer import ENDED, GONE, IDLE, READY, UNSUBMITTED
+from cohabit.model.peer import NEVER
+from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
 
 ROOM = {"job_nodes": 10, "held_nodes": 0, "all_nodes": 100, "yields": 0}
-
-
-def test_a_job_starts_as_any_other_without_mates_to_wait_for() -> None:
-    assert when_chosen(Scheme(), []) == START
-    assert when_chosen(Scheme(), [ENDED, GONE]) == START
-    assert when_chosen(Scheme(enabled=False), [IDLE]) == START
-
-
-@pytest.mark.parametrize("phase", [IDLE, READY, UNSUBMITTED])
-def test_a_mate_that_still_waits_is_tried_first(phase: str) -> None:
-    assert when_chosen(Scheme(), [phase, ENDED]) == TRY_TOGETHER
 
 
 def test_hold_or_yield() -> None:
@@ -58,15 +45,19 @@ def test_only_holds_older_than_ten_minutes_are_released() -> None:
     assert released(Scheme(), since, 1200 * SECOND) == ["older", "old"]
 
 
-def test_released_jobs_stand_behind_all_others_for_that_pass() -> None:
-    jobs = [standing(Scheme(), -5.0, 0, just_released=True), standing(Scheme(), 7.0, 0, just_released=False)]
-    assert sorted(jobs) == jobs[::-1]
-
-
 def test_a_yield_moves_a_job_up_if_asked_for() -> None:
-    assert standing(Scheme(), -8.0, 3, just_released=False) == (False, -8.0)
-    assert standing(Scheme(raise_per_yield=0.5), -8.0, 1, just_released=False) == (False, -12.0)
-    assert standing(Scheme(raise_per_yield=0.5), 8.0, 1, just_released=False) == (False, 4.0)
+    jobs = {"a": MateJob("g", yields=1), "b": MateJob("h")}
+    scores = np.array([-8.0, 8.0, 3.0])
+    plain = CoupledState(Scheme(), 0, MatesState("x"), jobs)
+    assert plain.raised(["a", "b", "c"], scores).tolist() == scores.tolist()
+    raising = CoupledState(Scheme(raise_per_yield=0.5), 0, MatesState("x"), jobs | {"b": MateJob("h", yields=2)})
+    assert raising.raised(["a", "b", "c"], scores).tolist() == [-12.0, 0.0, 3.0]
+
+
+def test_a_bounded_hold_needs_a_mate_that_expects_to_be_ready_soon() -> None:
+    bounded = Scheme(bounded_hold_us=600 * SECOND)
+    soon, late, unknown = 600 * SECOND, 601 * SECOND, NEVER
+    assert [when_not_together(bounded, **ROOM, mates_in_us=wait) for wait in (soon, late, unknown)] == [HOLD, YIELD, YIELD]
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 60))
@@ -83,12 +74,6 @@ def test_releases_come_every_twenty_minutes_and_never_on_two_domains_at_once(fir
 
 def test_no_release_if_it_is_off() -> None:
     assert next_release_us(Scheme(release_us=0), 0, 0, 5) is None
-
-
-def test_other_mates_sit_out_the_extra_pass() -> None:
-    assert may_join_extra_pass("k", "k", has_mates=True)
-    assert may_join_extra_pass("plain", "k", has_mates=False)
-    assert not may_join_extra_pass("m", "k", has_mates=True)
 
 
 @pytest.mark.parametrize("wrong", [Scheme(scheme="maybe"), Scheme(most_held=1.5), Scheme(release_us=-1)])

@@ -13,9 +13,11 @@ from cohabit.model import codec
 from cohabit.model import command as order
 from cohabit.model import event as fact
 from cohabit.model.curve import Curve
+from cohabit.model.group import Group, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
 from cohabit.model.profile import ScaleProfile
+from cohabit.model.scheme import Scheme
 
 EVENTS = typing.get_args(fact.Event)
 COMMANDS = typing.get_args(order.Command)
@@ -33,6 +35,7 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     tuple[tuple[str, int, int], ...]: st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
     float: st.floats(allow_nan=False),
     Curve | None: st.none() | st.just(Curve((2, 20), (0.5, 1.0))),
+    Group | None: st.none() | st.just(make_group("g", [Member("a", "1"), Member("b", "2", 60)], Terms())),
     dict[str, float]: st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
 }
 
@@ -44,7 +47,7 @@ def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[object]:
         others = {name: BY_TYPE[hint] for name, hint in hints.items() if name != "message"}
         return st.builds(struct, **others, message=st.one_of(*map(values, typing.get_args(Message))))
     fields = {
-        name: values(hints[name]) if hints[name] in (Job, ScaleProfile) else BY_TYPE[hints[name]]
+        name: values(hints[name]) if hints[name] in (Job, ScaleProfile, Scheme) else BY_TYPE[hints[name]]
         for name in struct.__struct_fields__
     }
     return st.builds(struct, **fields)

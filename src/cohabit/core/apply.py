@@ -203,9 +203,10 @@ class Applier:
             state.jobs[ELIGIBLE, row] = now_us
         columns, one = columns_of(state.jobs, state.usage), np.array([row])
         if not state.changing:
-            state.keys[SCORE, row] = self.policies.order.scores(columns, one, now_us)[0]
+            state.keys[SCORE, row] = state.raised(one, self.policies.order.scores(columns, one, now_us))[0]
             if self.policies.backfill_order is not None:
-                state.keys[BACKFILL_SCORE, row] = self.policies.backfill_order.scores(columns, one, now_us)[0]
+                second = self.policies.backfill_order.scores(columns, one, now_us)
+                state.keys[BACKFILL_SCORE, row] = state.raised(one, second)[0]
         kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         self.arrivals.append(row)
         return True

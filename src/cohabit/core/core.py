@@ -238,3 +238,4 @@ class SchedulerCore:
         else:
             parameters = np.array([*order.parameters, 0.0])
             kernels.score(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh)
+        fresh[:] = state.raised(rows, fresh)

@@ -8,6 +8,7 @@ from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_sharing import why_not_shared
 from cohabit.core.gating import why_kept_back
 from cohabit.core.kernels import CONSERVATIVE, STRICT
+from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.core.state import State
 from cohabit.core.timeline import FOREVER, planned
@@ -27,6 +28,8 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         return f"waits for {len(pending)} that must finish first: {names}"
     if (until := state.refused_until.get(row, 0)) > now_us:
         return f"its start was refused; it is tried again in {_span(until - now_us)}"
+    if together := why_not_together(state, row, now_us):
+        return together
     if not view.is_queued(row):
         running, at_most = state.arrays.get(job_id.rpartition("_")[0], (0, 0))
         return f"{running} of its array run and at most {at_most} may" if at_most and not view.is_running(row) else ""

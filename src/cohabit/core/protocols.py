@@ -187,6 +187,7 @@ class Coupling:
     domain: str
     rank: int = 0
     scheme: Scheme = field(default_factory=Scheme)
+    peers: tuple[str, ...] = ()  # the other domains
 
 
 @dataclass(frozen=True)

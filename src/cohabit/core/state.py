@@ -174,6 +174,12 @@ class State:
         """How many nodes nobody has."""
         return int(self.gauges[FREE]) if self.ledger is None else len(self.node_state)
 
+    def raised(self, rows: NDArray[np.int64], scores: NDArray[Any]) -> NDArray[Any]:
+        """An order's scores, with jobs moved up that have yielded their turn to wait for mates."""
+        if self.coupled is None or not self.coupled.scheme.raise_per_yield:
+            return scores
+        return self.coupled.raised([self.spec(int(row)).job_id for row in rows], np.asarray(scores, np.float64))
+
     def expect_end(self, row: int, begin_us: int) -> None:
         """A job that has nodes is expected to leave them as if it began then."""
         ladder.remove(*self.running, self.jobs, self.keys[ENDS], self.jobs[SEQ], row)

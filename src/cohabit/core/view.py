@@ -87,7 +87,7 @@ class View:
         """These rows, first to go first; jobs a back end refused lately are left out."""
         if len(rows) == 0:
             return []
-        scores = order.scores(self.columns(), rows, self.now_us)
+        scores = self._state.raised(rows, order.scores(self.columns(), rows, self.now_us))
         seq = self.columns().seq[rows]
         refused = self._state.refused_until
         ranked: list[int] = rows[np.lexsort((seq, scores))].tolist()

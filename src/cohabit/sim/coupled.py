@@ -22,7 +22,7 @@ from cohabit.model.units import DAY, HOUR, SECOND
 from cohabit.sim.streams import stream
 from cohabit.sim.world import FOREVER, World
 
-QUIET_INSTANTS = 200  # so many wakes in a row with nothing else to come and no start: nobody will start any more
+QUIET_INSTANTS = 20_000  # so many wakes in a row with nothing else to come and no start: nobody will start any more
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ def fitting_terms(link: Link, when_dead: str = "wait", common_clock: bool = True
     )  # fmt: skip
 
 
+def _release_us(world: World) -> int:
+    coupled = world.core.state.coupled
+    return 0 if coupled is None else coupled.scheme.release_us
+
+
 @dataclass
 class CoupledWorlds:
     """Drives several worlds on one true clock."""
@@ -83,13 +88,13 @@ class CoupledWorlds:
 
     def run(self, progress: Callable[[int], None] | None = None, until_us: int = FOREVER) -> None:
         """Until nothing is left to happen, or nobody will start any more."""
-        quiet, instants = 0, 0
-        while quiet < QUIET_INSTANTS:
+        quiet, instants, since_us, patience_us = 0, 0, 0, self._longest_patience_us()
+        while quiet < QUIET_INSTANTS and self.now_us <= since_us + patience_us:
             started = self._started()
             if not self.advance(until_us):
                 break
             busy = any(world.busy for world in self.worlds.values())
-            quiet = 0 if busy or self._started() != started else quiet + 1
+            quiet, since_us = (0, self.now_us) if busy or self._started() != started else (quiet + 1, since_us)
             instants += 1
             if progress is not None and instants % 256 == 0:
                 progress(self.events)
@@ -97,7 +102,7 @@ class CoupledWorlds:
 
     def advance(self, until_us: int = FOREVER) -> bool:
         """Deliver what has arrived, or let one world go on; False if nothing is left before `until_us`."""
-        world = min(self.worlds.values(), key=lambda one: one.next_us)
+        world = min(self.worlds.values(), key=lambda one: (one.next_us, one.only_wakes))
         mail_us = self._mail[0][0] if self._mail else FOREVER
         now = min(mail_us, world.next_us)
         if now >= min(until_us, FOREVER):
@@ -129,6 +134,12 @@ class CoupledWorlds:
                 how = deadlock.HOLDING if where == HOLDING else deadlock.QUEUED
                 found.append(MateReport(name, job_id, group.name, how, int(state.jobs[NODES, row])))
         return found, free
+
+    def _longest_patience_us(self) -> int:
+        """After so long with no run, no submission and no start every timer there is has come to nothing."""
+        terms = [job.job.mates.terms for world in self.worlds.values() for job in world.jobs if job.job.mates is not None]
+        waits = [max(one.dead_after_us, one.retry_us << 5) + 3 * one.ask_us for one in terms]
+        return max([*waits, *(4 * _release_us(world) for world in self.worlds.values())], default=0) + DAY
 
     def _started(self) -> int:
         return sum(world.starts for world in self.worlds.values())

@@ -223,6 +223,16 @@ class World:
         return min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us)
 
     @property
+    def jobs(self) -> Iterable[TracedJob]:
+        """The jobs of the trace."""
+        return self._trace.values()
+
+    @property
+    def only_wakes(self) -> bool:
+        """Whether what happens next is only that the core wanted to be woken."""
+        return not self._heap or self._heap[0][0] > self._wake_us
+
+    @property
     def busy(self) -> bool:
         """Whether anything is to come but wakes: submissions, ends of runs, faults."""
         return bool(self._heap)

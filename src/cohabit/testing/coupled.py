@@ -13,7 +13,7 @@ from cohabit.core.protocols import Coupling
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.command import Command
 from cohabit.model.event import Event
-from cohabit.model.group import Group, Member, make_group
+from cohabit.model.group import Group, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
@@ -67,19 +67,25 @@ def random_case(rng: np.random.Generator, *, schemes: tuple[str, ...] = ("hold",
 
 
 def build(
-    case: CoupledCase, *, check: bool = False, observe: Callable[[str, int, list[Event], list[Command]], None] | None = None
-) -> CoupledWorlds:  # fmt: skip
+    case: CoupledCase,
+    *,
+    check: bool = False,
+    observe: Callable[[str, int, list[Event], list[Command]], None] | None = None,
+    readable: bool = False,
+    terms: Terms | None = None,
+) -> CoupledWorlds:
     """The worlds of a case, ready to run."""
     worlds: dict[str, World] = {}
-    terms = fitting_terms(case.link)
+    terms = terms or fitting_terms(case.link)
     groups: dict[int, Group] = {}
     for number, places in enumerate(case.groups):
         members = [Member(case.jobs[place][0], str(place)) for place in places]
         made = make_group(f"g{number:03d}", members, terms)
         groups |= dict.fromkeys(places, made)
     for rank, domain in enumerate(case.domains):
-        chosen = replace(policies(*domain.choice), mates=Coupling(domain.name, rank, domain.scheme))
-        core = SchedulerCore(uniform_cluster(domain.nodes), chosen)
+        names = tuple(other.name for other in case.domains if other is not domain)
+        chosen = replace(policies(*domain.choice), mates=Coupling(domain.name, rank, domain.scheme, names))
+        core = SchedulerCore(uniform_cluster(domain.nodes), chosen, readable)
 
         def watch(
             now: int, events: list[Event], commands: list[Command], core: SchedulerCore = core, name: str = domain.name

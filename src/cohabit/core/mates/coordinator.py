@@ -51,6 +51,7 @@ def wait_or_begin(turn: Turn, one: GroupState) -> None:
         offset_us = one.group.offset_us(turn.domain) - _first_offset_us(one, members)
         number = max(one.record.attempt, *(view.attempt for view in one.views.values())) + 1
         enter(turn, one, number, turn.domain, members, one.group.terms.lease_us + offset_us)
+        one.ask_us = turn.now_us + one.group.terms.ask_us
         turn.order(Reserve, one, until_us=one.record.lease_end_us)
     elif one.ready and turn.now_us >= one.ask_us:
         one.ask_us = turn.now_us + one.group.terms.ask_us

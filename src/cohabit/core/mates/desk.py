@@ -41,7 +41,7 @@ from cohabit.model.command import HoldJob, ReleaseJob, RenewJob, StopJob, TellPe
 from cohabit.model.job import Job
 from cohabit.model.peer import ENDED, GONE, IDLE, NEVER, READY, Message
 from cohabit.model.scheme import AGREE, HOLD, Scheme
-from cohabit.model.units import FOREVER
+from cohabit.model.units import FOREVER, SECOND
 
 if TYPE_CHECKING:
     from cohabit.core.apply import Applier
@@ -58,7 +58,7 @@ class Desk:
         self.state, self.applier, self.order = state, applier, order
         if state.coupled is None:
             coupling.scheme.check()
-            state.coupled = CoupledState(coupling.scheme, coupling.rank, MatesState(coupling.domain))
+            state.coupled = CoupledState(coupling.scheme, coupling.rank, MatesState(coupling.domain, peers=coupling.peers))
         self.start: Callable[[int, int, int], None] = _nobody_starts  # set by the core
 
     @property
@@ -84,6 +84,9 @@ class Desk:
             return f"its group {group.name} has no member in domain {domain}"
         if group.job(domain) != job.job_id:
             return f"its group {group.name} names job {group.job(domain)} in domain {domain}"
+        unknown = [other for other in group.domains() if other not in (domain, *self.about.protocol.peers)]
+        if unknown and self.about.protocol.peers:
+            return f"its group {group.name} names the unknown domain {unknown[0]}"
         if group.name in self.about.protocol.groups:
             return f"group {group.name} is already here"
         return ""
@@ -106,6 +109,7 @@ class Desk:
                 continue
             if self.state.jobs[STATE, row] == HOLDING and not job.attempt:
                 self._give_back(now_us, row, "the scheme was changed")
+                self.tell(now_us, Ready(job.group, False))
             if self.state.jobs[STATE, row] == BLOCKED:
                 self._back_to_queue(now_us, name)
 
@@ -156,7 +160,7 @@ class Desk:
         for name, job in about.agreed:
             row = self.state.rows[name]
             room = local and self.state.jobs[NODES, row] <= self.state.idle_count
-            if (room or job.agreed_us <= now_us) and job.yielded_us < now_us:
+            if room or _agreed_due_us(job) <= now_us:
                 self._want(name, 0)
         return due or released
 
@@ -197,7 +201,7 @@ class Desk:
         about = self.about
         due = [self._protocol_due_us(), about.pass_wake_us, self._next_release_us(now_us)]
         due += [self._retry_us(name, job) for name, job in about.jobs.items() if job.yielded_us != NEVER]
-        due += [job.agreed_us for _, job in about.agreed if job.agreed_us > now_us]
+        due += [_agreed_due_us(job) for _, job in about.agreed]
         return now_us if about.asking else max(min(due), now_us + 1)
 
     # ---- what the protocol orders -----------------------------------------------------------------------------------
@@ -420,6 +424,11 @@ class Desk:
                 protocol.forget(about.protocol, name)
         known = about.protocol.groups
         about.jobs = {name: job for name, job in about.jobs.items() if job.group in known}
+
+
+def _agreed_due_us(job: MateJob) -> int:
+    """When its reservation comes up: at its time, or a second after the last try that failed."""
+    return job.agreed_us if job.yielded_us < job.agreed_us else job.yielded_us + SECOND
 
 
 def _nobody_starts(now_us: int, row: int, fuse_us: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.core.mates.state import MatesState
 from cohabit.model.peer import NEVER
@@ -39,6 +41,13 @@ class CoupledState(msgspec.Struct):
     asking_us: int = NEVER
     pass_wake_us: int = FOREVER
     refused: list[str] = []  # the latest messages that were not listened to, and why
+
+    def raised(self, names: list[str], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An order's scores (smallest first), moved up by a share of themselves for every yield of the job."""
+        if not self.scheme.raise_per_yield:
+            return scores
+        yields = np.array([self.jobs[name].yields if name in self.jobs else 0 for name in names])
+        return scores - np.abs(scores) * self.scheme.raise_per_yield * yields
 
     @property
     def agreed(self) -> list[tuple[str, MateJob]]:

@@ -127,7 +127,7 @@ def _member_out(turn: Turn, one: GroupState, domain: str, reason: str) -> None:
 def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
     """Note where a mate stands, draw the consequences, answer if it asked."""
     view, record = one.views[said.sender], one.record
-    if said.phase == READY and view.phase != READY:
+    if said.phase in (READY, *_DONE) and view.phase != said.phase:
         note_news(one)
     if view.phase not in _DONE and said.attempt >= view.attempt:
         view.phase, view.attempt, view.coordinator = said.phase, said.attempt, said.coordinator

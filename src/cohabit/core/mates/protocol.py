@@ -252,6 +252,7 @@ def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None
     if said.withdrawn:
         view.phase = GONE
         view.over = True
+        note_news(one)
     elif view.phase == UNSUBMITTED:
         view.phase = IDLE
         tell_status(turn, one, said.sender, ask=False)
@@ -272,7 +273,7 @@ def _not_for_us(turn: Turn, message: peer.Message) -> str:
     if message.receiver != turn.domain:
         return f"a message for {message.receiver} came to {turn.domain}"
     about = turn.state.groups.get(message.group)
-    if about is not None and message.sender in about.views:
+    if message.sender in turn.state.peers or (about is not None and message.sender in about.views):
         return ""
     if not any(message.sender in one.views for one in turn.state.groups.values()):
         return f"domain {message.sender} is not a mate of any job here"

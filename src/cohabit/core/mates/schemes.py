@@ -6,21 +6,8 @@ nothing here knows the scheme of the other side. The start of two ready mates is
 
 from __future__ import annotations
 
-from cohabit.model.peer import ENDED, FREE, GONE, NEVER
+from cohabit.model.peer import NEVER
 from cohabit.model.scheme import HOLD, YIELD, Scheme
-
-START, TRY_TOGETHER = "start", "try_together"
-
-
-def when_chosen(scheme: Scheme, mates: list[str]) -> str:
-    """What to do with a job that its scheduler has chosen and found nodes for, by the phases of its mates.
-
-    A mate that has run, will never run, or runs unbound cannot be waited for: the job starts as any other. Of mates
-    that are dead or run without it the protocol decides, by the group's terms.
-    """
-    if not scheme.enabled or all(phase in (FREE, ENDED, GONE) for phase in mates):
-        return START
-    return TRY_TOGETHER
 
 
 def when_not_together(
@@ -46,17 +33,3 @@ def released(scheme: Scheme, held_since_us: dict[str, int], now_us: int) -> list
     """The jobs a release takes the nodes from, oldest hold first. For that pass they stand behind all others."""
     due = [(since_us, job) for job, since_us in held_since_us.items() if now_us - since_us > scheme.least_hold_us]
     return [job for _, job in sorted(due)]
-
-
-def standing(scheme: Scheme, score: float, yields: int, *, just_released: bool) -> tuple[bool, float]:
-    """A sort key, smallest first, from an order's score (smallest first) and what happened to the job.
-
-    Just released: behind everybody, for that pass only. Each yield moves a job up by a share of its own score.
-    """
-    return just_released, score - abs(score) * scheme.raise_per_yield * yields
-
-
-def may_join_extra_pass(job: str, asked_for: str, has_mates: bool) -> bool:
-    """In the pass that tries to start one job for its mates elsewhere, other jobs with mates sit out: no question
-    leads to another question."""
-    return job == asked_for or not has_mates

@@ -95,6 +95,7 @@ class MatesState(msgspec.Struct):
     seq: int = 0
     groups: dict[str, GroupState] = {}
     seen: dict[str, Seen] = {}
+    peers: tuple[str, ...] = ()  # the domains it may hear from; none: those that have a mate of a job here
 
 
 # ---- what it is told ------------------------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+"""Why a job with mates in other domains has not started, in words and numbers."""
+
+from __future__ import annotations
+
+from cohabit.core.columns import HOLDING, STATE
+from cohabit.core.state import State
+from cohabit.model.peer import NEVER, READY, UNSUBMITTED
+from cohabit.model.units import SECOND
+
+
+def why_not_together(state: State, row: int, now_us: int) -> str:
+    """What its mates keep it waiting for; empty if it is in the queue like any other job."""
+    name, about = state.spec(row).job_id, state.coupled
+    job = None if about is None else about.jobs.get(name)
+    if about is None or job is None or job.group not in about.protocol.groups:
+        return ""
+    group = about.protocol.groups[job.group]
+    others = ", ".join(f"{domain}:{group.group.job(domain)} {_where(one.phase)}" for domain, one in group.views.items())
+    if state.jobs[STATE, row] == HOLDING:
+        since_us = job.first_chosen_us if job.first_hold_us == NEVER else job.first_hold_us
+        held_s = (now_us - since_us) / SECOND
+        return f"it keeps {len_nodes(state, row)} and waits for its mates for {held_s:.0f} s: {others}"
+    if job.agreed_us != NEVER:
+        return f"its nodes are reserved in {(job.agreed_us - now_us) / SECOND:.0f} s, for a start with its mates: {others}"
+    if job.yielded_us != NEVER:
+        return f"it gave up its turn ({job.yields} times so far) because its mates are not ready: {others}"
+    return ""
+
+
+def len_nodes(state: State, row: int) -> str:
+    """The nodes it has, as a count."""
+    nodes = sum(count for _, count in state.ranges_of(row))
+    return f"{nodes} node" + ("" if nodes == 1 else "s")
+
+
+def _where(phase: str) -> str:
+    return {UNSUBMITTED: "is not submitted yet", READY: "could start"}.get(phase, f"is {phase}")
