@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from cohabit.model.group import Group
 from cohabit.core.mates.protocol import step
 from cohabit.core.mates.state import (
     Ended,
@@ -28,6 +27,7 @@ from cohabit.core.mates.state import (
     Stored,
     reloaded,
 )
+from cohabit.model.group import Group
 from cohabit.model.peer import Message
 
 _record = msgspec.msgpack.Decoder(Record)

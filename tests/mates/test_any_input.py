@@ -6,7 +6,6 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.model.group import WAIT, Member, Terms, Window, make_group
 from cohabit.core.mates.protocol import step
 from cohabit.core.mates.state import (
     Ended,
@@ -24,6 +23,7 @@ from cohabit.core.mates.state import (
     reloaded,
     stored,
 )
+from cohabit.model.group import WAIT, Member, Terms, Window, make_group
 from cohabit.model.peer import PHASES, Abort, Announce, Commit, Prepare, Started, Status, Vote
 from cohabit.model.units import SECOND
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from cohabit.model.group import FAIL, START_ALONE, WAIT, Group, Member, Terms, Window, make_group
 from cohabit.core.mates.protocol import forget, step
 from cohabit.core.mates.state import (
     Ended,
@@ -31,6 +30,7 @@ from cohabit.core.mates.state import (
     reloaded,
     stored,
 )
+from cohabit.model.group import FAIL, START_ALONE, WAIT, Group, Member, Terms, Window, make_group
 from cohabit.model.peer import Abort, Commit, Message, Prepare, Started, Status, Vote
 from cohabit.model.units import FOREVER, SECOND
 

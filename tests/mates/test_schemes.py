@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.schemes import (
-    HOLD,
-    YIELD,
     next_release_us,
     released,
     when_not_together,
@@ -18,7 +16,7 @@ from cohabit.core.mates.schemes import (
 from cohabit.core.mates.state import MatesState
 from cohabit.model.errors import InputError
 from cohabit.model.peer import NEVER
-from cohabit.model.scheme import Scheme
+from cohabit.model.scheme import HOLD, YIELD, Scheme
 from cohabit.model.units import SECOND
 
 ROOM = {"job_nodes": 10, "held_nodes": 0, "all_nodes": 100, "yields": 0}
@@ -57,7 +55,11 @@ def test_a_yield_moves_a_job_up_if_asked_for() -> None:
 def test_a_bounded_hold_needs_a_mate_that_expects_to_be_ready_soon() -> None:
     bounded = Scheme(bounded_hold_us=600 * SECOND)
     soon, late, unknown = 600 * SECOND, 601 * SECOND, NEVER
-    assert [when_not_together(bounded, **ROOM, mates_in_us=wait) for wait in (soon, late, unknown)] == [HOLD, YIELD, YIELD]
+    assert [when_not_together(bounded, **ROOM, mates_in_us=wait) for wait in (soon, late, unknown)] == [
+        HOLD,
+        YIELD,
+        YIELD,
+    ]
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 60))

@@ -37,7 +37,10 @@ def starts_of(run: CoupledWorlds) -> dict[str, tuple[int | None, int | None, str
     }
 
 
-def pair(scheme_a: Scheme, scheme_b: Scheme, jobs: tuple[Any, ...], groups: tuple[tuple[int, ...], ...], nodes: int = 6) -> CoupledCase:  # fmt: skip
+Groups = tuple[tuple[int, ...], ...]
+
+
+def pair(scheme_a: Scheme, scheme_b: Scheme, jobs: tuple[Any, ...], groups: Groups, nodes: int = 6) -> CoupledCase:
     return CoupledCase((DomainCase("a", nodes, scheme_a), DomainCase("b", nodes, scheme_b)), jobs, groups)
 
 
@@ -74,7 +77,9 @@ def test_without_pairs_nothing_changes_and_nothing_is_lost(seed: int) -> None:
         alone.run()
         assert alone.outcomes == run.worlds[domain.name].outcomes
     assert run.messages == 0
-    assert all(one.held_us == 0 and one.first_ready_us is None for w in run.worlds.values() for one in w.outcomes.values())
+    assert all(
+        one.held_us == 0 and one.first_ready_us is None for w in run.worlds.values() for one in w.outcomes.values()
+    )
 
 
 def test_yielding_keeps_no_node_idle() -> None:
@@ -129,7 +134,10 @@ def test_holds_are_released_every_twenty_minutes_and_not_before_ten() -> None:
     run.run()
     assert seen[:3] == [(0.0, "HoldJob", "0"), (1200.0, "ReleaseJob", "0"), (1200.0, "StartJob", "2")]
     assert seen[3] == (1250.0, "HoldJob", "0")  # the nodes are free again
-    assert sorted(what for what in seen if what[1] == "StartJob")[1:] == [(7200.0, "StartJob", "0"), (7200.0, "StartJob", "1")]
+    assert sorted(what for what in seen if what[1] == "StartJob")[1:] == [
+        (7200.0, "StartJob", "0"),
+        (7200.0, "StartJob", "1"),
+    ]
     assert [at for at, what, who in seen if (what, who) == ("ReleaseJob", "0")] == [1200.0 * n for n in range(1, 6)]
 
 
@@ -154,8 +162,9 @@ def test_a_job_may_hold_after_so_many_yields() -> None:
 
 
 def test_agreeing_reserves_nodes_that_others_may_use_until_then() -> None:
-    """a:0 could start at once, its mate b:1 when b:2 ends (by its request after 1000 s). Until then a's nodes are used."""
-    jobs = (("a", 5, 6, 100, 100), ("b", 5, 6, 100, 100), ("b", 0, 6, 1000, 1000), ("a", 6, 6, 900, 900), ("a", 7, 6, 995, 995))  # fmt: skip
+    """a:0 could start at once, its mate b:1 when b:2 ends, by its request after 1000 s."""
+    mates, busy = (("a", 5, 6, 100, 100), ("b", 5, 6, 100, 100)), ("b", 0, 6, 1000, 1000)
+    jobs = (*mates, busy, ("a", 6, 6, 900, 900), ("a", 7, 6, 995, 995))
     run = build(pair(AA, AA, jobs, ((0, 1),)), check=True)
     run.run()
     found = {name: start for name, (start, _, _) in starts_of(run).items()}
@@ -189,7 +198,7 @@ def test_a_variability_veto_counts_as_not_ready() -> None:
     assert found["0"][0] is not None
     assert found["0"][0] > 0
     assert [at for name, _, at in seen if name == "a"] == [found["0"][0]]  # chosen once only: when the gate let it in
-    assert [at for name, _, at in seen if name == "b"][0] == 0
+    assert next(at for name, _, at in seen if name == "b") == 0
 
 
 def test_the_scheme_can_be_switched_at_run_time() -> None:
@@ -278,7 +287,9 @@ def test_a_checkpoint_in_the_middle_goes_on_in_the_same_way(seed: int) -> None:
 @pytest.mark.parametrize(("seed", "loss"), [(seed, loss) for seed in range(4) for loss in (0.0, 0.2)])
 def test_a_slow_and_lossy_link_changes_when_but_not_whether(seed: int, loss: float) -> None:
     rng = np.random.default_rng([37, seed])
-    link = Link(latency_us=int(rng.integers(1, 500_000)), jitter_us=int(rng.integers(1, 200_000)), loss=loss, duplicate=loss)
+    link = Link(
+        latency_us=int(rng.integers(1, 500_000)), jitter_us=int(rng.integers(1, 200_000)), loss=loss, duplicate=loss
+    )
     case = random_case(rng)
     case = replace(case, link=link, jobs=case.jobs[:12], groups=tuple(g for g in case.groups if max(g) < 12)[:2])
     run = build(case, check=True)

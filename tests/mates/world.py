@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from cohabit.model.group import FAIL, START_ALONE, WAIT, WHOLE_RUN, Group, Member, Terms, Window, make_group
 from cohabit.core.mates.state import Heard, Joined, MatesState, Ready, Record, Tick, Withdrawn
 from cohabit.model.errors import InputError
+from cohabit.model.group import FAIL, START_ALONE, WAIT, WHOLE_RUN, Group, Member, Terms, Window, make_group
 from cohabit.model.peer import IDLE, READY, Abort, Commit, Message, Status, Vote, decode, encode
 from cohabit.model.units import FOREVER, SECOND
 from tests.mates.site import Broken, Hand, Run, Site, finish

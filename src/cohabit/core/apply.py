@@ -11,15 +11,16 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import fair_share, kernels, ladder, profile, reservations
+from cohabit.core import fair_share, kernels, profile, reservations
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
     BACKFILL_SCORE,
     BLOCKED,
+    CANCELLED,
     CORES,
     ELIGIBLE,
-    ENDS,
+    FLAGS,
     HEAD,
     HOLDING,
     LIMIT,
@@ -44,6 +45,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
@@ -258,7 +260,9 @@ class Applier:
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
         if self.desk is not None:
             self.desk.finished(now_us, job_id, lost or status == STOPPED)
-        if lost or status == STOPPED:
+        if self.state.jobs[FLAGS, row] == CANCELLED and (lost or status == STOPPED):
+            status = "cancelled"  # it would wait in the queue again, but nobody wants it any more
+        elif lost or status == STOPPED:
             self.state.jobs[STATE, row] = BLOCKED
             return self.enter_queue(now_us, row) or True
         self.state.forget_row(row)
@@ -268,7 +272,7 @@ class Applier:
     def _stop(self, now_us: int, row: int) -> None:
         """Take a run off its nodes and book what it used."""
         state = self.state
-        self.leave_nodes(now_us, row)
+        leave_nodes(state, now_us, row)
         user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
         if half_life and user >= 0:
             fair_share.charge(state.usage, user, state.jobs[CORES, row], state.jobs[START, row], now_us, half_life)
@@ -278,35 +282,6 @@ class Applier:
             state.arrays[array] = (running - 1, at_most)
             state.jobs[STATE, row] = ABSENT
             self._fill_array(now_us, array)
-
-    def leave_nodes(self, now_us: int, row: int) -> None:
-        """Take a job off its nodes, whether it ran there or only kept them."""
-        if self.state.ledger is not None:
-            self._leave_shared_nodes(row)
-        else:
-            self._leave_whole_nodes(now_us, row)
-
-    def _leave_shared_nodes(self, row: int) -> None:
-        state = self.state
-        assert state.ledger is not None
-        ladder.remove(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
-        state.ledger.release(row)
-        if state.placed.pop(row).purpose != "run":
-            state.asks.clear()  # the trial may be made again
-
-    def _leave_whole_nodes(self, now_us: int, row: int) -> None:
-        state = self.state
-        ranges = state.ranges_of(row)
-        state.nodes_by_kind.pop(row, None)
-        kernels.finish(
-            row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
-            state.depth if state.profiled else kernels.EASY,
-        )  # fmt: skip
-        if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
-            state.void_promises()
-        for first, count in ranges:
-            for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
-                state.set_idle(node, False)
 
     def _end(self, now_us: int, job_id: str, status: str) -> None:
         """Remember how the job ended and let those who waited for it go, or cancel them."""
@@ -345,6 +320,7 @@ class Applier:
             return False
         self.commands.append(CancelJob(job_id, int(state.jobs[ATTEMPT, row]), reason))
         if state.jobs[STATE, row] in (STARTING, RUNNING):
+            state.jobs[FLAGS, row] = CANCELLED
             return False  # the world stops it and reports its end
         if state.jobs[STATE, row] == QUEUED:
             self.leave_queue(row)
@@ -373,6 +349,9 @@ class Applier:
         if row < 0 or self.state.jobs[STATE, row] != STARTING or self.state.jobs[ATTEMPT, row] != attempt:
             return False
         self._stop(now_us, row)
+        if self.state.jobs[FLAGS, row] == CANCELLED:
+            self.state.jobs[STATE, row] = BLOCKED
+            return self.cancel(now_us, job_id, "cancelled")
         if self.desk is not None:
             self.desk.start_refused(now_us, job_id, "the executor refused it")
         self.state.refused_until[row] = now_us + max(back_off_us, 1)

@@ -22,6 +22,7 @@ KEY_COLUMNS = 4
 
 # jobs[STATE]
 ABSENT, BLOCKED, QUEUED, STARTING, RUNNING, HOLDING = 0, 1, 2, 3, 4, 5  # HOLDING: has nodes, waits for its mates
+CANCELLED = 1  # jobs[FLAGS]: it was cancelled while it ran; it must not come back into the queue
 STATE_NAMES = ("absent", "blocked", "queued", "starting", "running", "holding")
 
 # gauges (int64): the few scalars of a machine of interchangeable nodes

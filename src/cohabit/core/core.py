@@ -16,6 +16,7 @@ from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide, place_one
 from cohabit.core.ladder import ROWS
+from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import Order, PolicySet
 from cohabit.core.sharing import shares_that_changed
@@ -140,16 +141,16 @@ class SchedulerCore:
         rows: list[int] = started[: state.gauges[STARTED]].tolist()
         first = next((place for place, row in enumerate(rows) if self._has_mates(row)), len(rows))
         for row in reversed(rows[first + 1 :]):
-            self._applier.leave_nodes(now_us, row)
+            leave_nodes(state, now_us, row)
             kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
             state.gauges[HEAD] = -1
         self._applier.commands += [start_command(state, row) for row in rows[:first]]
         return rows[first] if first < len(rows) else -1
 
-    # ---- jobs with mates in other domains -----------------------------------------------------------------------------
+    # ---- jobs with mates in other domains ---------------------------------------------------------------------------
 
     def _pass_with_mates(self, now_us: int, events: Sequence[Event], due: bool, desk: Desk) -> None:
-        """Passes until nobody else starts; each stands still while the mates of a job that has found nodes are asked."""
+        """Passes until nobody else starts; they stand still while the mates of a job that has found nodes are asked."""
         about, applier = desk.about, self._applier
         local = any(not isinstance(event, PeerReported | JobStarted | Woken) for event in events)
         due = desk.before(now_us, local, any(isinstance(event, Woken) for event in events)) or due
@@ -185,7 +186,7 @@ class SchedulerCore:
             if found < 0:
                 break
             if found != row:
-                applier.leave_nodes(now_us, found)
+                leave_nodes(state, now_us, found)
                 state.jobs[STATE, found] = BLOCKED
                 aside.append(found)
         for other in aside:

@@ -14,7 +14,7 @@ HOLD, YIELD, AGREE = "hold", "yield", "agree"
 SCHEMES = (HOLD, YIELD, AGREE)
 
 
-class Scheme(msgspec.Struct, frozen=True, omit_defaults=True):
+class Scheme(msgspec.Struct, frozen=True):
     """A domain's configuration of coscheduling."""
 
     enabled: bool = True

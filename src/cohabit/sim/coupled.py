@@ -51,8 +51,9 @@ def fitting_terms(link: Link, when_dead: str = "wait", common_clock: bool = True
         )  # fmt: skip
     return Terms(
         lease_us=max(60 * SECOND, 20 * trip_us), lead_us=2 * trip_us, late_us=max(SECOND // 20, trip_us),
-        round_trip_us=max(trip_us, SECOND // 20), ask_us=max(10 * SECOND, 3 * trip_us), patience_us=3 * trip_us + SECOND,
-        dead_after_us=DAY, absent_after_us=365 * DAY, when_dead=when_dead, watch_us=0, common_clock=common_clock,
+        round_trip_us=max(trip_us, SECOND // 20), ask_us=max(10 * SECOND, 3 * trip_us),
+        patience_us=3 * trip_us + SECOND, dead_after_us=DAY, absent_after_us=365 * DAY, when_dead=when_dead,
+        watch_us=0, common_clock=common_clock,
     )  # fmt: skip
 
 
@@ -137,7 +138,9 @@ class CoupledWorlds:
 
     def _longest_patience_us(self) -> int:
         """After so long with no run, no submission and no start every timer there is has come to nothing."""
-        terms = [job.job.mates.terms for world in self.worlds.values() for job in world.jobs if job.job.mates is not None]
+        terms = [
+            job.job.mates.terms for world in self.worlds.values() for job in world.jobs if job.job.mates is not None
+        ]
         waits = [max(one.dead_after_us, one.retry_us << 5) + 3 * one.ask_us for one in terms]
         return max([*waits, *(4 * _release_us(world) for world in self.worlds.values())], default=0) + DAY
 

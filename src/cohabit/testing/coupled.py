@@ -21,6 +21,8 @@ from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
 from cohabit.sim.world import TracedJob, World
 from cohabit.testing.builders import Choice, policies
 
+FCFS_EASY, RELIABLE = Choice("fcfs", "easy"), Link()
+
 
 @dataclass(frozen=True)
 class DomainCase:
@@ -29,7 +31,7 @@ class DomainCase:
     name: str
     nodes: int
     scheme: Scheme
-    choice: Choice = Choice("fcfs", "easy")
+    choice: Choice = FCFS_EASY
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class CoupledCase:
     domains: tuple[DomainCase, ...]
     jobs: tuple[tuple[str, int, int, int, int], ...]
     groups: tuple[tuple[int, ...], ...]  # indices of jobs
-    link: Link = Link()
+    link: Link = RELIABLE
     seed: int = 0
 
 
@@ -59,7 +61,7 @@ def random_case(rng: np.random.Generator, *, schemes: tuple[str, ...] = ("hold",
         limit_s = run_s + int(rng.integers(0, 2000))
         jobs.append((name, int(rng.integers(0, 6000)), int(rng.integers(1, size[name] + 1)), run_s, limit_s))
     free = {name: [place for place, job in enumerate(jobs) if job[0] == name] for name in names}
-    groups = []
+    groups: list[tuple[int, ...]] = []
     while all(free.values()) and len(groups) * 2 * len(names) < len(jobs):
         members = rng.permutation(names)[: 2 + int(rng.integers(0, len(names) - 1))]
         groups.append(tuple(free[str(name)].pop(int(rng.integers(0, len(free[str(name)])))) for name in members))

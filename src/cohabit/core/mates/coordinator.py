@@ -6,10 +6,10 @@ anybody hears of it. A coordinator that crashed before deciding has decided noth
 
 from __future__ import annotations
 
-from cohabit.model.group import FAIL, START_ALONE
 from cohabit.core.mates.state import Ballot, Draft, FailMate, GroupState, Reserve
 from cohabit.core.mates.turn import Turn, enter, leave, tell_status
 from cohabit.model import peer
+from cohabit.model.group import FAIL, START_ALONE
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, READY, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cohabit.core.columns import BLOCKED, HEAD, HOLDING, NODES, QUEUED, RELEASED, RUNNING, STARTING, STATE
+from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates import agreeing, protocol, schemes
 from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.state import (
@@ -58,7 +59,9 @@ class Desk:
         self.state, self.applier, self.order = state, applier, order
         if state.coupled is None:
             coupling.scheme.check()
-            state.coupled = CoupledState(coupling.scheme, coupling.rank, MatesState(coupling.domain, peers=coupling.peers))
+            state.coupled = CoupledState(
+                coupling.scheme, coupling.rank, MatesState(coupling.domain, peers=coupling.peers)
+            )
         self.start: Callable[[int, int, int], None] = _nobody_starts  # set by the core
 
     @property
@@ -307,7 +310,7 @@ class Desk:
     def _give_back(self, now_us: int, row: int, reason: str) -> None:
         """Nodes kept for the job are free again; it stays out of the queue for the time being."""
         job_id = self.state.spec(row).job_id
-        self.applier.leave_nodes(now_us, row)
+        leave_nodes(self.state, now_us, row)
         self.state.jobs[STATE, row] = BLOCKED
         self.about.jobs[job_id].yielded_us = now_us
         self.state.gauges[HEAD], self.state.gauges[RELEASED] = -1, 1
@@ -346,9 +349,11 @@ class Desk:
         found = []
         for name, job in self.about.jobs.items():
             row, known = self.state.rows.get(name, -1), self.about.protocol.groups.get(job.group)
-            if row >= 0 and known is not None and self.state.jobs[STATE, row] in (QUEUED, BLOCKED):
-                if READY in (view.phase for view in known.views.values()) and row not in self.state.held:
-                    found.append((job.group, name))
+            if row < 0 or known is None or row in self.state.held:
+                continue
+            waits = self.state.jobs[STATE, row] in (QUEUED, BLOCKED)
+            if waits and READY in (view.phase for view in known.views.values()):
+                found.append((job.group, name))
         return [name for _, name in sorted(found)]
 
     def let_last_in(self, now_us: int) -> bool:
@@ -374,7 +379,7 @@ class Desk:
     def _plan_for(self, now_us: int, name: str, not_before_us: int) -> int:
         """How long until the job could start; where the scheme is to agree, nodes are reserved for it then."""
         row, job = self.state.rows[name], self.about.jobs[name]
-        if self.about.scheme.scheme != AGREE and not self.state.jobs[STATE, row] == QUEUED:
+        if self.about.scheme.scheme != AGREE and self.state.jobs[STATE, row] != QUEUED:
             return NEVER
         start_us, kinds = agreeing.earliest_start(self.state, self.order, now_us, row, not_before_us)
         if start_us == FOREVER:

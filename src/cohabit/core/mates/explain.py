@@ -21,7 +21,9 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
         held_s = (now_us - since_us) / SECOND
         return f"it keeps {len_nodes(state, row)} and waits for its mates for {held_s:.0f} s: {others}"
     if job.agreed_us != NEVER:
-        return f"its nodes are reserved in {(job.agreed_us - now_us) / SECOND:.0f} s, for a start with its mates: {others}"
+        return (
+            f"its nodes are reserved in {(job.agreed_us - now_us) / SECOND:.0f} s, for a start with its mates: {others}"
+        )
     if job.yielded_us != NEVER:
         return f"it gave up its turn ({job.yields} times so far) because its mates are not ready: {others}"
     return ""

@@ -47,7 +47,7 @@ class CoupledState(msgspec.Struct):
         if not self.scheme.raise_per_yield:
             return scores
         yields = np.array([self.jobs[name].yields if name in self.jobs else 0 for name in names])
-        return scores - np.abs(scores) * self.scheme.raise_per_yield * yields
+        return np.asarray(scores - np.abs(scores) * self.scheme.raise_per_yield * yields)
 
     @property
     def agreed(self) -> list[tuple[str, MateJob]]:

@@ -8,10 +8,10 @@ counted from when this side asked, on its own clock, so neither delay nor anothe
 from __future__ import annotations
 
 from cohabit.core.mates.coordinator import answer_voter, tell_decision
-from cohabit.model.group import WHOLE_RUN
 from cohabit.core.mates.state import FailMate, GroupState, MateView, Renew, Reserve, StartMate, StopMate
 from cohabit.core.mates.turn import Turn, enter, fuse_us, leave, note_news, taken_part, tell_status
 from cohabit.model import peer
+from cohabit.model.group import WHOLE_RUN
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, VOTED
 from cohabit.model.units import FOREVER
 

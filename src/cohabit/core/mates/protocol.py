@@ -10,7 +10,6 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.core.mates import coordinator, member
-from cohabit.model.group import Group
 from cohabit.core.mates.state import (
     Ended,
     Expects,
@@ -34,6 +33,7 @@ from cohabit.core.mates.state import (
 )
 from cohabit.core.mates.turn import Turn, back_off, bound_until, leave, note_news, tell_status
 from cohabit.model import peer
+from cohabit.model.group import Group
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
 

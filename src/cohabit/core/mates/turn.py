@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from cohabit.model.group import START_ALONE
 from cohabit.core.mates.state import GroupState, MatesState, Order, Outcome, Release, StopMate
 from cohabit.model import peer
+from cohabit.model.group import START_ALONE
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, VOTED
 from cohabit.model.units import FOREVER
 

@@ -110,9 +110,7 @@ class Machine:
         """
         there = [share for share in command.shares if share[0] in self._numbers]
         users = Counter((first, ways) for _, first, ways in there)
-        masks = {
-            self._numbers[name]: mask_code(first, ways, users[first, ways] > 1) for name, first, ways in there
-        }
+        masks = {self._numbers[name]: mask_code(first, ways, users[first, ways] > 1) for name, first, ways in there}
 
         def masked(group: int, members: Members) -> Members:
             self._check_masks(group, command)

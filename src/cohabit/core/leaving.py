@@ -1,0 +1,39 @@
+"""A job leaves its nodes: it has run there, or only kept them while it waited for its mates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cohabit.core import kernels, ladder
+from cohabit.core.columns import ENDS, LIMIT, SEQ, START
+from cohabit.core.state import State
+
+
+def leave_nodes(state: State, now_us: int, row: int) -> None:
+    """Its nodes are free again, as far as they are up; its row is in no ladder any more."""
+    if state.ledger is not None:
+        _leave_shared_nodes(state, row)
+    else:
+        _leave_whole_nodes(state, now_us, row)
+
+
+def _leave_shared_nodes(state: State, row: int) -> None:
+    assert state.ledger is not None
+    ladder.remove(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
+    state.ledger.release(row)
+    if state.placed.pop(row).purpose != "run":
+        state.asks.clear()  # the trial may be made again
+
+
+def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
+    ranges = state.ranges_of(row)
+    state.nodes_by_kind.pop(row, None)
+    kernels.finish(
+        row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
+        state.depth if state.profiled else kernels.EASY,
+    )  # fmt: skip
+    if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
+        state.void_promises()
+    for first, count in ranges:
+        for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
+            state.set_idle(node, False)
