@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,8 +17,17 @@ from cohabit.core.mates import deadlock
 from cohabit.core.protocols import Coupling
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.command import CancelJob, Command, HoldJob, ReleaseJob, StartJob
-from cohabit.model.event import Event, JobCancelled, NodeDown, SchemeChanged
-from cohabit.model.group import FAIL, START_ALONE, Member, Terms, make_group
+from cohabit.model.event import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobHeld,
+    JobReleased,
+    NodeDown,
+    NodeUp,
+    SchemeChanged,
+)
+from cohabit.model.group import FAIL, START_ALONE, Member, Terms, Window, make_group
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import DAY, HOUR, SECOND
 from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
@@ -301,6 +311,53 @@ def test_a_slow_and_lossy_link_changes_when_but_not_whether(seed: int, loss: flo
         assert None not in instants
         assert max(instants) - min(instants) <= late_us  # type: ignore[type-var, operator]
     assert all(status == "done" for _, _, status in found.values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_else_happens_no_member_runs_without_the_others(seed: int) -> None:
+    """Nodes are lost and come back, owners hold, change and cancel, operators switch schemes."""
+    rng = np.random.default_rng([41, seed])
+    case = random_case(rng)
+    run = build(case, check=True)
+    for name, world in run.worlds.items():
+        nodes, names = len(world.core.state.node_state), [traced.job.job_id for traced in world.jobs]
+        facts: list[tuple[int, Event]] = []
+        for _ in range(int(rng.integers(0, 8))):
+            at_us, node = int(rng.integers(0, 12_000)) * SECOND, int(rng.integers(0, nodes))
+            who = str(rng.choice(names)) if names else "none"
+            deeds: list[list[tuple[int, Event]]] = [
+                [(at_us, NodeDown(node)), (at_us + 900 * SECOND, NodeUp(node))],
+                [(at_us, JobHeld(who)), (at_us + 700 * SECOND, JobReleased(who))],
+                [(at_us, JobChanged(who, qos=1))],
+                [(at_us, SchemeChanged(Scheme(scheme=str(rng.choice(["hold", "yield", "agree"])))))],
+                [(at_us, JobCancelled(who))],
+            ]
+            facts += deeds[int(rng.integers(0, len(deeds)))]
+        world.add((), sorted(facts, key=lambda one: one[0]))
+        assert name in run.worlds
+    run.run()
+    found = {name: one for world in run.worlds.values() for name, one in world.outcomes.items()}
+    assert {one.status for one in found.values()} <= {"done", "cancelled"}
+    for group in case.groups:
+        members = [found[str(member)] for member in group]
+        if all(one.status == "done" and one.attempts == 1 for one in members):
+            assert len({one.start_us for one in members}) == 1, group
+
+
+@pytest.mark.parametrize("schemes", [(HH, HH), (HH, YY), (YY, YY), (AA, AA)])
+def test_one_starts_a_minute_after_the_other(schemes: tuple[Scheme, Scheme]) -> None:
+    """Start offsets: b one minute after a. Its nodes are kept for it meanwhile."""
+    case = pair(*schemes, (("a", 0, 6, 500, 500), ("b", 30, 6, 500, 500), ("b", 40, 6, 5, 5)), ((0, 1),))
+    terms = msgspec.structs.replace(fitting_terms(Link()), lead_us=0)
+    members = [Member("a", "0"), Member("b", "1")]
+    group = make_group("later", members, terms, (Window("a", "b", 60 * SECOND, 60 * SECOND),))
+    run = build(case, check=True, groups={0: group, 1: group})
+    run.run()
+    found = starts_of(run)
+    assert found["0"][0] is not None
+    assert found["1"][0] == found["0"][0] + 60 * SECOND
+    assert found["2"][0] is not None
+    assert found["2"][0] >= (found["1"][1] or 0)  # it did not get the nodes in between
 
 
 def core_a(scheme: Scheme = HH) -> SchedulerCore:

@@ -189,6 +189,11 @@ class Applier:
             self.desk.submitted(now_us, job)
         return due
 
+    def _let_go(self, now_us: int, row: int, reason: str) -> None:
+        """If nodes are kept for the job while it waits for its mates, they are not any more; it waits in the queue."""
+        if row >= 0 and self.state.jobs[STATE, row] == HOLDING and self.desk is not None:
+            self.desk.lost_nodes(now_us, row, reason)
+
     def _check_mates(self, job: Job) -> None:
         if job.mates is not None and self.desk is None:
             raise InputError("it has mates in other domains, but this cluster is not coupled with any", "job")
@@ -258,12 +263,13 @@ class Applier:
             self.state.gauges[RUNS] += 1
         self._stop(now_us, row)
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
+        again = lost or status == STOPPED
+        if again and self.state.jobs[FLAGS, row] == CANCELLED:
+            again, status = False, "cancelled"  # nobody wants it any more
+        self.state.jobs[STATE, row] = BLOCKED
         if self.desk is not None:
-            self.desk.finished(now_us, job_id, lost or status == STOPPED)
-        if self.state.jobs[FLAGS, row] == CANCELLED and (lost or status == STOPPED):
-            status = "cancelled"  # it would wait in the queue again, but nobody wants it any more
-        elif lost or status == STOPPED:
-            self.state.jobs[STATE, row] = BLOCKED
+            self.desk.finished(now_us, job_id, again)
+        if again:
             return self.enter_queue(now_us, row) or True
         self.state.forget_row(row)
         self._end(now_us, job_id, "failed" if status == "lost" else status)
@@ -322,11 +328,10 @@ class Applier:
         if state.jobs[STATE, row] in (STARTING, RUNNING):
             state.jobs[FLAGS, row] = CANCELLED
             return False  # the world stops it and reports its end
+        self._let_go(now_us, row, reason)
         if state.jobs[STATE, row] == QUEUED:
             self.leave_queue(row)
         if self.desk is not None:
-            if state.jobs[STATE, row] == HOLDING:
-                self.desk.lost_nodes(now_us, row, reason)
             self.desk.withdrawn(now_us, job_id)
         state.held.discard(row)
         state.waiting_for.pop(row, None)
@@ -349,8 +354,8 @@ class Applier:
         if row < 0 or self.state.jobs[STATE, row] != STARTING or self.state.jobs[ATTEMPT, row] != attempt:
             return False
         self._stop(now_us, row)
+        self.state.jobs[STATE, row] = BLOCKED
         if self.state.jobs[FLAGS, row] == CANCELLED:
-            self.state.jobs[STATE, row] = BLOCKED
             return self.cancel(now_us, job_id, "cancelled")
         if self.desk is not None:
             self.desk.start_refused(now_us, job_id, "the executor refused it")
@@ -359,8 +364,7 @@ class Applier:
 
     def _held(self, now_us: int, job_id: str) -> bool:
         row = self.state.rows.get(job_id, -1)
-        if row >= 0 and self.state.jobs[STATE, row] == HOLDING and self.desk is not None:
-            self.desk.lost_nodes(now_us, row, "its owner wants it held")
+        self._let_go(now_us, row, "its owner wants it held")
         if row < 0 or self.state.jobs[STATE, row] not in (QUEUED, BLOCKED):
             return False
         self.state.held.add(row)
@@ -381,6 +385,7 @@ class Applier:
     def _changed(self, now_us: int, job_id: str, limit_us: int | None, qos: int | None) -> bool:
         state = self.state
         row = state.rows.get(job_id, -1)
+        self._let_go(now_us, row, "it was changed")
         if row < 0 or state.jobs[STATE, row] not in (QUEUED, BLOCKED):
             return False
         queued = bool(state.jobs[STATE, row] == QUEUED)
@@ -420,8 +425,8 @@ class Applier:
         state.void_promises()
         if becomes == DOWN:
             for row in on_it:
-                if state.jobs[STATE, row] == HOLDING and self.desk is not None:
-                    self.desk.lost_nodes(now_us, row, f"node {node} was lost")
+                if state.jobs[STATE, row] == HOLDING:
+                    self._let_go(now_us, row, f"node {node} was lost")
                     continue
                 job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
                 self.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))

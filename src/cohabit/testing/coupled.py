@@ -75,15 +75,17 @@ def build(
     observe: Callable[[str, int, list[Event], list[Command]], None] | None = None,
     readable: bool = False,
     terms: Terms | None = None,
+    groups: dict[int, Group] | None = None,
 ) -> CoupledWorlds:
-    """The worlds of a case, ready to run."""
+    """The worlds of a case, ready to run; `groups` (by index of the job) in place of those of its own terms."""
     worlds: dict[str, World] = {}
     terms = terms or fitting_terms(case.link)
-    groups: dict[int, Group] = {}
+    given, groups = groups, {}
     for number, places in enumerate(case.groups):
         members = [Member(case.jobs[place][0], str(place)) for place in places]
         made = make_group(f"g{number:03d}", members, terms)
         groups |= dict.fromkeys(places, made)
+    groups = groups if given is None else given
     for rank, domain in enumerate(case.domains):
         names = tuple(other.name for other in case.domains if other is not domain)
         chosen = replace(policies(*domain.choice), mates=Coupling(domain.name, rank, domain.scheme, names))

@@ -137,10 +137,11 @@ class Desk:
             self.tell(now_us, StartFailed(job.group, job.run, reason))
 
     def lost_nodes(self, now_us: int, row: int, reason: str) -> None:
-        """Nodes kept for the job are gone, or its owner does not want it to start."""
+        """Nodes kept for the job are gone, or its owner does not want it to start like this; it waits in the queue."""
         job = self.about.jobs[self.state.spec(row).job_id]
         attempt, job.attempt = job.attempt, 0
         self._give_back(now_us, row, reason)
+        self._back_to_queue(now_us, self.state.spec(row).job_id)
         self.tell(now_us, Ready(job.group, False))
         if attempt:
             self.tell(now_us, Reserved(job.group, attempt, False, reason))
