@@ -8,7 +8,7 @@ from cohabit.model.peer import Message
 from cohabit.model.units import FOREVER
 
 
-class _Command(msgspec.Struct, frozen=True, tag=True):
+class _Command(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     pass
 
 

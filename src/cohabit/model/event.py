@@ -10,7 +10,7 @@ from cohabit.model.profile import ScaleProfile
 from cohabit.model.scheme import Scheme
 
 
-class _Event(msgspec.Struct, frozen=True, tag=True):
+class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     pass
 
 

@@ -10,7 +10,7 @@ from cohabit.model.group import Group
 WORKLOAD_TYPES = ("compute", "network", "io")
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was asked for. Either `processes` (packed onto as few nodes as hold them) or whole `nodes`."""
 
     job_id: str

@@ -60,6 +60,7 @@ class Status(_Message, frozen=True, kw_only=True):
     answers_us: int = NEVER  # on the receiver's clock, as it was asked
     answers_epoch: int = 0
     estimate_us: int = NEVER  # how long until it could start, as far as it knows; a hint
+    wants_estimate: bool = False  # it would like to know the same of the receiver
 
 
 class Prepare(_Message, frozen=True, kw_only=True):
@@ -70,6 +71,7 @@ class Prepare(_Message, frozen=True, kw_only=True):
     lease_us: int
     terms: int  # digest of the group's terms: both sides must mean the same group
     asked_us: int
+    wants_estimate: bool = False  # who says no shall say how long until it could, if it can
 
 
 class Vote(_Message, frozen=True, kw_only=True):

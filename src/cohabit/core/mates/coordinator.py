@@ -52,7 +52,8 @@ def wait_or_begin(turn: Turn, one: GroupState) -> None:
         number = max(one.record.attempt, *(view.attempt for view in one.views.values())) + 1
         enter(turn, one, number, turn.domain, members, one.group.terms.lease_us + offset_us)
         one.ask_us = turn.now_us + one.group.terms.ask_us
-        turn.order(Reserve, one, until_us=one.record.lease_end_us)
+        wanted = any(one.views[domain].wants_estimate for domain in turn.others(one))
+        turn.order(Reserve, one, until_us=one.record.lease_end_us, estimate=wanted)
     elif one.ready and turn.now_us >= one.ask_us:
         one.ask_us = turn.now_us + one.group.terms.ask_us
         for domain in turn.mates(one):
@@ -101,7 +102,8 @@ def ask_votes(turn: Turn, one: GroupState) -> None:
         if domain not in one.draft.ballots:
             lease_us = terms.lease_us + one.group.offset_us(domain) - first
             about = {"attempt": record.attempt, "members": record.members, "terms": one.group.digest}
-            turn.send(peer.Prepare, one, domain, **about, lease_us=lease_us, asked_us=turn.now_us)
+            asked = {"asked_us": turn.now_us, "wants_estimate": one.wants_estimate}
+            turn.send(peer.Prepare, one, domain, **about, **asked, lease_us=lease_us)
 
 
 def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:

@@ -179,7 +179,8 @@ class Desk:
         """A pass has found nodes for a job with mates: they are kept, and the mates are asked."""
         self._keep(now_us, row)
         job_id = self.state.spec(row).job_id
-        self.tell(now_us, Ready(self.about.jobs[job_id].group, True))
+        wants_estimate = self.about.scheme.scheme == AGREE or self.about.scheme.bounded_hold_us > 0
+        self.tell(now_us, Ready(self.about.jobs[job_id].group, True, wants_estimate))
         if self._is_asking(job_id):
             self.about.asking, self.about.asking_us = job_id, now_us
 
@@ -262,7 +263,8 @@ class Desk:
         if where == BLOCKED and (job.yielded_us != NEVER or job.agreed_us != NEVER):
             self._want(order.job, order.attempt)  # it was its turn a moment ago, or it has a reservation
             return []
-        estimate_us = NEVER if where != QUEUED else self._plan_for(now_us, order.job, now_us)
+        plans = where == QUEUED and (order.estimate or self.about.scheme.scheme == AGREE)
+        estimate_us = self._plan_for(now_us, order.job, now_us) if plans else NEVER
         return [Reserved(order.group, order.attempt, False, "it is not its turn", estimate_us)]
 
     def _want(self, name: str, attempt: int) -> None:

@@ -41,7 +41,7 @@ def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
         return
     enter(turn, one, asked.attempt, asked.sender, asked.members, asked.lease_us)
     _note_question(turn, one, asked)
-    turn.order(Reserve, one, until_us=record.lease_end_us)
+    turn.order(Reserve, one, until_us=record.lease_end_us, estimate=asked.wants_estimate)
 
 
 def _cannot_mean_us(turn: Turn, one: GroupState, asked: peer.Prepare) -> str:
@@ -129,6 +129,7 @@ def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
     view, record = one.views[said.sender], one.record
     if said.phase in (READY, *_DONE) and view.phase != said.phase:
         note_news(one)
+    view.wants_estimate = said.wants_estimate
     if view.phase not in _DONE and said.attempt >= view.attempt:
         view.phase, view.attempt, view.coordinator = said.phase, said.attempt, said.coordinator
     if said.phase in (RESERVING, VOTED) and said.coordinator == turn.domain:

@@ -97,7 +97,8 @@ def _deal_with(turn: Turn, told: Input) -> list[str]:
             return _hear(turn, message)
     one = groups[told.group]
     match told:
-        case Ready(_, ready):
+        case Ready(_, ready, wants_estimate):
+            one.wants_estimate = wants_estimate
             _set_ready(turn, one, ready)
         case Reserved():
             _reserved(turn, one, told)

@@ -35,6 +35,7 @@ class MateView(msgspec.Struct):
     heard_us: int = NEVER
     bound_us: int = NEVER  # at some moment after this it was bound to, or running in, the present attempt
     ran_us: int = NEVER  # at some moment after this it was running in it
+    wants_estimate: bool = False  # it would like to know when this side could start
     expects_us: int = NEVER  # when it could start, as it said, on this side's clock
     over: bool = False  # its run in the present attempt has ended
 
@@ -64,6 +65,7 @@ class GroupState(msgspec.Struct):
     ready: bool = False
     ready_since_us: int = NEVER  # when this side first waited for its mates
     asking_since_us: int = NEVER  # this side could start and waits for word from its mates
+    wants_estimate: bool = False
     told_ready: bool = False  # the mates were told that this side could start
     answered: bool = False  # the word has come
     answer: Status | None = None  # a question to be answered at the end of this step
@@ -112,6 +114,7 @@ class Ready(msgspec.Struct, frozen=True):
 
     group: str
     ready: bool
+    wants_estimate: bool = False  # where a mate cannot, it shall say when it could
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -189,6 +192,7 @@ class Reserve(_Order, frozen=True):
     """Find nodes for the job and keep them until then; answer with Reserved."""
 
     until_us: int = NEVER
+    estimate: bool = False  # if there are none: a mate would like to know when there could be
 
 
 class NotNow(_Order, frozen=True):

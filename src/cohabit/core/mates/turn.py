@@ -73,7 +73,7 @@ def tell_status(
 ) -> None:
     """Say where this side stands."""
     about: dict[str, Any] = {"attempt": one.record.attempt, "coordinator": one.record.coordinator}
-    about["estimate_us"] = estimate_us
+    about |= {"estimate_us": estimate_us, "wants_estimate": one.wants_estimate}
     if ask:
         about["asked_us"] = turn.now_us
     if answers is not None:
