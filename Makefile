@@ -42,11 +42,13 @@ test: setup system lint ## everything: lint, all tests, and a short campaign on 
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing" -rs tests
 	@$(BIN)/pytest -m timing -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
 	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
+	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED)
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
 	@$(BIN)/python -m tests.campaign --seconds $(CAMPAIGN_SECONDS) --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_mates --runs 10000 --seed $(COHABIT_CAMPAIGN_SEED)
+	@$(BIN)/python -m tests.campaign_live --seed $(COHABIT_CAMPAIGN_SEED)
 
 bench: setup ## speed and memory, as ratios to a reference measured in the same run
 	@$(BIN)/python -m benchmarks

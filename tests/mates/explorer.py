@@ -19,8 +19,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from cohabit.model.group import WAIT, WHOLE_RUN, Member, Terms, make_group
 from cohabit.core.mates.state import Heard, Joined, MatesState, Ready, Record, Tick
+from cohabit.model.group import WAIT, WHOLE_RUN, Member, Terms, make_group
 from cohabit.model.peer import Abort, Commit, Message, Status, Vote, decode, encode
 from cohabit.model.units import FOREVER
 from tests.mates.site import Broken, Hand, Run, Site, finish

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.model.group import Member, Terms, Window, make_group, start_offsets
 from cohabit.model.errors import InputError
+from cohabit.model.group import Member, Terms, Window, make_group, start_offsets
 from cohabit.model.units import SECOND
 
 A, B, C = Member("a", "1"), Member("b", "2"), Member("c", "3")

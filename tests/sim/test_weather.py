@@ -14,12 +14,13 @@ from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.telemetry import decode
 from cohabit.model.units import SECOND
 from cohabit.reproduce.rush.machine import core_of, traced
+from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS
 from cohabit.sim.weather.counters import COLUMNS, NAMES, NodeState, Sampler
 from cohabit.sim.weather.series import Noise, Series, production
 from cohabit.sim.weather.weather import Weather, noise_nodes_of, weather_of
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
 SEED, NODES = 3, 64

@@ -16,8 +16,9 @@ from cohabit.model.event import Event, JobCancelled, JobSubmitted, NodeDown, Nod
 from cohabit.model.records import NEVER, STATUS_NAMES
 from cohabit.model.units import HOUR, SECOND
 from cohabit.sim.faults import late_reports, node_failures
+from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.world import World
 from cohabit.testing.builders import Choice, TraceRow, job, prepared_trace, scheduler
 from cohabit.testing.randomised import random_trace
 

@@ -10,6 +10,7 @@ import typer
 
 from cohabit import __version__
 from cohabit.cli import (
+    advise,
     compare,
     demo,
     doctor,
@@ -25,6 +26,7 @@ from cohabit.cli import (
     profiles,
     replay,
     reproduce,
+    serve,
     simulate,
     sweep,
     telemetry,
@@ -61,7 +63,7 @@ def _options(
 
 VERBS = (
     simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, match,
-    train, predict, reproduce, exercise, measure, telemetry, demo, doctor, warm_up,
+    train, predict, reproduce, advise, exercise, measure, telemetry, serve, demo, doctor, warm_up,
 )  # fmt: skip
 for verb in VERBS:
     verb.register(app)

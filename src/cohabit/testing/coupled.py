@@ -18,7 +18,8 @@ from cohabit.model.job import Job
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
 from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.runs import TracedJob
+from cohabit.sim.world import World
 from cohabit.testing.builders import Choice, policies
 
 FCFS_EASY, RELIABLE = Choice("fcfs", "easy"), Link()

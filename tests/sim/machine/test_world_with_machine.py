@@ -15,7 +15,8 @@ from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
 from cohabit.sim.machine.truth import Truth
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.runs import TracedJob
+from cohabit.sim.world import World
 from cohabit.testing.builders import job as whole_node_job
 from cohabit.testing.builders import scheduler
 from tests.sim.machine import laws_by_hand

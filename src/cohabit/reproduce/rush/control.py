@@ -18,11 +18,12 @@ from cohabit.model.telemetry import feature_names
 from cohabit.model.units import HOUR, SECOND
 from cohabit.predict.variability_data import Norms, Runs, freeze
 from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
+from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
 from cohabit.sim.weather.counters import COLUMNS, Floats
 from cohabit.sim.weather.weather import production_weather
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
 DAY_S = 86_400

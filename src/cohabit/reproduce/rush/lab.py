@@ -22,10 +22,11 @@ from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, Random
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
 from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
+from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
 from cohabit.sim.weather.weather import Weather, weather_of
-from cohabit.sim.world import TracedJob, World
+from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
 NODES = 512

@@ -11,7 +11,7 @@ from cohabit.core.protocols import Gate
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
-from cohabit.sim.world import Outcome, TracedJob
+from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.trace.rush_programs import Temper
 
 CORES = 32  # used on each node: 512 processes on 16 nodes

@@ -1,0 +1,218 @@
+"""Settings to a living controller: a place on disk, this machine's nodes, policies, and the peers it may talk to."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from cohabit.app.policies import build
+from cohabit.app.scenario import PolicyConfig
+from cohabit.backend.local.executor import LocalBackend
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.backend.protocol import Backend, Launch
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.live.clock import BootClock, Epoch, find_clock
+from cohabit.live.controller import Controller
+from cohabit.live.journal import Journal, open_journal
+from cohabit.live.peer_server import Doorkeeper, PeerServer
+from cohabit.live.peer_tls import client_context, server_context
+from cohabit.live.peers import Peer, PeerLinks
+from cohabit.live.recovery import Restored, Verified, active_runs, restore, verify
+from cohabit.model.cluster import Cluster
+from cohabit.model.command import StartJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import JobFinished, JobStarted, JobSubmitted
+from cohabit.model.job import Job
+from cohabit.model.peer import Message
+from cohabit.model.units import SECOND
+
+CLOCK, SETTINGS = "clock", "settings"
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Our certificate with its key, and the authority that peers' certificates must come from."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """What a controller needs to know. `place` holds all that must survive: journal, runs, output."""
+
+    place: Path
+    nodes: int = 1
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    coupling: Coupling | None = None  # this domain among others; None: it has no peers
+    host: str = "127.0.0.1"  # where peers reach it
+    port: int = 0  # 0: any free one
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    tls: TlsFiles | None = None
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """What the core's decisions depend on besides its facts."""
+
+    nodes: int
+    policy: PolicyConfig
+    coupling: Coupling | None
+
+
+@dataclass
+class Parts:
+    """What a controller is made of, before it lives."""
+
+    journal: Journal
+    restored: Restored
+    clock: BootClock
+    backend: Backend
+    cluster: Cluster
+    policies: PolicySet
+    lock: IO[bytes]
+
+
+class Service:
+    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self.config, self.port = config, 0
+        self.parts = open_parts(config)
+        tls = config.tls
+        files = None if tls is None else (tls.certificate, tls.key, tls.authority)
+        self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
+        door = Doorkeeper(self.domain, config.peers, self.hear)
+        context = None if files is None else server_context(*files)
+        self._server = PeerServer(door, config.host, config.port, context)
+        self._controller: Controller | None = None
+
+    @property
+    def controller(self) -> Controller:
+        """The living controller."""
+        assert self._controller is not None, "open it first"
+        return self._controller
+
+    @property
+    def domain(self) -> str:
+        """What peers call it; empty: it has none."""
+        return "" if self.config.coupling is None else self.config.coupling.domain
+
+    def hear(self, message: Message) -> bool:
+        """A peer's message on its way into the inbox; False: too busy."""
+        return self.controller.hear(message)
+
+    async def open(self) -> None:
+        """Recover, then listen to peers."""
+        parts = self.parts
+        self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
+        await self.links.open()
+        await self.controller.start()
+        if self.config.coupling is not None:
+            self.port = await self._server.open()
+
+    async def submit_new(self, jobs: Sequence[tuple[Job, Launch]]) -> int:
+        """Submit those that were never here before; how many that were."""
+        names = [job.job_id for job, _ in jobs]
+        known = await self.controller.ask(lambda _: self.parts.journal.known_jobs(names))
+        for job, launch in jobs:
+            if job.job_id not in known:
+                await self.controller.submit(job, launch)
+        return len(set(names) - known)
+
+    async def standing(self, jobs: Sequence[tuple[Job, Launch]]) -> dict[str, str]:
+        """Where each of these jobs stands: queued, running, or how it ended."""
+
+        def look(core: SchedulerCore) -> dict[str, str]:
+            active = {name for name, _ in active_runs(core)}
+            ended = core.state.finished
+            names = [job.job_id for job, _ in jobs]
+            return {name: ended.get(name) or ("running" if name in active else "queued") for name in names}
+
+        return await self.controller.ask(look)
+
+    async def close(self) -> None:
+        """End in good order; jobs go on."""
+        await self._server.close()
+        await self.controller.stop()
+        await self.links.close()
+        self.parts.lock.close()
+
+
+def open_parts(config: ServeConfig) -> Parts:
+    """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
+    lock = _only_one(config.place)
+    nodes = VirtualNodes(config.nodes)
+    cluster, policies = nodes.cluster(), policies_of(config)
+    journal = open_journal(config.place / "journal.db")
+    _same_settings(journal, config)
+    _load_kernels(cluster, policies)
+    restored = restore(journal, cluster, policies)
+    kept = journal.get(CLOCK)
+    clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
+    if not clock.same:
+        journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
+    backend = LocalBackend(config.place, nodes, clock.since_boot_us)
+    return Parts(journal, restored, clock, backend, cluster, policies, lock)
+
+
+def verify_journal(config: ServeConfig) -> Verified:
+    """Replay all that a controller's journal keeps; it must not be running."""
+    with _only_one(config.place):
+        journal = open_journal(config.place / "journal.db")
+        try:
+            _same_settings(journal, config)
+            return verify(journal, VirtualNodes(config.nodes).cluster(), policies_of(config))
+        finally:
+            journal.close()
+
+
+def policies_of(config: ServeConfig) -> PolicySet:
+    """The policies, with what this domain does for mates elsewhere."""
+    return replace(build(config.policy, "exclusive"), mates=config.coupling)
+
+
+def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
+    """Let a throw-away core start and end jobs, so that the first real start does not wait for machine code."""
+    core = SchedulerCore(cluster, policies)
+    jobs = [Job("first", limit_us=SECOND), Job("second", limit_us=SECOND, nodes=cluster.nodes)]
+    for order in core.step(0, [JobSubmitted(job) for job in jobs]):
+        if isinstance(order, StartJob):
+            core.step(1, [JobStarted(order.job_id, order.attempt)])
+            core.step(2, [JobFinished(order.job_id, order.attempt)])
+
+
+def _only_one(place: Path) -> IO[bytes]:
+    """Held for as long as the process lives, however it ends."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = open(place / "lock", "ab")  # noqa: SIM115
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be used: {reason}", str(place), "choose a folder you may write to") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise InputError("another controller uses this folder", str(place), "stop it first") from None
+    return lock
+
+
+def _same_settings(journal: Journal, config: ServeConfig) -> None:
+    """A journal can be replayed only under the settings it was written under."""
+    now = _Settings(config.nodes, config.policy, config.coupling)
+    kept = journal.get(SETTINGS)
+    if kept is None:
+        journal.put({SETTINGS: msgspec.json.encode(now).decode()})
+    elif msgspec.json.decode(kept, type=_Settings) != now:
+        raise InputError(
+            "its jobs were taken under other nodes, policies or schemes", os.fspath(config.place),
+            "use the same settings, or a new folder",
+        )  # fmt: skip

@@ -1,0 +1,283 @@
+"""Watches over jobs, whoever else is alive: starts each, enforces its limit and its fuse, records how it ended.
+
+A script of its own (standard library only, started by path without site packages). It reads the names of run folders
+from standard input and forks one runner for each, which leads a session of its own and outlives both this process and
+the controller. What a run is to do, and what became of it, is in its folder alone: see runs.py for the files. A runner
+must never start a run that somebody else has claimed, and never end before everything it started is dead.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+REQUESTS, REPORTS = 0, 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
+NEVER_US = 2**62
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def clock_us() -> int:
+    """Microseconds since the machine started, sleep included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def identity() -> str:
+    """This process so that it cannot be taken for another: id, start in clock ticks, boot."""
+    with open("/proc/self/stat", "rb") as stream:
+        ticks = stream.read().rpartition(b")")[2].split()[19].decode()
+    with open("/proc/sys/kernel/random/boot_id") as stream:
+        return f"{os.getpid()} {ticks} {stream.read().strip()}"
+
+
+def children() -> list[int]:
+    """Living and dead direct children; not every kernel lists them, so all processes are looked at."""
+    me, found = os.getpid(), []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    after_name = stream.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(after_name[1]) == me:
+                found.append(int(name))
+    return found
+
+
+def tell_controller(line: str) -> None:
+    """Say it once, if anybody listens: the controller may be dead or busy, and finds the same in the folder."""
+    with contextlib.suppress(OSError):
+        os.write(REPORTS, line.encode())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), REPORTS)
+
+
+class Run:
+    """One run, from its claim to the record of its end."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.pid, self.began_us = folder, 0, 0
+        self.status: int | None = None
+        self.spec: dict[str, Any] = {}
+
+    def place(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def write(self, name: str, facts: dict[str, Any], durable: bool) -> None:
+        """A whole file or none."""
+        draft = self.place(f".{name}.{os.getpid()}")
+        with open(draft, "w") as stream:
+            json.dump(facts, stream)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.rename(draft, self.place(name))
+
+    def claim(self) -> bool:
+        """Whether the run is ours: the first link wins, and there is never another."""
+        draft = self.place(f".claim.{os.getpid()}")
+        with open(draft, "w") as stream:
+            stream.write(identity())
+        try:
+            os.link(draft, self.place("claim"))
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(draft)
+        return True
+
+    def fuse_us(self) -> int:
+        """The instant at which the run is stopped unless somebody moves it before."""
+        try:
+            with open(self.place("fuse")) as stream:
+                return int(stream.read())
+        except OSError:
+            return NEVER_US
+
+    def stop_word(self) -> str:
+        """Why somebody wants it stopped; empty: nobody does."""
+        try:
+            with open(self.place("stop")) as stream:
+                return stream.read()
+        except OSError:
+            return ""
+
+    def live(self, woken: int) -> None:
+        """Start, wait, end. Whatever happens, the end is recorded."""
+        with open(self.place("spec")) as stream:
+            self.spec = json.load(stream)
+        why, fault = self.stop_word(), ""
+        if not why and clock_us() < self.fuse_us():
+            fault = self.start()
+            if not fault:
+                tell_controller(f"started {self.folder}\n")
+                why = self.watch(woken)
+        elif not why:
+            why = "burnt"
+        self.write("exited", {"why": why, "fault": fault, "status": self.status}, durable=False)  # should we die now
+        leftovers = self.kill_all()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.write("ended", {
+            "why": why, "fault": fault, "status": self.status, "began_us": self.began_us, "ended_us": clock_us(),
+            "user_s": used.ru_utime, "system_s": used.ru_stime, "peak_rss_bytes": used.ru_maxrss * 1024,
+            "leftovers": leftovers,
+        }, durable=True)  # fmt: skip
+
+    def start(self) -> str:
+        """Fork the program, record it, let it execute; the reason if it cannot."""
+        gate, opened = os.pipe()
+        faults, faulty = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(opened)
+            become(self.spec, gate, faulty)
+        os.close(gate)
+        os.close(faulty)
+        self.began_us = clock_us()
+        self.write("started", {"pid": self.pid, "began_us": self.began_us}, durable=False)
+        with contextlib.suppress(BrokenPipeError):  # it failed already, and says so
+            os.write(opened, b"g")
+        fault = os.read(faults, 4096).decode()  # closed without a word when the program executes
+        os.close(opened)
+        os.close(faults)
+        return fault
+
+    def watch(self, woken: int) -> str:
+        """Wait for the end; stop it at its limit, at its fuse or when asked, and say which it was."""
+        why, kill_us = "", NEVER_US
+        limit_us = self.began_us + self.spec["limit_us"] if self.spec["limit_us"] >= 0 else NEVER_US
+        self.reap()
+        while self.status is None:
+            now_us, fuse_us = clock_us(), self.fuse_us()
+            word = self.stop_word()
+            if why == "" and (word or now_us >= min(fuse_us, limit_us)):
+                why = word or ("burnt" if now_us >= fuse_us else "limit")
+                kill_us = now_us + (self.spec["grace_us"] if why in ("limit", "cancelled") else 0)
+                self.signal(signal.SIGTERM)
+            if now_us >= min(kill_us, fuse_us):
+                why = why or "burnt"
+                self.kill_all()
+                break
+            next_us = min(kill_us, fuse_us, limit_us if why == "" else NEVER_US)
+            patience = min(max(next_us - now_us, 0) / 1e6, 3600.0)
+            if select.select([woken], [], [], patience)[0]:
+                os.read(woken, 4096)
+                self.reap()
+        return why
+
+    def signal(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            return
+
+    def reap(self) -> None:
+        """Collect whoever has died; the tree's orphans are our children too."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.note_end(pid, status)
+
+    def note_end(self, pid: int, status: int) -> None:
+        if pid == self.pid:
+            self.status = os.waitstatus_to_exitcode(status)
+
+    def kill_all(self) -> int:
+        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        left: set[int] = set()
+        while True:
+            for pid in children():
+                if pid != self.pid:
+                    left.add(pid)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except PermissionError:  # it changed its user; waiting for it would be for ever
+                    return len(left)
+                except ProcessLookupError:
+                    continue
+            try:
+                self.note_end(*os.waitpid(-1, 0))
+            except ChildProcessError:
+                return len(left)
+
+
+def become(spec: dict[str, Any], gate: int, faults: int) -> NoReturn:
+    """Turn this child into the program: own session, cores, files; then wait at the gate and execute."""
+    step = "start"
+    try:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (*FRESH_SIGNALS, POKE):
+            signal.signal(number, signal.SIG_DFL)
+        step = "bind to its cores"
+        if spec["cores"]:
+            os.sched_setaffinity(0, spec["cores"])
+        step = "open its output"
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        os.dup2(os.open(spec["stdout"], flags, 0o644), 1)
+        os.dup2(os.open(spec["stderr"], flags, 0o644) if spec["stderr"] else 1, 2)
+        step = "enter its folder"
+        os.chdir(spec["folder"])
+        step = "execute"
+        if os.read(gate, 1) != b"g":
+            os._exit(126)
+        os.execvpe(spec["command"][0], spec["command"], spec["environment"])
+    except OSError as error:
+        os.write(faults, f"could not {step}: {os.strerror(error.errno or 0).lower()}".encode())
+    finally:
+        os._exit(127)
+
+
+def run(folder: str) -> None:
+    """In a child of its own: lead a session, be the nearest reaper of all that follows, live through the run."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), REQUESTS)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, POKE):
+        signal.signal(number, lambda _number, _frame: None)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the folder is where orders are given
+        signal.signal(number, signal.SIG_IGN)
+    one = Run(folder)
+    if one.claim():
+        one.live(woken)
+
+
+def main() -> None:
+    """Fork a runner for every folder named; end with the controller. The runners do not."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the runners
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.set_blocking(REPORTS, False)
+    unread = b""
+    while data := os.read(REQUESTS, 65536):
+        *lines, unread = (unread + data).split(b"\n")
+        for line in lines:
+            if os.fork() == 0:
+                try:
+                    run(os.fsdecode(line))
+                except BaseException:
+                    sys.excepthook(*sys.exc_info())
+                finally:
+                    sys.stderr.flush()
+                    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

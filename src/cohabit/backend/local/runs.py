@@ -1,0 +1,200 @@
+"""Run folders: what the controller and the runner of a job tell each other, in files that outlive both.
+
+    spec      what to run, where, for how long          written whole with the folder
+    fuse      stop at this instant unless rewritten     the controller, any time
+    stop      stop now, and why                         the controller, once
+    claim     whose run this is; only the first counts  the runner, or the controller to make sure it never begins
+    started   process and instant                       the runner
+    exited    how the program ended, before tidying up  the runner
+    ended     how it ended                              the runner; the controller where the runner is gone
+
+A folder appears whole or not at all, and its name is (job, attempt): asking for the same run twice finds it there.
+Instants in here are microseconds of CLOCK_BOOTTIME.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
+
+NOBODY = "nobody"
+MARK = "COHABIT_RUN"  # in the environment of every process of a run
+_ENDINGS = {"limit": KILLED, "burnt": STOPPED, "cancelled": CANCELLED, "stopped": STOPPED, "lost": LOST}
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, runs: Path, job_id: str, attempt: int) -> None:
+        self.job_id, self.attempt = job_id, attempt
+        self.path = runs / f"{file_name(job_id)}.{attempt}"
+
+    def create(self, spec: dict[str, Any], fuse_us: int | None) -> bool:
+        """Make the folder with all that is needed to run; False if it is there already."""
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        (draft / "spec").write_bytes(msgspec.json.encode(spec))
+        if fuse_us is not None:
+            (draft / "fuse").write_text(str(fuse_us))
+        try:
+            os.rename(draft, self.path)
+        except OSError:
+            shutil.rmtree(draft)
+            if not self.path.is_dir():
+                raise
+            return False
+        return True
+
+    def exists(self) -> bool:
+        """Whether such a run was asked for and is not settled."""
+        return self.path.is_dir()
+
+    def fence(self) -> bool:
+        """Make sure that the run never begins; False: it has."""
+        return self._link("claim", NOBODY)
+
+    def runner(self) -> str | None:
+        """Who claimed the run; NOBODY: it will never begin; None: nobody yet."""
+        try:
+            return (self.path / "claim").read_text()
+        except FileNotFoundError:
+            return None
+
+    def started(self) -> dict[str, Any] | None:
+        """The process of the run, once there is one."""
+        return self._read("started")
+
+    def ended(self) -> dict[str, Any] | None:
+        """How the run ended, once it has."""
+        return self._read("ended")
+
+    def set_fuse(self, fuse_us: int) -> None:
+        """Move the fuse; the runner looks before it burns."""
+        self._write("fuse", str(fuse_us).encode())
+
+    def ask_to_stop(self, why: str) -> None:
+        """The first reason stays."""
+        self._link("stop", why)
+
+    def bury(self) -> None:
+        """The runner is dead and has not finished its work: kill what it left, and say how the run ended, if it could
+        still say that itself."""
+        kill_marked(str(self.path))
+        if self.ended() is None:
+            known = self._read("exited") or {"why": "lost", "fault": "", "status": None}
+            self._write("ended", msgspec.json.encode(known))
+
+    def never_began(self, why: str) -> None:
+        """It was stopped before it began."""
+        self._write("ended", msgspec.json.encode({"why": why, "fault": "", "status": None}))
+
+    def remove(self) -> None:
+        """All of it goes, at once for whoever looks."""
+        away = self.path.with_name(f".{self.path.name}.gone")
+        try:
+            os.rename(self.path, away)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(away, ignore_errors=True)
+
+    def _link(self, name: str, content: str) -> bool:
+        draft = self.path / f".{name}.{os.getpid()}"
+        draft.write_text(content)
+        try:
+            os.link(draft, self.path / name)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def _write(self, name: str, content: bytes) -> None:
+        draft = self.path / f".{name}.{os.getpid()}"
+        draft.write_bytes(content)
+        os.replace(draft, self.path / name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = msgspec.json.decode((self.path / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return found
+
+
+def file_name(job_id: str) -> str:
+    """A job's name as the name of a file: whatever it is, it stays below its folder and is not hidden."""
+    return quote(job_id, safe="").replace(".", "%2E")
+
+
+def all_runs(runs: Path) -> list[RunFolder]:
+    """Every run that is not settled; leftovers of unfinished moves are swept away."""
+    found = []
+    for entry in sorted(os.listdir(runs)):
+        if entry.startswith("."):
+            shutil.rmtree(runs / entry, ignore_errors=True)
+            continue
+        name, _, attempt = entry.rpartition(".")
+        if attempt.isdigit():
+            found.append(RunFolder(runs, unquote(name), int(attempt)))
+    return found
+
+
+def status_of(ended: dict[str, Any]) -> str:
+    """The status the core is told."""
+    if ended["why"]:
+        return _ENDINGS[ended["why"]]
+    return DONE if ended["status"] == 0 and not ended["fault"] else FAILED
+
+
+def alive(runner: str) -> int | None:
+    """A descriptor of the runner's process, readable when it ends; None if it is gone."""
+    if runner == NOBODY:
+        return None
+    number, ticks, boot = runner.split()
+    if boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        return None
+    try:
+        descriptor = os.pidfd_open(int(number))
+    except ProcessLookupError:
+        return None
+    try:
+        with open(f"/proc/{number}/stat", "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+        same = fields[19].decode() == ticks and fields[0] != b"Z"
+    except (FileNotFoundError, ProcessLookupError):
+        same = False
+    if same:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def kill_marked(folder: str) -> None:
+    """Kill every process that carries the mark of this run, until none is left."""
+    wanted = f"{MARK}={folder}".encode()
+    for _ in range(100):  # a process may fork while it is looked for
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if wanted in _environment(pid)]
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return stream.read().split(b"\0")
+    except OSError:
+        return []

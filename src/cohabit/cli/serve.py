@@ -1,0 +1,117 @@
+"""`cohabit serve`: run real jobs on this machine, together with those of other domains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cohabit.app.serving import Service
+    from cohabit.app.site_file import Site
+
+LOOK_S = 0.2  # how often --until-idle looks
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    example = "\b\nExample:\n  cohabit serve site.toml --until-idle"
+    app.command(name="serve", short_help="Run real jobs on this machine, from a site file.", epilog=example)(serve)
+    example = "\b\nExample:\n  cohabit peer-key pair.key"
+    app.command(name="peer-key", short_help="Make a key for two domains to share.", epilog=example)(peer_key)
+
+
+def serve(
+    site: Annotated[Path, typer.Argument(metavar="SITE.toml", help="Nodes, policy, peers, groups and jobs.")],
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when all its jobs have ended.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Serve until stopped (Ctrl-C): jobs survive it, and a killed server goes on where it was when started again.
+
+    Jobs of the file are submitted once, by their names. docs/live.md describes the file.
+    """
+    import asyncio
+    import logging
+
+    from cohabit.app.site_file import read_site
+    from cohabit.cli.console import note, show_json
+
+    read = read_site(site)
+    if verify:
+        _verify(read, as_json)
+        return
+    logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
+    standing = asyncio.run(_serve(read, until_idle, note))
+    if as_json:
+        show_json(standing)
+    else:
+        for name, status in standing["jobs"].items():
+            typer.echo(f"{name}: {status}")
+
+
+def peer_key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; copy it to the other domain.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Write a fresh key that only its owner can read, never over another file."""
+    from cohabit.cli.console import note, show_json
+    from cohabit.live.peer_keys import write_new_key
+
+    write_new_key(file)
+    if as_json:
+        show_json({"file": str(file)})
+    else:
+        note(f"wrote {file}; name it as key of the peer in both site files")
+
+
+def _verify(site: Site, as_json: bool) -> None:
+    from cohabit.app.serving import verify_journal
+    from cohabit.cli.console import show_json
+
+    result = verify_journal(site.config)
+    if as_json:
+        show_json({"steps": result.batches, "orders": result.commands, "identical": not result.difference,
+                   "difference": result.difference or None})  # fmt: skip
+    else:
+        word = f"DIFFERENT {result.difference}" if result.difference else "identical"
+        typer.echo(f"{result.batches:,} steps, {result.commands:,} orders: {word}")
+    if result.difference:
+        raise typer.Exit(1)
+
+
+async def _serve(site: Site, until_idle: bool, note: Any) -> dict[str, Any]:
+    import asyncio
+    import signal
+
+    from cohabit.app.serving import Service
+
+    service, stop = Service(site.config), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await service.open()
+    if service.port:
+        note(f"peers reach domain {service.domain} at {site.config.host}:{service.port}")
+    new = await service.submit_new(site.jobs)
+    note(f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}")
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.controller.failed())]
+    if until_idle:
+        ends.append(asyncio.create_task(_idle(service, site)))
+    done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    for task in done:
+        task.result()
+    standing = {"domain": service.domain or None, "jobs": await service.standing(site.jobs)}
+    await service.close()
+    return standing
+
+
+async def _idle(service: Service, site: Site) -> None:
+    import asyncio
+
+    while any(status in ("queued", "running") for status in (await service.standing(site.jobs)).values()):
+        await asyncio.sleep(LOOK_S)

@@ -1,0 +1,98 @@
+"""Orders on their way to the back end: those of one job in their order, those of different jobs side by side.
+
+A start that cannot be carried out becomes a fact (StartRefused); other orders are tried again. What is not known to be
+carried out is `pending` and goes into checkpoints, so that no order to stop is lost with the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from cohabit.backend.protocol import Backend, BackendError, Launch
+from cohabit.model.command import CancelJob, Command, MoveJob, RenewJob, StartJob, StopJob
+from cohabit.model.event import Event, StartRefused
+
+TRIES = 6
+FIRST_PAUSE_S = 0.1
+log = logging.getLogger(__name__)
+
+
+class Settle(NamedTuple):
+    """The end of a run is in the journal."""
+
+    job_id: str
+    attempt: int
+
+
+Order = StartJob | CancelJob | StopJob | RenewJob | MoveJob
+
+
+class Dispatcher:
+    """A lane for every job that has orders on their way."""
+
+    def __init__(self, backend: Backend, report: Callable[[Event], Awaitable[None]]) -> None:
+        self._backend, self._report = backend, report
+        self._lanes: dict[str, deque[tuple[Order | Settle, Launch | None]]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+
+    def give(self, order: Command | Settle, launch: Launch | None = None) -> None:
+        """Have it carried out after what was given before for the same job."""
+        if not isinstance(order, Order | Settle):
+            return  # nothing to be done by whoever executes
+        lane = self._lanes.get(order.job_id)
+        if lane is None:
+            lane = self._lanes[order.job_id] = deque()
+            worker = asyncio.create_task(self._work(order.job_id, lane))
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+        if isinstance(order, RenewJob) and len(lane) > 1 and isinstance(lane[-1][0], RenewJob):
+            lane.pop()  # the later fuse counts; never the one being carried out
+        lane.append((order, launch))
+
+    def pending(self) -> list[Command]:
+        """Orders not known to be carried out."""
+        return [order for lane in self._lanes.values() for order, _ in lane if not isinstance(order, Settle)]
+
+    async def idle(self) -> None:
+        """Wait until everything given so far is done."""
+        while self._workers:
+            await asyncio.wait(self._workers)
+
+    async def close(self) -> None:
+        """Give up what is on its way; a later controller repeats what matters."""
+        for worker in list(self._workers):
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    async def _work(self, job_id: str, lane: deque[tuple[Order | Settle, Launch | None]]) -> None:
+        while lane:
+            order, launch = lane[0]
+            try:
+                await self._carry_out(order, launch)
+            except Exception:
+                log.exception("%s was not carried out", order)
+            lane.popleft()
+        del self._lanes[job_id]
+
+    async def _carry_out(self, order: Order | Settle, launch: Launch | None) -> None:
+        pause_s = FIRST_PAUSE_S
+        for left in reversed(range(TRIES)):
+            try:
+                if isinstance(order, Settle):
+                    await self._backend.settled(order.job_id, order.attempt)
+                else:
+                    await self._backend.execute(order, launch)
+                return
+            except (BackendError, OSError) as error:
+                if isinstance(order, StartJob):
+                    await self._report(StartRefused(order.job_id, order.attempt, str(error)))
+                    return
+                if not left:
+                    log.error("%s was given up: %s", order, error)
+                    return
+            await asyncio.sleep(pause_s)
+            pause_s *= 2

@@ -1,0 +1,72 @@
+"""The controller's one inbox: facts from everywhere, in the order they came, never more than it can hold.
+
+Who can be told to try again later (a submission, a peer) is refused when it is full; who cannot (the back end) waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from cohabit.backend.protocol import Launch
+from cohabit.model.event import Event
+
+
+class Letter(NamedTuple):
+    """A fact; with a submission, what the job executes and who waits for it to be durable."""
+
+    event: Event
+    launch: Launch | None = None
+    answer: asyncio.Future[None] | None = None
+
+
+class Inbox:
+    """Bounded; used on one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._letters: deque[Letter] = deque()
+        self._most, self._filled, self._space = most, asyncio.Event(), asyncio.Event()
+        self._space.set()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def offer(self, letter: Letter) -> bool:
+        """Take it unless full."""
+        if len(self._letters) >= self._most:
+            return False
+        self._add(letter)
+        return True
+
+    async def put(self, letter: Letter) -> None:
+        """Take it when there is space."""
+        while len(self._letters) >= self._most:
+            self._space.clear()
+            await self._space.wait()
+        self._add(letter)
+
+    def put_back(self, letters: list[Letter]) -> None:
+        """First again, in the same order; they had their space before."""
+        self._letters.extendleft(reversed(letters))
+        self._filled.set()
+
+    async def take(self, patience_s: float, most: int) -> list[Letter]:
+        """All there are, up to so many; waits for the first one, but not longer than so many seconds."""
+        if not self._letters:
+            self._filled.clear()
+            try:
+                await asyncio.wait_for(self._filled.wait(), patience_s)
+            except TimeoutError:
+                return []
+        taken = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
+        self._space.set()
+        return taken
+
+    def interrupt(self) -> None:
+        """Let whoever takes look at the clock again."""
+        self._filled.set()
+
+    def _add(self, letter: Letter) -> None:
+        self._letters.append(letter)
+        self._filled.set()

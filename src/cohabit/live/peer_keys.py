@@ -1,0 +1,79 @@
+"""The secret two domains share: who signs with it proves to be the other one. Nothing here talks to anybody.
+
+A key file has a line "ID HEX" for every key, at least 32 bytes each, and belongs to its owner alone (mode 600). The
+first key signs, all of them are accepted: to change a key, add the new one behind on both sides, then put it first,
+then remove the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from cohabit.model.errors import InputError
+from cohabit.model.peer import Message, signed_bytes
+
+LEAST_BYTES = 32
+_FIX = 'write a line "ID HEX" with at least 64 hexadecimal digits for every key'
+
+
+class PairKeys:
+    """The keys of this domain and one peer; `current` is the one it signs with."""
+
+    def __init__(self, keys: dict[str, bytes]) -> None:
+        self._keys, self.current = keys, next(iter(keys))
+
+    def sign(self, message: Message) -> str:
+        """The signature of a message under the current key."""
+        return _signature(self._keys[self.current], message)
+
+    def signed(self, message: Message, key_id: str, signature: str) -> bool:
+        """Whether the message was signed with a key of ours."""
+        key = self._keys.get(key_id)
+        if key is None or not signature.isascii():
+            return False
+        return hmac.compare_digest(_signature(key, message), signature)
+
+
+def _signature(key: bytes, message: Message) -> str:
+    return hmac.new(key, signed_bytes(message), hashlib.sha256).hexdigest()
+
+
+def read_keys(path: Path) -> PairKeys:
+    """The keys of a file; one that others may read is refused."""
+    try:
+        with open(path, encoding="ascii") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            lines = [line.split() for line in stream if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not plain text"
+        raise InputError(f"the key cannot be read: {str(reason).lower()}", str(path)) from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise InputError("others may read the key", str(path), f"chmod 600 {path}")
+    keys: dict[str, bytes] = {}
+    for line in lines:
+        try:
+            name, digits = line
+            keys[name] = bytes.fromhex(digits)
+        except ValueError:
+            raise InputError("is not a key file", str(path), _FIX) from None
+        if len(keys[name]) < LEAST_BYTES:
+            raise InputError(f"key {name} is too short", str(path), _FIX)
+    if not keys:
+        raise InputError("has no key", str(path), _FIX)
+    return PairKeys(keys)
+
+
+def write_new_key(path: Path, name: str = "1") -> None:
+    """A fresh key in a file of its own; never over another."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"the key cannot be written: {reason}", str(path), "choose another name") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(f"{name} {secrets.token_hex(LEAST_BYTES)}\n")

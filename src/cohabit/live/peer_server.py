@@ -1,0 +1,205 @@
+"""Where peers knock: one small HTTP endpoint that takes signed messages and nothing else.
+
+Everything about a request is checked before its content is believed, and its size before it is read. What is refused is
+refused with a reason. A message that passes is put into the controller's inbox; it is not durable, and need not be: the
+protocol asks again. Loopback unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import h11
+
+from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, PATH, SIGNATURE_HEADER, Peer
+from cohabit.model.errors import InputError
+from cohabit.model.peer import Message, decode
+
+MOST_BYTES = 64 * 1024
+MOST_CONNECTIONS = 64
+REQUEST_S, IDLE_S = 10.0, 120.0
+REMEMBERED = 1024  # messages of each peer, so that a repeated one costs nothing
+log = logging.getLogger(__name__)
+
+
+class Refusal(Exception):
+    """Not taken: an HTTP status and a sentence."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(reason)
+
+
+class Request(NamedTuple):
+    """What a peer sent. `certificate`: the names its certificate proves, if it showed one."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    certificate: frozenset[str] = frozenset()
+
+
+class Doorkeeper:
+    """Says who may come in: the checks, without any network."""
+
+    def __init__(self, domain: str, peers: Mapping[str, Peer], hear: Callable[[Message], bool]) -> None:
+        self._domain, self._peers, self._hear = domain, peers, hear
+        self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # of each peer its epoch and latest numbers
+
+    def check_head(self, request: Request) -> int:
+        """Refuse what can be seen before the content is read; returns the length to read."""
+        if request.path != PATH:
+            raise Refusal(404, "there is only " + PATH)
+        if request.method != "POST":
+            raise Refusal(405, "messages are posted")
+        if request.headers.get("content-type", "") != CONTENT_TYPE:
+            raise Refusal(415, f"the content must be {CONTENT_TYPE}")
+        length = request.headers.get("content-length", "")
+        if not length.isdigit() or "transfer-encoding" in request.headers:
+            raise Refusal(411, "the length of the content must be given")
+        if int(length) > MOST_BYTES:
+            raise Refusal(413, f"a message has at most {MOST_BYTES} bytes")
+        return int(length)
+
+    def admit(self, request: Request, content: bytes) -> None:
+        """Take a message, or refuse it."""
+        try:
+            message = decode(content)
+        except InputError as error:
+            raise Refusal(400, error.what) from None
+        peer = self._peers.get(message.sender)
+        if peer is None:
+            raise Refusal(403, "the sender is not a peer of this domain")
+        if not _proven(peer, request, message):
+            raise Refusal(401, "the sender did not prove to be who it says")
+        if message.receiver != self._domain:
+            raise Refusal(421, "the message is for another domain")
+        epoch, numbers = self._heard.get(message.sender, (0, {}))
+        if message.epoch < epoch or (message.epoch == epoch and message.seq in numbers):
+            raise Refusal(409, "the message was heard before, or its sender has started again since")
+        if not self._hear(message):
+            raise Refusal(503, "too busy, try again")
+        if message.epoch > epoch:
+            numbers = {}
+        numbers[message.seq] = None
+        if len(numbers) > REMEMBERED:
+            del numbers[next(iter(numbers))]
+        self._heard[message.sender] = (message.epoch, numbers)
+
+
+def _proven(peer: Peer, request: Request, message: Message) -> bool:
+    if peer.keys is None:
+        return peer.domain in request.certificate
+    return peer.keys.signed(message, request.headers.get(KEY_HEADER, ""), request.headers.get(SIGNATURE_HEADER, ""))
+
+
+class PeerServer:
+    """Listens for peers."""
+
+    def __init__(self, door: Doorkeeper, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
+        self._door, self._host, self._port, self._context = door, host, port, context
+        self._server: asyncio.Server | None = None
+        self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each is over
+
+    async def open(self) -> int:
+        """Begin to listen; returns the port."""
+        try:
+            self._server = await asyncio.start_server(self._serve, self._host, self._port, ssl=self._context)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"cannot listen: {reason}", f"{self._host}:{self._port}", "choose another port") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening and hang up."""
+        if self._server is not None:
+            self._server.close()
+        for writer, over in list(self._talking.items()):
+            writer.transport.abort()
+            await over.wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._talking) >= MOST_CONNECTIONS:
+            writer.close()
+            return
+        over = self._talking[writer] = asyncio.Event()
+        try:
+            await _Conversation(self._door, reader, writer).hold()
+        except (TimeoutError, ConnectionError, ssl.SSLError, h11.RemoteProtocolError):
+            pass  # whoever it was does not speak our language, or no longer
+        finally:
+            del self._talking[writer]
+            over.set()
+            writer.close()
+
+
+class _Conversation:
+    """One connection: requests one after the other."""
+
+    def __init__(self, door: Doorkeeper, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._door, self._reader, self._writer = door, reader, writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=16 * 1024)
+        self._names = _names(writer.get_extra_info("peercert"))
+
+    async def hold(self) -> None:
+        patience_s = REQUEST_S
+        while True:
+            async with asyncio.timeout(patience_s):
+                head = await self._next()
+            if not isinstance(head, h11.Request):
+                return
+            async with asyncio.timeout(REQUEST_S):
+                if not await self._answer(head):
+                    return
+            self._http.start_next_cycle()
+            patience_s = IDLE_S
+
+    async def _answer(self, head: h11.Request) -> bool:
+        """Deal with a request; whether the connection can be used again."""
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
+        request = Request(
+            head.method.decode("latin-1"), head.target.decode("latin-1").partition("?")[0], headers, self._names
+        )
+        try:
+            self._door.check_head(request)
+            content = b""
+            while isinstance(part := await self._next(), h11.Data):
+                content += part.data
+            self._door.admit(request, content)
+            await self._say(202, "taken")
+        except Refusal as refusal:
+            if refusal.status not in (409, 503):
+                peer = self._writer.get_extra_info("peername")
+                log.warning("a message from %s was refused: %s", peer, refusal.reason)
+            await self._say(refusal.status, refusal.reason)
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _next(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self._reader.read(64 * 1024))
+        return event
+
+    async def _say(self, status: int, sentence: str) -> None:
+        body = sentence.encode() + b"\n"
+        headers = [("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(body)))]
+        if self._http.their_state is not h11.DONE:
+            headers.append(("connection", "close"))
+        answer: list[h11.Event] = [h11.Response(status_code=status, headers=headers), h11.Data(data=body)]
+        for event in (*answer, h11.EndOfMessage()):
+            data = self._http.send(event)
+            if data:
+                self._writer.write(data)
+        await self._writer.drain()
+
+
+def _names(certificate: dict[str, Any] | None) -> frozenset[str]:
+    """The names a peer's certificate proves: its alternative names, or its common name where there are none."""
+    if not certificate:
+        return frozenset()
+    alternative = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+    common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+    return frozenset(alternative or common)

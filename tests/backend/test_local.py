@@ -1,0 +1,306 @@
+"""The local back end with real processes: started once, stopped whole, watched over even without a controller."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cohabit.backend.local import runs
+from cohabit.backend.local.executor import LocalBackend
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.backend.local.runs import RunFolder
+from cohabit.backend.protocol import ENDED, NEVER, RUNNING, BackendError, Launch, Run
+from cohabit.live.clock import boot_us
+from cohabit.model.command import CancelJob, RenewJob, SetShares, StartJob, StopJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event, JobFinished, JobStarted
+from cohabit.model.units import FOREVER, SECOND
+
+Scene = Callable[[LocalBackend], Awaitable[None]]
+
+
+def play(place: Path, scene: Scene, timeout_s: float = 30) -> None:
+    """A scene with a back end whose clock is CLOCK_BOOTTIME itself."""
+
+    async def whole() -> None:
+        backend = LocalBackend(place, VirtualNodes(2), lambda at_us: at_us)
+        await backend.open()
+        try:
+            await scene(backend)
+        finally:
+            await backend.close()
+        assert not (place / "runner.log").read_bytes()  # no runner was surprised
+
+    asyncio.run(asyncio.wait_for(whole(), timeout_s))
+
+
+def start(job: str = "job", attempt: int = 1, limit_us: int = 60 * SECOND, fuse_us: int = FOREVER) -> StartJob:
+    return StartJob(job, attempt, ((0, 1),), limit_us, fuse_us=fuse_us)
+
+
+def shell(text: str) -> Launch:
+    return Launch(("/bin/sh", "-c", text))
+
+
+async def facts(backend: LocalBackend, count: int) -> list[Event]:
+    found: list[Event] = []
+    async for event in backend.events():
+        found.append(event)
+        if len(found) == count:
+            break
+    return found
+
+
+def marked(place: Path) -> list[int]:
+    """Living processes of any run below this place."""
+    mark = f"{runs.MARK}={place.absolute()}".encode()
+    return [
+        pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in b"\0".join(runs._environment(pid))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("exit 0", "done"), ("exit 3", "failed"), ("kill -9 $$", "failed"), ("sleep 9", "killed")]
+)
+def test_a_run_is_reported_as_it_ended(tmp_path: Path, command: str, status: str) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        limit = SECOND // 2 if status == "killed" else 60 * SECOND
+        await backend.execute(start(limit_us=limit), shell(command))
+        assert await facts(backend, 2) == [JobStarted("job", 1), JobFinished("job", 1, status)]
+        assert await backend.observe() == [Run("job", 1, ENDED, status)]
+        await backend.settled("job", 1)
+        assert await backend.observe() == []
+
+    play(tmp_path, scene)
+
+
+def test_output_environment_and_cores_are_as_asked(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        asked = "echo out; echo err >&2; echo $COHABIT_JOB $COHABIT_ATTEMPT $COHABIT_NODES $MINE $HOME; pwd; nproc"
+        launch = Launch(("/bin/sh", "-c", asked), {"MINE": "yes"}, str(tmp_path), str(tmp_path / "mine"))
+        await backend.execute(StartJob("job", 2, ((1, 1),), SECOND), launch)
+        await facts(backend, 2)
+        cores = max(len(os.sched_getaffinity(0)) // 2, 1) if backend.nodes.each else len(os.sched_getaffinity(0))
+        assert (tmp_path / "mine").read_text() == f"out\nerr\njob 2 1 yes\n{tmp_path}\n{cores}\n"
+
+    play(tmp_path / "place", scene)
+
+
+def test_a_start_given_twice_starts_once(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        for _ in range(3):
+            await backend.execute(start(), shell(f"echo once >> {tmp_path}/log"))
+        assert await facts(backend, 2) == [JobStarted("job", 1), JobFinished("job", 1)]
+        await asyncio.sleep(0.3)
+        assert (tmp_path / "log").read_text() == "once\n"
+
+    play(tmp_path / "place", scene)
+
+
+def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        for name in ("../../up", "a/b", "..", "ümlaut %2F", "."):
+            await backend.execute(start(name), shell("exit 0"))
+            assert JobFinished(name, 1) in await facts(backend, 2)
+            assert [run.job_id for run in await backend.observe()] == [name]
+            await backend.settled(name, 1)
+        assert sorted(os.listdir(tmp_path)) == ["place"]
+
+    play(tmp_path / "place", scene)
+
+
+@pytest.mark.parametrize(
+    ("launch", "reason"),
+    [
+        (Launch(("/no/such/program",)), "could not execute: no such file"),
+        (Launch(("/bin/true",), folder="/no/such/folder"), "could not enter its folder"),
+        (Launch(("/bin/true",), stdout="/no/such/folder/file"), "could not open its output"),
+    ],
+)
+def test_what_cannot_be_executed_fails_with_the_reason(tmp_path: Path, launch: Launch, reason: str) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        await backend.execute(start(), launch)
+        while (fact := (await facts(backend, 1))[0]) == JobStarted("job", 1):
+            continue  # its process was there before it failed to execute
+        assert fact == JobFinished("job", 1, "failed")
+        ended = RunFolder(tmp_path / "runs", "job", 1).ended()
+        assert ended is not None
+        assert reason in ended["fault"]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("order", "status"), [(CancelJob("job", 1), "cancelled"), (StopJob("job", 1), "stopped")])
+def test_a_stop_ends_the_whole_tree_before_it_returns(tmp_path: Path, order: CancelJob | StopJob, status: str) -> None:
+    """Children that ignore signals, or fork twice into a session of their own, too."""
+
+    async def scene(backend: LocalBackend) -> None:
+        tree = "trap '' TERM; (setsid sh -c 'sleep 60 & sleep 60' &) ; sleep 60 & sleep 60"
+        await backend.execute(start(), shell(tree))
+        await facts(backend, 1)
+        await asyncio.sleep(0.2)
+        assert len(marked(tmp_path)) >= 4
+        await backend.execute(order)
+        assert not marked(tmp_path)
+        assert await facts(backend, 1) == [JobFinished("job", 1, status)]
+        await backend.execute(order)  # again: no harm
+
+    play(tmp_path, scene)
+
+
+def test_a_fuse_burns_without_a_controller(tmp_path: Path) -> None:
+    """The back end is closed, as if its controller had died; a later one learns how it ended."""
+
+    async def begin(backend: LocalBackend) -> None:
+        await backend.execute(start(fuse_us=boot_us() + SECOND), shell("sleep 30"))
+        await facts(backend, 1)
+
+    async def later(backend: LocalBackend) -> None:
+        assert await backend.observe() == [Run("job", 1, RUNNING)]
+        began = time.monotonic()
+        assert await facts(backend, 1) == [JobFinished("job", 1, "stopped")]
+        assert time.monotonic() - began < 1.5
+        assert not marked(tmp_path)
+
+    play(tmp_path, begin)
+    play(tmp_path, later)
+
+
+def test_a_renewed_fuse_burns_later(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        began = boot_us()
+        await backend.execute(start(fuse_us=began + SECOND // 2), shell("sleep 30"))
+        await facts(backend, 1)
+        await backend.execute(RenewJob("job", 1, began + 3 * SECOND // 2))
+        assert await facts(backend, 1) == [JobFinished("job", 1, "stopped")]
+        assert 1.4 * SECOND < boot_us() - began < 2.5 * SECOND
+
+    play(tmp_path, scene)
+
+
+def test_a_run_past_its_fuse_never_begins(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        await backend.execute(start(fuse_us=boot_us() - 1), shell(f"touch {tmp_path}/ran"))
+        assert await facts(backend, 1) == [JobFinished("job", 1, "stopped")]
+        assert not (tmp_path / "ran").exists()
+
+    play(tmp_path / "place", scene)
+
+
+def test_a_run_that_had_not_begun_when_observed_never_does(tmp_path: Path) -> None:
+    """Its controller died between recording it and having it started; its request comes late."""
+
+    async def scene(backend: LocalBackend) -> None:
+        folder = RunFolder(tmp_path / "place" / "runs", "job", 1)
+        folder.create(backend._spec(start(), shell(f"touch {tmp_path}/ran"), folder), None)
+        assert await backend.observe() == [Run("job", 1, NEVER)]
+        backend._request(folder)
+        await asyncio.sleep(0.3)
+        assert not (tmp_path / "ran").exists()
+        assert folder.started() is None
+
+    play(tmp_path / "place", scene)
+
+
+def test_a_killed_runner_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        await backend.execute(start(), shell("(setsid sleep 60 &); sleep 60"))
+        await facts(backend, 1)
+        await asyncio.sleep(0.2)
+        runner = RunFolder(tmp_path / "runs", "job", 1).runner()
+        assert runner is not None
+        os.kill(int(runner.split()[0]), signal.SIGKILL)
+        assert await facts(backend, 1) == [JobFinished("job", 1, "lost")]
+        assert not marked(tmp_path)
+
+    play(tmp_path, scene)
+
+
+def test_a_runner_killed_while_tidying_up_has_said_how_its_program_ended(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        folder = RunFolder(tmp_path / "runs", "job", 1)
+        await backend.execute(start(), shell("sleep 0.3; exit 3"))
+        await facts(backend, 1)
+        runner = folder.runner()
+        assert runner is not None
+        while not (folder.path / "exited").exists():
+            await asyncio.sleep(0)
+        with contextlib.suppress(ProcessLookupError):  # it was quick today
+            os.kill(int(runner.split()[0]), signal.SIGKILL)
+        assert await facts(backend, 1) == [JobFinished("job", 1, "failed")]
+
+    play(tmp_path, scene)
+
+
+def test_a_killed_launcher_loses_no_start(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        assert backend._launcher is not None
+        os.kill(backend._launcher.pid, signal.SIGSTOP)  # it does not read any more
+        await backend.execute(start("one"), shell("exit 0"))
+        os.kill(backend._launcher.pid, signal.SIGKILL)
+        assert await facts(backend, 2) == [JobStarted("one", 1), JobFinished("one", 1)]
+
+    play(tmp_path, scene)
+
+
+def test_a_stop_that_overtakes_the_start_wins(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        assert backend._launcher is not None
+        os.kill(backend._launcher.pid, signal.SIGSTOP)
+        await backend.execute(start(), shell(f"touch {tmp_path}/ran"))
+        await backend.execute(StopJob("job", 1))
+        os.kill(backend._launcher.pid, signal.SIGCONT)
+        assert await facts(backend, 1) == [JobFinished("job", 1, "stopped")]
+        await asyncio.sleep(0.3)
+        assert not (tmp_path / "ran").exists()
+        assert await backend.observe() == [Run("job", 1, ENDED, "stopped")]
+
+    play(tmp_path / "place", scene)
+
+
+def test_what_a_plain_machine_cannot_do_is_said(tmp_path: Path) -> None:
+    async def scene(backend: LocalBackend) -> None:
+        with pytest.raises(BackendError, match="SetShares"):
+            await backend.execute(SetShares(((0, 1),), ()))
+        with pytest.raises(BackendError, match="nothing is known"):
+            await backend.execute(start())
+
+    play(tmp_path, scene)
+
+
+def test_cores_are_split_evenly_or_not_at_all() -> None:
+    nodes = VirtualNodes(2, (0, 1, 2, 3, 8))
+    assert nodes.cores(((0, 1),)) == [0, 1]
+    assert nodes.cores(((0, 2),)) == [0, 1, 2, 3]
+    assert nodes.cluster().cores == 4
+    assert VirtualNodes(8, (0, 1)).cores(((3, 2),)) == []
+    with pytest.raises(InputError):
+        VirtualNodes(0)
+
+
+@pytest.mark.timing
+def test_a_program_executes_soon_after_the_order(tmp_path: Path) -> None:
+    """From the order to the first instruction of the program, the median of many."""
+
+    async def scene(backend: LocalBackend) -> None:
+        took = []
+        for number in range(30):
+            began = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+            await backend.execute(start(str(number)), Launch(("/bin/true",)))
+            await facts(backend, 2)
+            ended = RunFolder(tmp_path / "runs", str(number), 1).ended()
+            assert ended is not None
+            took.append(ended["began_us"] - began)
+        median_ms = sorted(took)[len(took) // 2] / 1000
+        sys.stderr.write(f"start to exec: median {median_ms:.1f} ms, longest {max(took) / 1000:.1f} ms\n")
+        assert median_ms < 50
+
+    play(tmp_path, scene)

@@ -1,0 +1,1 @@
+"""The live controller: journal, recovery, executor, peers."""

@@ -1,0 +1,1 @@
+"""Whole programs against the real world: processes, networks, kill -9."""

@@ -1,0 +1,219 @@
+"""A controller of the real parts that kills itself (kill -9) at one chosen boundary: a program, started by tests.
+
+    python -m tests.system.deadly_controller    reads a line of JSON (Orders) for every controller it is to start
+
+Each controller is a process of its own, forked off this one, which has loaded everything: a test restarts hundreds of
+them. A boundary is the moment before or after a message is sent or heard, a batch is written or an order is carried
+out, and before a fact of the back end is taken. All are noted in PLACE/boundaries, so that a test can visit each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cohabit.app.serving import ServeConfig, Service, open_parts
+from cohabit.backend.protocol import Backend, Launch, Run
+from cohabit.core.protocols import Coupling
+from cohabit.live import controller as living
+from cohabit.live.journal import Checkpoint, Journal
+from cohabit.live.peer_keys import read_keys
+from cohabit.live.peers import Peer
+from cohabit.model.command import Command, RenewJob, StartJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event
+from cohabit.model.job import Job
+from cohabit.model.peer import Message
+from cohabit.model.scheme import Scheme
+from cohabit.model.units import FOREVER
+
+PR_SET_PDEATHSIG = 1
+
+
+class Orders(msgspec.Struct):
+    """What the test wants."""
+
+    place: str
+    nodes: int = 2
+    jobs: list[tuple[Job, Launch]] = []
+    die: tuple[str, int] | None = None  # at the n-th boundary of this kind ("": of any kind)
+    domain: str = ""
+    port: int = 0
+    peers: dict[str, tuple[str, str]] = {}  # domain -> (url, key file)
+    scheme: str = "hold"
+    checkpoint_every: int = 2000  # batches
+    mutant: str = ""  # what is broken on purpose: "no fuse" or "forgotten runs"
+
+
+class Fate:
+    """Counts boundaries and strikes at the chosen one."""
+
+    def __init__(self, place: Path, die: tuple[str, int] | None) -> None:
+        self._die, self._counts = die, {"": 0}
+        self._log = os.open(place / "boundaries", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def pass_by(self, kind: str) -> None:
+        """We are at a boundary of this kind."""
+        for one in ("", kind):
+            self._counts[one] = self._counts.get(one, 0) + 1
+        os.write(self._log, f"{kind}\n".encode())
+        if self._die in ((kind, self._counts[kind]), ("", self._counts[""])):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyJournal:
+    """The journal, with a boundary before and after every batch."""
+
+    def __init__(self, journal: Journal, fate: Fate) -> None:
+        self._journal, self._fate = journal, fate
+
+    def append(self, now_us: int, events: Sequence[Event], launches: Mapping[str, Launch]) -> int:
+        self._fate.pass_by("before batch")
+        seq = self._journal.append(now_us, events, launches)
+        self._fate.pass_by("after batch")
+        return seq
+
+    def checkpoint(self, kept: Checkpoint) -> None:
+        self._fate.pass_by("before checkpoint")
+        self._journal.checkpoint(kept)
+        self._fate.pass_by("after checkpoint")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+
+class DeadlyBackend:
+    """The back end, with a boundary before and after every order, and at every fact."""
+
+    def __init__(self, backend: Backend, fate: Fate, mutant: str) -> None:
+        self._backend, self._fate, self._mutant = backend, fate, mutant
+        self.capabilities = backend.capabilities
+
+    async def open(self) -> None:
+        await self._backend.open()
+
+    async def close(self) -> None:
+        await self._backend.close()
+
+    async def execute(self, command: Command, launch: Launch | None = None) -> None:
+        self._fate.pass_by("before order")
+        if self._mutant == "no fuse" and isinstance(command, StartJob):
+            command = msgspec.structs.replace(command, fuse_us=FOREVER)
+        if not (self._mutant == "no fuse" and isinstance(command, RenewJob)):
+            await self._backend.execute(command, launch)
+        self._fate.pass_by("after order")
+
+    async def events(self) -> AsyncIterator[Event]:
+        async for event in self._backend.events():
+            self._fate.pass_by("before fact")
+            yield event
+
+    async def observe(self) -> list[Run]:
+        found = await self._backend.observe()
+        return [] if self._mutant == "forgotten runs" else found
+
+    async def settled(self, job_id: str, attempt: int) -> None:
+        self._fate.pass_by("before settling")
+        await self._backend.settled(job_id, attempt)
+
+
+class DeadlyService(Service):
+    """The whole controller, with boundaries around every message."""
+
+    def __init__(self, config: ServeConfig, fate: Fate, mutant: str) -> None:
+        super().__init__(config)
+        self._fate = fate
+        self.parts.journal = DeadlyJournal(self.parts.journal, fate)  # type: ignore[assignment]
+        self.parts.backend = DeadlyBackend(self.parts.backend, fate, mutant)
+        post, deliver = self.links.post, self.links._deliver
+
+        def deadly_post(domain: str, message: Message) -> None:
+            fate.pass_by("before posting")
+            post(domain, message)
+
+        async def deadly_deliver(peer: Peer, message: Message) -> str:
+            fate.pass_by("before sending")
+            trouble = await deliver(peer, message)
+            fate.pass_by("after sending")
+            return trouble
+
+        self.links.post, self.links._deliver = deadly_post, deadly_deliver  # type: ignore[method-assign]
+
+    def hear(self, message: Message) -> bool:
+        self._fate.pass_by("before hearing")
+        taken = super().hear(message)
+        self._fate.pass_by("after hearing")
+        return taken
+
+
+def config_of(orders: Orders) -> ServeConfig:
+    """As a person would have written it."""
+    coupling = None
+    if orders.domain:
+        rank = sorted([orders.domain, *orders.peers]).index(orders.domain)
+        coupling = Coupling(orders.domain, rank, Scheme(scheme=orders.scheme))
+    peers = {name: Peer(name, url, read_keys(Path(key))) for name, (url, key) in orders.peers.items() if key}
+    place = Path(orders.place)
+    return ServeConfig(place, orders.nodes, coupling=coupling, port=orders.port, peers=peers)
+
+
+async def live(orders: Orders) -> None:
+    """Run until killed, by the test or by fate."""
+    living.CHECKPOINT_EVERY = orders.checkpoint_every
+    service = DeadlyService(config_of(orders), Fate(Path(orders.place), orders.die), orders.mutant)
+    await service.open()
+    for job, launch in orders.jobs:
+        try:
+            await service.controller.submit(job, launch)
+        except InputError as error:
+            if "was here before" not in error.what:
+                raise
+    await service.controller.failed()
+
+
+def be_born(orders: Orders) -> int:
+    """A controller in a process of its own; its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # nobody outlives a test that was cut short
+        os.setsid()
+        os.makedirs(orders.place, exist_ok=True)
+        said = os.open(Path(orders.place) / "controller.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for descriptor in (1, 2):
+            os.dup2(said, descriptor)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        asyncio.run(live(orders))
+    except BaseException:
+        logging.exception("the controller ended")
+    finally:
+        os._exit(1)
+
+
+def main() -> None:
+    """Load everything once, then start what is asked for; the process number of each is the answer."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s.%(msecs)03d %(name)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the test watches over them
+    with tempfile.TemporaryDirectory() as place:
+        open_parts(config_of(Orders(place, domain="alpha"))).journal.close()
+    unread = b""
+    while data := os.read(0, 65536):
+        *lines, unread = (unread + data).split(b"\n")
+        for line in lines:
+            os.write(1, f"{be_born(msgspec.json.decode(line, type=Orders))}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

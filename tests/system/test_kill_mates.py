@@ -1,0 +1,74 @@
+"""Two live controllers and a group of two real jobs: together without trouble, and whatever dies when.
+
+The whole of it, every boundary of both sides, is `python -m tests.campaign_live`; here a sample of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.deadly_rounds import Nursery
+from tests.system.mates_round import broken, play
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    one = Nursery()
+    yield one
+    one.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("scheme", ["hold", "yield", "agree"])
+def test_mates_start_within_a_tenth_of_a_second(nursery: Nursery, tmp_path: Path, scheme: str) -> None:
+    result = play(nursery, tmp_path, scheme=scheme)
+    assert broken(result) == []
+    assert [len(runs) for runs in result.runs.values()] == [1, 1]
+    assert result.apart_us < 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("die", "dead_s"),
+    [
+        (("alpha", "after batch", 1), 0.0),  # submitted, and nobody told
+        (("beta", "before batch", 2), 0.0),
+        (("beta", "before sending", 3), 0.0),
+        (("alpha", "after hearing", 3), 0.7),
+        (("alpha", "after batch", 5), 0.0),  # about the decision
+        (("alpha", "before posting", 5), 6.0),
+        (("beta", "after batch", 6), 6.0),  # the decision heard
+        (("alpha", "before order", 1), 0.0),  # the start decided, and not ordered
+        (("beta", "after order", 1), 6.0),  # started; its fuse burns without it
+        (("alpha", "before fact", 1), 0.7),
+        (("beta", "after sending", 9), 6.0),
+        (("alpha", "after checkpoint", 2), 0.7),
+    ],
+    ids=lambda value: "-".join(map(str, value)).replace(" ", "-") if isinstance(value, tuple) else f"{value}s",
+)
+def test_mates_keep_their_promises_whoever_dies(
+    nursery: Nursery, tmp_path: Path, die: tuple[str, str, int], dead_s: float
+) -> None:
+    result = play(nursery, tmp_path, die, dead_s, checkpoint_every=3 if "checkpoint" in die[1] else 2000)
+    assert result.starts[die[0]] == 2
+    assert broken(result) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutant", "die", "dead_s", "said"),
+    [
+        ("no fuse", ("alpha", "after order", 1), 6.0, "ran alone"),
+        ("forgotten runs", ("beta", "before fact", 1), 0.0, "two runs at once"),
+    ],
+    ids=["no-fuse", "forgotten-runs"],
+)
+def test_the_kill_test_bites(
+    nursery: Nursery, tmp_path: Path, mutant: str, die: tuple[str, str, int], dead_s: float, said: str
+) -> None:
+    """What would happen if an executor had no fuse, or a restarted controller did not ask what runs."""
+    assert said in str(broken(play(nursery, tmp_path, die, dead_s, mutant=mutant)))
