@@ -51,9 +51,9 @@ def test_small_cases_with_a_crash_as_far_as_time_allows() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_campaign_bites(mutant: Mutant) -> None:
     with mutant.at_work() as forgets:
-        for run in range(600):
+        for run in range(200):
             try:
-                play(5, run, forgets)
+                play(7, run, forgets)
             except Broken:
                 return
     pytest.fail(f"{mutant.name}: not caught")

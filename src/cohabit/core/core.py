@@ -126,6 +126,10 @@ class SchedulerCore:
         if state.changing and not self._order_matters(now_us, only := np.empty(1, np.int64)):
             arrivals = only[only >= 0]
         elif state.changing:
+            if state.depth <= kernels.EASY and kernels.none_can_start(
+                state.jobs, state.queue.info, state.queue.meta, state.gauges
+            ):
+                return -1
             arrivals = np.empty(int(state.queue.meta[ROWS]), np.int64)
             ladder.rows_in_order(*state.queue, arrivals)
             for index, order in enumerate((policies.order, policies.backfill_order)):

@@ -16,9 +16,8 @@ from cohabit.model.units import FOREVER
 
 def required(turn: Turn, one: GroupState) -> tuple[str, ...]:
     """Who must start together now: this side and every mate that still can and is not given up."""
-    return tuple(
-        domain for domain in one.group.domains() if domain == turn.domain or not _out_of_it(turn, one, domain)
-    )  # fmt: skip
+    there = [domain for domain in one.views if not _out_of_it(turn, one, domain)]
+    return tuple(sorted([turn.domain, *there]))
 
 
 def _out_of_it(turn: Turn, one: GroupState, domain: str) -> bool:

@@ -127,6 +127,7 @@ class Desk:
     def withdrawn(self, now_us: int, job_id: str) -> None:
         """The job will never run."""
         job = self.about.jobs.pop(job_id, None)
+        self.about.aside.pop(job_id, None)
         if job is not None and self._phase(job) not in (ENDED, GONE):
             self.tell(now_us, Withdrawn(job.group))
 
@@ -153,12 +154,13 @@ class Desk:
         about, due = self.about, False
         if about.asking and (now_us > about.asking_us or woken or not self._is_asking(about.asking)):
             about.asking, due = "", True
-        if self._protocol_due_us() <= now_us:
+        if self.about.protocol.due_us <= now_us:
             self.tell(now_us, Tick())
         released = self._release_holds(now_us)
-        for name, job in about.jobs.items():
+        for name in list(about.aside):
+            job = about.jobs[name]
             over = job.yielded_us != NEVER and job.agreed_us == NEVER
-            if over and ((local and job.yielded_us < now_us) or self._retry_us(name, job) <= now_us):
+            if over and ((local and job.yielded_us < now_us) or self._retry_us(job) <= now_us):
                 self._back_to_queue(now_us, name)
                 due = True
         for name, job in about.agreed:
@@ -170,10 +172,8 @@ class Desk:
 
     def refresh_holds(self, now_us: int) -> None:
         """Backfilling counts on nodes that are kept as if their job began now."""
-        for name in self.about.jobs:
-            row = self.state.rows.get(name, -1)
-            if row >= 0 and self.state.jobs[STATE, row] == HOLDING:
-                self.state.expect_end(row, now_us)
+        for row in self._holding():
+            self.state.expect_end(row, now_us)
 
     def chosen(self, now_us: int, row: int) -> None:
         """A pass has found nodes for a job with mates: they are kept, and the mates are asked."""
@@ -204,8 +204,8 @@ class Desk:
     def after(self, now_us: int) -> int:
         """When the core must be called again even if nothing happens."""
         about = self.about
-        due = [self._protocol_due_us(), about.pass_wake_us, self._next_release_us(now_us)]
-        due += [self._retry_us(name, job) for name, job in about.jobs.items() if job.yielded_us != NEVER]
+        due = [self.about.protocol.due_us, about.pass_wake_us, self._next_release_us(now_us)]
+        due += [self._retry_us(about.jobs[name]) for name in about.aside]
         due += [_agreed_due_us(job) for _, job in about.agreed]
         return now_us if about.asking else max(min(due), now_us + 1)
 
@@ -243,6 +243,7 @@ class Desk:
                 if not holding:
                     return [StartFailed(order.group, order.attempt, "its nodes are gone")]
                 job.run, job.attempt, job.agreed_us, job.yielded_us = order.attempt, 0, NEVER, NEVER
+                self.about.aside.pop(name, None)
                 self.start(now_us, row, order.fuse_us)
             case Renew():
                 attempt = self.state.attempts.get(name, 0)
@@ -307,6 +308,7 @@ class Desk:
         job.first_chosen_us = now_us if job.first_chosen_us == NEVER else job.first_chosen_us
         job.yielded_us = job.agreed_us = NEVER
         state.jobs[STATE, row] = HOLDING
+        self.about.aside[job_id] = True
         until_us = self._next_release_us(now_us, at_least=now_us)
         self.applier.commands.append(HoldJob(job_id, state.ranges_of(row), until_us))
 
@@ -322,10 +324,11 @@ class Desk:
     def _back_to_queue(self, now_us: int, name: str) -> None:
         job = self.about.jobs[name]
         job.yielded_us = job.agreed_us = NEVER
+        self.about.aside.pop(name, None)
         self.applier.enter_queue(now_us, self.state.rows[name])
 
     def _holding(self) -> list[int]:
-        rows = [self.state.rows.get(name, -1) for name in self.about.jobs]
+        rows = [self.state.rows.get(name, -1) for name in self.about.aside]
         return [row for row in rows if row >= 0 and self.state.jobs[STATE, row] == HOLDING]
 
     def _release_holds(self, now_us: int) -> bool:
@@ -334,7 +337,7 @@ class Desk:
         if about.released_us == now_us or now_us != schemes.next_release_us(scheme, about.rank, 0, now_us - 1):
             return False
         about.released_us = now_us
-        since = {name: job.first_hold_us for name, job in about.jobs.items() if self._holds_freely(name, job)}
+        since = {name: about.jobs[name].first_hold_us for name in about.aside if self._holds_freely(name)}
         for name in schemes.released(scheme, since, now_us):
             self._give_back(now_us, self.state.rows[name], "held nodes are released every so often")
             self.tell(now_us, Ready(about.jobs[name].group, False))
@@ -367,12 +370,12 @@ class Desk:
                 self._back_to_queue(now_us, name)
         return bool(last)
 
-    def _holds_freely(self, name: str, job: MateJob) -> bool:
-        row = self.state.rows.get(name, -1)
+    def _holds_freely(self, name: str) -> bool:
+        row, job = self.state.rows.get(name, -1), self.about.jobs[name]
         return row >= 0 and self.state.jobs[STATE, row] == HOLDING and not job.attempt and job.first_hold_us != NEVER
 
     def _next_release_us(self, now_us: int, at_least: int = NEVER) -> int:
-        if at_least == NEVER and not any(self._holds_freely(name, job) for name, job in self.about.jobs.items()):
+        if at_least == NEVER and not any(map(self._holds_freely, self.about.aside)):
             return FOREVER
         found = schemes.next_release_us(self.about.scheme, self.about.rank, 0, now_us)
         return FOREVER if found is None else found
@@ -391,6 +394,7 @@ class Desk:
             if self.state.jobs[STATE, row] == QUEUED:
                 self.applier.leave_queue(row)
             job.agreed_us, job.agreed_kinds, job.yielded_us = start_us, kinds, now_us
+            self.about.aside[name] = True
         return start_us - now_us
 
     def _expects(self, now_us: int, name: str, at_us: int) -> list[Input]:
@@ -415,10 +419,7 @@ class Desk:
         known = self.about.protocol.groups[job.group]
         return known.asking_since_us != NEVER or bool(job.attempt)
 
-    def _protocol_due_us(self) -> int:
-        return min((one.due_us for one in self.about.protocol.groups.values()), default=FOREVER)
-
-    def _retry_us(self, name: str, job: MateJob) -> int:
+    def _retry_us(self, job: MateJob) -> int:
         """A word from the mates may have been lost: look again now and then."""
         if job.yielded_us == NEVER or job.agreed_us != NEVER:
             return FOREVER

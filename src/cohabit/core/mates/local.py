@@ -34,6 +34,7 @@ class CoupledState(msgspec.Struct):
     rank: int
     protocol: MatesState
     jobs: dict[str, MateJob] = {}
+    aside: dict[str, bool] = {}  # jobs that are not just in the queue: they hold, sit out, or have a reservation
     wanted: list[tuple[str, int]] = []  # (job, attempt): it shall have nodes now; 0: to begin an attempt
     last: list[str] = []  # just released: behind everybody in this pass
     released_us: int = NEVER  # when holds were last released
@@ -52,5 +53,5 @@ class CoupledState(msgspec.Struct):
     @property
     def agreed(self) -> list[tuple[str, MateJob]]:
         """Jobs with a reservation, in the order of their groups' names, which is the same in every domain."""
-        found = [(name, job) for name, job in self.jobs.items() if job.agreed_us != NEVER]
+        found = [(name, self.jobs[name]) for name in self.aside if self.jobs[name].agreed_us != NEVER]
         return sorted(found, key=lambda one: one[1].group)

@@ -51,16 +51,26 @@ def step(state: MatesState, now_us: int, told: Input) -> Outcome:
         one = state.groups[name]
         _advance(turn, one)
         _conclude(turn, one)
-        one.due_us = _due(turn, one)
+        _note_due(state, one, _due(turn, one))
     outcome = turn.outcome
     outcome.save = [name for name in moved if _encoder.encode(state.groups[name].record) != before.get(name)]
-    outcome.wake_us = min((one.due_us for one in state.groups.values()), default=FOREVER)
+    outcome.wake_us = state.due_us
     return outcome
+
+
+def _note_due(state: MatesState, one: GroupState, due_us: int) -> None:
+    """Keep the earliest instant of all groups without asking all of them."""
+    before_us, one.due_us = one.due_us, due_us
+    if due_us <= state.due_us:
+        state.due_us = due_us
+    elif before_us == state.due_us:
+        state.due_us = min(other.due_us for other in state.groups.values())
 
 
 def forget(state: MatesState, group: str) -> None:
     """Drop a group whose run is long over. Mates that ask again are told that there is no such job."""
     if state.groups[group].record.phase in (ENDED, GONE):
+        _note_due(state, state.groups[group], FOREVER)
         del state.groups[group]
 
 

@@ -97,6 +97,7 @@ class MatesState(msgspec.Struct):
     seq: int = 0
     groups: dict[str, GroupState] = {}
     seen: dict[str, Seen] = {}
+    due_us: int = FOREVER  # when the first group wants a Tick
     peers: tuple[str, ...] = ()  # the domains it may hear from; none: those that have a mate of a job here
 
 

@@ -54,7 +54,7 @@ class Turn:
 
     def mates(self, one: GroupState) -> list[str]:
         """The other domains of the group."""
-        return [domain for domain in one.group.domains() if domain != self.domain]
+        return list(one.views)
 
 
 def shown_phase(one: GroupState) -> str:
