@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cohabit.app import scenario as configuration
+from cohabit.app import scenario_tables as configuration
 from cohabit.app.policies import build
 from cohabit.app.scenario import cluster_of, scenario_from
 from cohabit.core.columns import Columns
@@ -48,10 +48,12 @@ def test_every_key_shown_in_a_table_exists() -> None:
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_the_examples_are_valid(text: str) -> None:
     data = tomllib.loads(text)
-    data.setdefault("jobs", {"trace": "jobs.swf"})
+    if "domain" not in data:
+        data.setdefault("jobs", {"trace": "jobs.swf"})
     scenario = scenario_from(data, "docs/scenarios.md")
-    cluster_of(scenario.cluster, 64)
-    build(scenario.policy)
+    for one in scenario.domain or [scenario]:
+        cluster_of(one.cluster, 64)
+        build(one.policy)
 
 
 def names_in(section: str) -> set[str]:

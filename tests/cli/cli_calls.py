@@ -15,7 +15,7 @@ from typing import Any
 COMMAND = str(Path(sys.executable).with_name("cohabit"))
 VERBS = (
     "simulate", "compare", "sweep", "generate", "import", "policies", "profiles", "why", "view", "replay", "partition",
-    "place", "match", "predict", "exercise", "measure", "telemetry", "demo", "doctor",
+    "place", "match", "predict", "advise", "exercise", "measure", "telemetry", "demo", "doctor",
 )  # fmt: skip
 
 # The contract's example on 10 nodes: B is the blocked head, C is the job that may pass it.

@@ -9,6 +9,7 @@ from pathlib import Path
 from cohabit.model.records import RunTable
 from cohabit.report import paper_metrics
 from cohabit.report.intervals import COMPARED
+from cohabit.report.mates import MATES_GLOSSARY
 from cohabit.report.metrics import summarise
 from cohabit.report.wording import GLOSSARY
 
@@ -20,6 +21,10 @@ def test_every_metric_is_defined_and_explained(run_of: Callable[..., RunTable]) 
     assert names == set(GLOSSARY)
     assert set(COMPARED) <= names
     assert not [name for name in names if f"`{name}`" not in PAGE]
+
+
+def test_every_metric_of_mates_is_defined() -> None:
+    assert not [name for name in MATES_GLOSSARY if f"`{name}`" not in PAGE]
 
 
 def test_every_paper_metric_is_defined_with_its_number() -> None:

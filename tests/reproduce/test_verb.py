@@ -22,12 +22,6 @@ def tiny_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COHABIT_SHARED", "/nowhere")
 
 
-@pytest.mark.parametrize("paper", ["coscheduling"])
-def test_papers_to_come_are_refused(paper: str) -> None:
-    with pytest.raises(InputError, match="not available yet"):
-        runner.invoke(app, ["reproduce", paper, "--quick"], catch_exceptions=False)
-
-
 def test_unknown_papers_and_wrong_options_are_refused() -> None:
     for arguments in (["magic"], ["sns", "--programs", "mine"], ["sns", "--seed", "-1"], ["sns", "--workers", "0"]):
         with pytest.raises(InputError):

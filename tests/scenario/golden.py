@@ -18,6 +18,8 @@ import numpy as np
 
 from cohabit.app import simulation
 from cohabit.app.comparison import policy_from
+from cohabit.app.coupling import prepare_domains, run_domains
+from cohabit.app.coupling_results import merged
 from cohabit.app.scenario import PolicyConfig, read_scenario, scenario_from
 from cohabit.model.records import RunTable
 from cohabit.model.workload import Workload
@@ -76,8 +78,11 @@ def run_slice(name: str, policy: str) -> RunTable:
 
 
 def run_scenario(path: Path) -> RunTable:
-    """One of scenarios/*.toml."""
-    return simulation.run(simulation.prepare(read_scenario(path)))[0]
+    """One of scenarios/*.toml; several domains as one machine."""
+    scenario = read_scenario(path)
+    if scenario.domain:
+        return merged(run_domains(prepare_domains(scenario)).tables)
+    return simulation.run(simulation.prepare(scenario))[0]
 
 
 def kept(table: RunTable, names: tuple[str, ...]) -> dict[str, Any]:

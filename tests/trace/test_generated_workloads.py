@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 from cohabit.model.errors import InputError
-from cohabit.model.units import HOUR, MINUTE, SECOND
+from cohabit.model.units import DAY, HOUR, MINUTE, SECOND
 from cohabit.model.workload import Workload
+from cohabit.trace.coupled_machines import (
+    EUREKA_NODES,
+    INTREPID_JOBS,
+    INTREPID_NODES,
+    generate_eureka,
+    generate_intrepid,
+    scaled_to_load,
+    shifted,
+    within,
+)
 from cohabit.trace.lublin import BATCH, INTERACTIVE, KINDS, UNDIVIDED, generate_lublin, half_hour_weights
 from cohabit.trace.mix import generate_mix
 from cohabit.trace.poisson import generate_poisson
@@ -24,6 +34,11 @@ GENERATORS: dict[str, Callable[[np.random.Generator], Workload]] = {
     "lublin three nodes": lambda rng: generate_lublin(rng, 500, 3),
     "poisson": lambda rng: generate_poisson(rng, 3000, 200, load=0.7),
     "poisson sizes": lambda rng: generate_poisson(rng, 3000, 200, sizes=[1, 8, 200], requests="exact"),
+    "intrepid": generate_intrepid,
+    "intrepid small": lambda rng: generate_intrepid(rng, 300, 2048, load=0.5),
+    "eureka": generate_eureka,
+    "eureka small": lambda rng: generate_eureka(rng, nodes=20, load=1.1, span_days=2.0),
+    "eureka special": lambda rng: generate_eureka(rng, 3000, span_days=10.0),
     "mix": lambda rng: generate_mix(rng, 300, {"lu": 1, "cg": 3}, [16, 28], nodes=200, mean_gap_s=9),
     "mix timed": lambda rng: generate_mix(rng, 300, {"lu": 1}, [16], nodes=200, median_run_s=100, requests="modal"),
 }
@@ -55,6 +70,58 @@ def test_the_offered_load_is_the_one_asked_for(load: float) -> None:
     ):
         reached = offered_load(jobs.submit_us, jobs.run_us, jobs.processes, jobs.max_nodes)
         assert reached == pytest.approx(load, rel=1e-4)
+
+
+def test_a_month_as_on_intrepid() -> None:
+    jobs = generate_intrepid(np.random.default_rng(1))
+    assert len(jobs) == INTREPID_JOBS == 9219
+    assert jobs.max_nodes == INTREPID_NODES == 40960
+    assert set(jobs.processes.tolist()) == {2**power for power in range(9, 16)}
+    assert 26 < jobs.submit_us[-1] / DAY < 34
+    assert jobs.limit_us.max() <= 12 * HOUR
+    early = (jobs.run_us < 0.1 * jobs.limit_us).mean()
+    assert 0.11 < early < 0.22  # between Mira's and Theta's
+    assert set(jobs.limit_us.tolist()) <= set(POPULAR_REQUESTS_US.tolist())
+
+
+@pytest.mark.parametrize("load", [0.25, 0.5, 0.75])
+def test_eureka_has_the_load_and_the_span_asked_for(load: float) -> None:
+    jobs = generate_eureka(np.random.default_rng(1), load=load, span_days=12.0)
+    assert jobs.submit_us[-1] == 12 * DAY
+    assert jobs.processes.min() == 1
+    assert jobs.processes.max() == EUREKA_NODES
+    assert offered_load(jobs.submit_us, jobs.run_us, jobs.processes, 100) == pytest.approx(load, rel=1e-3)
+
+
+def test_the_special_trace_has_as_many_jobs_as_asked_for() -> None:
+    jobs = generate_eureka(np.random.default_rng(1), 9219, load=0.5, span_days=31.0)
+    assert len(jobs) == 9219
+    assert jobs.submit_us[-1] == 31 * DAY
+    assert offered_load(jobs.submit_us, jobs.run_us, jobs.processes, 100) == pytest.approx(0.5, rel=1e-2)
+
+
+def test_scaling_to_a_load_keeps_the_shape_of_arrivals() -> None:
+    jobs = shifted(generate_eureka(np.random.default_rng(2), load=0.3, span_days=9.0), 77 * SECOND)
+    scaled = scaled_to_load(jobs, 100, 0.6)
+    assert offered_load(scaled.submit_us, scaled.run_us, scaled.processes, 100) == pytest.approx(0.6, rel=1e-6)
+    assert scaled.submit_us[0] == jobs.submit_us[0] == 77 * SECOND
+    before, after = (one.submit_us - one.submit_us[0] for one in (jobs, scaled))
+    assert after.tolist() == pytest.approx((before / 2).tolist(), rel=1e-6)
+    assert scaled.run_us.tolist() == jobs.run_us.tolist()
+    cut = within(jobs, 77 * SECOND, 77 * SECOND + DAY)
+    assert 0 < len(cut) < len(jobs)
+    assert cut.submit_us.max() < 77 * SECOND + DAY
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda rng: generate_intrepid(rng, 10, 256), lambda rng: generate_eureka(rng, span_days=0.0),
+     lambda rng: generate_eureka(rng, load=-1.0), lambda rng: generate_intrepid(rng, 0),
+     lambda rng: scaled_to_load(generate_poisson(rng, 2, 4, mean_gap_s=1e-9), 4, 0.5)],
+)  # fmt: skip
+def test_impossible_machines_are_refused(make: Callable[[np.random.Generator], Workload]) -> None:
+    with pytest.raises(InputError):
+        make(np.random.default_rng(1))
 
 
 def test_lublin_sizes_follow_the_published_law() -> None:

@@ -56,6 +56,9 @@ def compare(
         raise InputError(
             f"{next(n for n in names if names.count(n) > 1)!r} is named twice", "--policies", "name it once"
         )
+    if scenario.domain:
+        _compare_domains(scenario, names, repeats, progress, finished)
+        return
     policies = [policy_from(name, scenario.policy) for name in names]
     for policy in policies:
         build(policy)
@@ -69,6 +72,36 @@ def compare(
             finished.append(replace(table, policy=name.replace("+", " + ")))
             if progress is not None:
                 progress(len(finished), total)
+
+
+def _compare_domains(
+    scenario: Scenario,
+    names: Sequence[str],
+    repeats: int,
+    progress: Callable[[int, int], None] | None,
+    finished: list[RunTable],
+) -> None:
+    """The same over several domains: each policy is that of all of them, and all are judged as one machine."""
+    from cohabit.app.coupling import prepare_domains, run_domains
+    from cohabit.app.coupling_results import merged
+    from cohabit.app.coupling_scenario import with_policy
+
+    ways = {name: [with_policy(one, **_keys(policy_from(name, one.policy))) for one in scenario.domain]
+            for name in names}  # fmt: skip
+    for domains in ways.values():
+        for domain in domains:
+            build(domain.policy)
+    for repeat in range(repeats):
+        for name, domains in ways.items():
+            seeded = msgspec.structs.replace(scenario, seed=scenario.seed + repeat, domain=domains)
+            table = merged(run_domains(prepare_domains(seeded), record_nodes=repeat == 0).tables)
+            finished.append(replace(table, policy=name.replace("+", " + ")))
+            if progress is not None:
+                progress(len(finished), repeats * len(names))
+
+
+def _keys(policy: PolicyConfig) -> dict[str, Any]:
+    return {name: getattr(policy, name) for name in policy.__struct_fields__}
 
 
 def judge(runs: Sequence[RunTable], seed: int) -> Comparison:

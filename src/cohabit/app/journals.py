@@ -62,6 +62,8 @@ def load_run(folder: Path) -> tuple[Prepared, RunTable]:
     workload, columns = read_jobs_parquet(path)
     table = RunTable(workload, **columns)
     settings = dict(table.settings)
+    if settings.get("domain"):
+        raise InputError("is a run of several domains", str(folder), "jobs.csv and report.html say what happened in it")
     settings["jobs"] = {"trace": str(path)}
     scenario = scenario_from(msgspec.to_builtins(settings), str(folder))
     return prepare(scenario, workload), table

@@ -196,4 +196,5 @@ def title(names: dict[str, Any]) -> str:
     if names.get("pairing") and names["placement"] == "pair":
         return f"{text} + {names['pairing']} pairs"
     text = text if names["placement"] == "exclusive" else f"{text} + {names['placement']}"
+    text = f"{text} + {names['scheme']}" if names.get("scheme") else text
     return text if names.get("gate", UNGATED) == UNGATED else f"{text} + {names['gate']} gate"

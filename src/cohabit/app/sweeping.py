@@ -39,7 +39,9 @@ def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
         for key in ("cluster.nodes", "cluster.cores"):
             if settings.get(key, 1) == 0:
                 raise InputError(f"{key} = 0", "--vary", "give a number from 1 up")
-        build(scenario_from(data, "--vary").policy)
+        checked = scenario_from(data, "--vary")
+        for policy in [one.policy for one in checked.domain] or [checked.policy]:
+            build(policy)
         cells.append({"settings": settings, "scenario": data})
     return cells
 
@@ -64,7 +66,12 @@ def _value(text: str) -> Any:
 def _set(data: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     for name in path:
-        data = data.setdefault(name, {})
+        if isinstance(data, list):  # of domains
+            data = next((one for one in data if one.get("name") == name), None)
+        else:
+            data = data.setdefault(name, {})
+        if isinstance(data, list):
+            continue
         if not isinstance(data, dict):
             raise InputError(f"{key!r} is not a setting", "--vary", "see docs/scenarios.md")
     data[last] = value
@@ -76,11 +83,25 @@ def run_cell(cell: Cell) -> Cell:
     from cohabit.report.metrics import summarise
 
     try:
-        prepared = simulation.prepare(scenario_from(cell["scenario"], "sweep"))
-        table, _ = simulation.run(prepared, record_nodes=False)
+        scenario = scenario_from(cell["scenario"], "sweep")
+        if scenario.domain:
+            return {**cell["settings"], **_domains_of(scenario)}
+        table, _ = simulation.run(simulation.prepare(scenario), record_nodes=False)
     except InputError as error:
         return {**cell["settings"], "error": str(error)}
     return {**cell["settings"], "policy_used": table.policy, "journal_hash": table.journal_hash, **summarise(table)}
+
+
+def _domains_of(scenario: Scenario) -> Cell:
+    """A run of several domains as one row: all as one machine, then every domain with its name in front."""
+    from cohabit.app.coupling import prepare_domains, run_domains
+    from cohabit.app.coupling_results import merged, metrics_of
+    from cohabit.report.metrics import summarise
+
+    run = run_domains(prepare_domains(scenario), record_nodes=False)
+    whole = merged(run.tables)
+    own = {f"{name}.{key}": value for name, one in run.tables.items() for key, value in metrics_of(one).items()}
+    return {"policy_used": whole.policy, "journal_hash": whole.journal_hash, **summarise(whole), **own}
 
 
 def sweep(

@@ -10,11 +10,13 @@ import msgspec
 from cohabit.app.programs import load_programs
 from cohabit.app.scenario import JobsConfig, Scenario, cluster_of
 from cohabit.model.errors import InputError
+from cohabit.model.units import FOREVER, microseconds
 from cohabit.model.workload import Workload
 from cohabit.policy.registry import unknown
 from cohabit.sim.streams import stream
 
-GENERATORS = ("lublin", "poisson", "mix")
+COUPLED = ("intrepid", "eureka")
+GENERATORS = ("lublin", "poisson", "mix", *COUPLED)
 
 
 def load_workload(scenario: Scenario) -> Workload:
@@ -26,9 +28,29 @@ def load_workload(scenario: Scenario) -> Workload:
         cluster = scenario.cluster
         if jobs.generator == "mix" and scenario.programs.given and jobs.programs is None:
             return _sequence_of_all(scenario)
-        groups = [(group.nodes, group.cores) for group in cluster.group] or [(cluster.nodes, cluster.cores)]
+        whole = cluster.nodes or (usual_nodes(jobs.generator) if jobs.generator in COUPLED else 0)
+        groups = [(group.nodes, group.cores) for group in cluster.group] or [(whole, cluster.cores)]
         return generate(jobs, sum(nodes * cores for nodes, cores in groups), scenario.seed)
-    return read_trace(Path(jobs.file or jobs.trace))
+    return _adapted(read_trace(Path(jobs.file or jobs.trace)), scenario)
+
+
+def _adapted(workload: Workload, scenario: Scenario) -> Workload:
+    """A log cut to a part of its time, brought to a load and moved in time, where the scenario says so."""
+    from cohabit.trace.coupled_machines import scaled_to_load, shifted, within
+
+    jobs = scenario.jobs
+    if jobs.from_s is not None or jobs.until_s is not None:
+        begin_us = -FOREVER if jobs.from_s is None else microseconds(jobs.from_s)
+        end_us = FOREVER if jobs.until_s is None else microseconds(jobs.until_s)
+        workload = within(workload, begin_us, end_us)
+        if not len(workload):
+            raise InputError("has no jobs between from_s and until_s", workload.source, "they are on the log's clock")
+    if jobs.load is not None:
+        cores = sum(group.nodes * group.cores for group in scenario.cluster.group) or (
+            machine_size(scenario, workload) * scenario.cluster.cores
+        )
+        workload = scaled_to_load(workload, cores, jobs.load)
+    return workload if jobs.shift_s is None else shifted(workload, microseconds(jobs.shift_s))
 
 
 def _sequence_of_all(scenario: Scenario) -> Workload:
@@ -63,7 +85,16 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
         if value is not None and key not in ("file", "trace", "generator", "jobs")
     }
     rng, count = stream(seed, "workload"), 1000 if jobs.jobs is None else jobs.jobs
+    if jobs.generator in COUPLED and jobs.jobs is not None:
+        options["jobs"] = jobs.jobs
     try:
+        if jobs.generator in COUPLED:
+            from cohabit.trace import coupled_machines
+
+            make = {
+                "intrepid": coupled_machines.generate_intrepid, "eureka": coupled_machines.generate_eureka,
+            }[jobs.generator]  # fmt: skip
+            return make(rng, nodes=nodes, **options)
         if jobs.generator == "lublin":
             from cohabit.trace.lublin import generate_lublin
 
@@ -80,6 +111,15 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
     except TypeError as error:
         key = str(error).rpartition("argument ")[2].strip("'") or str(error)
         raise InputError(f"the generator {jobs.generator} has no option {key!r}", "jobs") from error
+
+
+def usual_nodes(generator: str) -> int:
+    """The machine a generator makes jobs for where nobody says."""
+    if generator in COUPLED:
+        from cohabit.trace.coupled_machines import EUREKA_NODES, INTREPID_NODES
+
+        return INTREPID_NODES if generator == "intrepid" else EUREKA_NODES
+    return 128
 
 
 def machine_size(scenario: Scenario, workload: Workload) -> int:

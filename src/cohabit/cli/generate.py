@@ -12,7 +12,8 @@ EXAMPLES = """\b
 Examples:
   cohabit generate lublin --jobs 10000 --nodes 1024 --load 0.85 -o jobs.swf
   cohabit generate poisson --jobs 1000000 --nodes 1024 --load 1.0 --seed 7 -o jobs.swf.xz
-  cohabit generate mix --jobs 20 --programs MG=1,EP=2 --processes 16,28 --median-run-s 300 -o jobs.csv"""
+  cohabit generate mix --jobs 20 --programs MG=1,EP=2 --processes 16,28 --median-run-s 300 -o jobs.csv
+  cohabit generate intrepid -o big.swf && cohabit generate eureka --load 0.5 -o small.swf"""
 
 
 def register(app: typer.Typer) -> None:
@@ -21,12 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def generate(
-    kind: Annotated[str, typer.Argument(metavar="lublin|poisson|mix", help="Which generator.")],
+    kind: Annotated[str, typer.Argument(metavar="lublin|poisson|mix|intrepid|eureka", help="Which generator.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv, also .gz or .xz.")
     ],
-    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 1000,
-    nodes: Annotated[int, typer.Option(help="Size of the machine they are meant for.")] = 128,
+    jobs: Annotated[int | None, typer.Option(help="How many jobs; otherwise 1000, or a month of the machine.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise 128, or what the machine had.")] = None,
     load: Annotated[float | None, typer.Option(help="Offered load; arrivals are stretched to meet it.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same jobs.")] = 1,
     mean_gap_s: Annotated[float | None, typer.Option(help="poisson, mix: mean time between submissions.")] = None,
@@ -39,17 +40,20 @@ def generate(
     programs: Annotated[str | None, typer.Option(metavar="NAME=WEIGHT,...", help="mix: programs.")] = None,
     processes: Annotated[str | None, typer.Option(metavar="N,N,...", help="mix: processes to choose from.")] = None,
     alpha: Annotated[float | None, typer.Option(help="mix: slowdown threshold of every job.")] = None,
+    span_days: Annotated[float | None, typer.Option(help="eureka: from first to last submission.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Make jobs: Lublin-Feitelson 2003, plain Poisson, or a mix of named programs."""
+    """Make jobs: Lublin-Feitelson 2003, plain Poisson, a mix of named programs, or a month as on two machines."""
     from cohabit.app.scenario import JobsConfig
     from cohabit.app.workloads import generate as make
+    from cohabit.app.workloads import usual_nodes
     from cohabit.cli.console import show_json
     from cohabit.model.errors import InputError
     from cohabit.trace.catalogue import write_trace
     from cohabit.trace.synthetic import offered_load
 
-    floats = {"--load": load, "--mean-gap-s": mean_gap_s, "--median-run-s": median_run_s, "--sigma": sigma}
+    floats = {"--load": load, "--mean-gap-s": mean_gap_s, "--median-run-s": median_run_s, "--sigma": sigma,
+              "--span-days": span_days}  # fmt: skip
     for option, value in floats.items():
         if value is not None and not math.isfinite(value):
             raise InputError(f"{option} {value} is not a number to reckon with", "", "give an ordinary number")
@@ -70,8 +74,9 @@ def generate(
     config = JobsConfig(
         generator=kind, jobs=jobs, load=load, mean_gap_s=mean_gap_s, median_run_s=median_run_s, sigma=sigma,
         longest_run_s=longest_run_s, sizes=numbers(sizes, "--sizes"), requests=requests, kind=batch, programs=weights,
-        processes=numbers(processes, "--processes"), alpha=alpha,
+        processes=numbers(processes, "--processes"), alpha=alpha, span_days=span_days,
     )  # fmt: skip
+    nodes = usual_nodes(kind) if nodes is None else nodes
     workload = make(config, nodes, seed)
     write_trace(workload, output)
     known = bool((workload.run_us >= 0).all())

@@ -40,6 +40,7 @@ def scenario_for(
     """A scenario file or a bare trace, with the command line's word over the file's."""
     import msgspec
 
+    from cohabit.app.coupling_scenario import with_policy
     from cohabit.app.scenario import read_scenario, scenario_from
     from cohabit.cli.console import note
     from cohabit.compiled import is_warm
@@ -53,6 +54,8 @@ def scenario_for(
     for key, value in cluster.items():
         if value < 1:
             raise InputError(f"--{key} {value} is not a positive number", "", "give a whole number from 1 up")
+    if cluster and scenario.domain:
+        raise InputError("--nodes and --cores do not go with [[domain]]", str(source), "edit the scenario")
     if cluster and scenario.cluster.group:
         raise InputError("--nodes and --cores do not go with [[cluster.group]]", str(source), "edit the scenario")
     chosen = {
@@ -61,10 +64,12 @@ def scenario_for(
     if seed is not None and seed < 0:
         raise InputError(f"--seed {seed} is negative", "", "use a number from 0 up")
     replace = msgspec.structs.replace
+    said = {key: value for key, value in chosen.items() if value is not None}
     whole = replace(
         scenario,
         cluster=replace(scenario.cluster, **cluster),
-        policy=replace(scenario.policy, **{key: value for key, value in chosen.items() if value is not None}),
+        policy=scenario.policy if scenario.domain else replace(scenario.policy, **said),
+        domain=[with_policy(one, **said) for one in scenario.domain],
         seed=scenario.seed if seed is None else seed,
         world=scenario.world if kill else replace(scenario.world, kill=False),
     )
@@ -77,6 +82,8 @@ def _kernel_of(scenario: Scenario) -> str:
     """A kernel the run will need: the whole-trace driver, or what the world calls event by event on shared nodes."""
     from cohabit.policy.registry import BUNDLES
 
+    if scenario.domain:
+        return "kernels.enqueue"
     bundle = BUNDLES[scenario.policy.name][0] if scenario.policy.name in BUNDLES else {}
     placement = scenario.policy.placement or bundle.get("placement", "exclusive")
     return "fast.drive" if "exclusive" in (placement, scenario.cluster.sharing) else "kernels.enqueue"

@@ -11,7 +11,8 @@ EXAMPLES = """\b
 Examples:
   cohabit simulate jobs.swf.xz --backfill easy
   cohabit simulate jobs.swf --nodes 512 --order wfp --backfill conservative --out run1
-  cohabit simulate scenario.toml --order ./my_order.py --json"""
+  cohabit simulate scenario.toml --order ./my_order.py --json
+  cohabit simulate scenarios/coupled.toml --policy cosched-agree --out run2"""
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +60,14 @@ def simulate(
         source, nodes=nodes, cores=cores, order=order, backfill=backfill, backfill_order=backfill_order,
         placement=placement, policy=policy, seed=seed, kill=not no_kill,
     )  # fmt: skip
+    if scenario.domain:
+        from cohabit.cli.simulate_domains import simulate_domains
+
+        if journal or engine == "fast":
+            raise InputError(f"--{'journal' if journal else 'engine fast'} does not go with several domains yet",
+                             str(source), "leave it out")  # fmt: skip
+        simulate_domains(source, scenario, out, report=not no_report, as_json=as_json)
+        return
     with naming(source):
         policies = build(scenario.policy)
     if policies.changing and policies.order.entry is None:

@@ -188,6 +188,25 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive", "gate": "variability"},
         Described("ce-easy that waits for a calmer machine, by telemetry and a trained model", "RUSH, IPDPS 2022"),
     ),
+    **{
+        f"cosched-{scheme}": (
+            {"order": "wfp", "backfill": "easy", "placement": "exclusive", "scheme": scheme},
+            Described(summary, source),
+        )
+        for scheme, summary, source in (
+            (
+                "hold",
+                "WFP with EASY; a job whose mate is not ready keeps its nodes",
+                "Coscheduling, ICPP 2011",
+            ),
+            (
+                "yield",
+                "WFP with EASY; a job whose mate is not ready lets others go",
+                "Coscheduling, ICPP 2011",
+            ),
+            ("agree", "WFP with EASY; mates settle on a common start and reserve it", "ours, after ICPP 2011"),
+        )
+    },
     "fifo": (
         {"order": "fcfs", "backfill": "none", "placement": "exclusive"},
         Described("one after the other, exclusive", "Intelligent Colocation, 2019"),

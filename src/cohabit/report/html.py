@@ -50,12 +50,13 @@ NO_SPREAD_WORDS = (
 )
 
 
-class _Page:
+class Page:
     """Collects the parts of the page and the figures they point to."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.figures: dict[str, figures.Figure] = {}
+        self.panels = 0  # so far, for names no other has
 
     def picture(self, figure: figures.Figure, label: str, caption: str) -> str:
         """The place of a figure, with its caption."""
@@ -71,9 +72,9 @@ class _Page:
         self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
 
 
-def new_page() -> _Page:
+def new_page() -> Page:
     """An empty page, for reports of another kind."""
-    return _Page()
+    return Page()
 
 
 def write_report(
@@ -94,28 +95,28 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
         raise ValueError("a report needs at least one run")
     groups = by_policy(runs)
     summaries = {policy: [summarise(run) for run in group] for policy, group in groups.items()}
-    page = _Page()
+    page = Page()
     if len(groups) > 1:
         comparison = intervals or compare(summaries, np.random.default_rng(INTERVAL_SEED))
-        _head(page, title, several_runs(groups, comparison), cards(summaries))
+        add_head(page, title, several_runs(groups, comparison), cards(summaries))
         _compared(page, comparison)
     else:
-        _head(page, title, one_run(runs[0], summaries[runs[0].policy][0]), cards(summaries))
+        add_head(page, title, one_run(runs[0], summaries[runs[0].policy][0]), cards(summaries))
     drawable = {policy: group for policy, group in groups.items() if summaries[policy][0]["jobs_ran"]}
     if drawable:
-        _pictures(page, drawable)
+        add_pictures(page, drawable)
     if len(groups) == 1:
         page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
     page.add_section("Where this comes from", origin(runs))
     return assembled_page(title, page)
 
 
-def _head(page: _Page, title: str, sentences: Sequence[str], numbers: str) -> None:
+def add_head(page: Page, title: str, sentences: Sequence[str], numbers: str) -> None:
     lead = "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in sentences if words)
     page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{numbers}</header>")
 
 
-def _compared(page: _Page, comparison: Comparison) -> None:
+def _compared(page: Page, comparison: Comparison) -> None:
     repeated = any(cell.ratio.low is not None for cell in comparison.cells.values())
     reading = (
         f"Each mark is a policy's mean divided by that of {comparison.policies[0]}: left of the dotted line is less, "
@@ -126,7 +127,7 @@ def _compared(page: _Page, comparison: Comparison) -> None:
     page.add_section("Metrics by policy", comparison_table(comparison))
 
 
-def _pictures(page: _Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
+def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     repeats = " The first repeat of each policy is shown." if any(len(group) > 1 for group in groups.values()) else ""
     better = " Higher and further left is better." if len(groups) > 1 else ""
     _gantt(page, groups)
@@ -146,13 +147,14 @@ def _pictures(page: _Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
         page.add_section("How users fared", page.picture(users, "Slowdown by user", USER_WORDS))
 
 
-def _gantt(page: _Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
+def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     """One panel per policy and chart, of which one is shown at a time."""
     buttons: list[str] = []
     panels: list[str] = []
     for policy, runs in groups.items():
         for chart in gantt_charts(runs[0]):
-            name, shown_first = f"gantt{len(panels)}", not panels
+            name, shown_first = f"gantt{page.panels}", not panels
+            page.panels += 1
             label = chart.title if len(groups) == 1 else f"{policy}: {chart.title[0].lower()}{chart.title[1:]}"
             content = f'<p class="caption">{escaped(chart.caption)}</p>'
             if chart.figure is not None:
@@ -172,7 +174,7 @@ def _inline_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def assembled_page(title: str, page: _Page) -> str:
+def assembled_page(title: str, page: Page) -> str:
     """The whole file."""
     own = resources.files("cohabit.report")
     style = own.joinpath("page.css").read_text(encoding="utf-8")

@@ -1,0 +1,200 @@
+"""The tables of a scenario file as structs, key by key with their defaults. What they may hold is checked elsewhere."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class GroupConfig(msgspec.Struct, frozen=True):
+    """[[cluster.group]]: nodes of one type."""
+
+    nodes: int
+    cores: int = 1
+    memory_gb: float = 0.0
+    ways: int = 0
+    min_ways: int = 1
+    closids: int = 0
+    domains: int = 1
+    bandwidth_gbs: dict[str, float] = {}
+    partitions: list[str] = []
+    name: str = "node"
+
+
+class WindowConfig(msgspec.Struct, frozen=True):
+    """[[cluster.maintenance]]: nodes FIRST-LAST are closed between two instants of the trace's clock."""
+
+    begin_s: float
+    end_s: float
+    nodes: str
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """[cluster]"""
+
+    nodes: int = 0  # 0: as the trace's header says
+    cores: int = 1
+    memory_gb: float = 0.0
+    ways: int = 0
+    min_ways: int = 1
+    closids: int = 0
+    domains: int = 1
+    bandwidth_gbs: dict[str, float] = {}
+    sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy has it
+    oversubscribe: bool | None = None  # more threads than cores on a node; None: as the placement has it (pair: yes)
+    on_node_loss: str = "requeue"
+    group: list[GroupConfig] = []
+    maintenance: list[WindowConfig] = []
+
+
+class JobsConfig(msgspec.Struct, frozen=True):
+    """[jobs]: a file, a trace, or a generator with its options."""
+
+    file: str = ""
+    trace: str = ""
+    generator: str = ""
+    jobs: int | None = None  # how many to make; 1000 otherwise
+    load: float | None = None
+    mean_gap_s: float | None = None
+    median_run_s: float | None = None
+    sigma: float | None = None
+    longest_run_s: int | None = None
+    sizes: list[int] | None = None
+    requests: str | None = None
+    kind: str | None = None
+    programs: dict[str, float] | None = None
+    processes: list[int] | None = None
+    alpha: float | None = None
+    ratio: list[float] | None = None  # mix of all [programs]: scaling ratio from, to
+    span_days: float | None = None  # eureka: from the first to the last submission
+    from_s: float | None = None  # of a file or trace: only jobs submitted from then on, on its own clock,
+    until_s: float | None = None  # and before then
+    shift_s: float | None = None  # of a file or trace: all jobs are submitted so much later; negative: earlier
+
+
+class PolicyConfig(msgspec.Struct, frozen=True):
+    """[policy]: a bundle, varied key by key."""
+
+    name: str = "ce-easy"
+    order: str | None = None
+    backfill: str | int | None = None
+    backfill_order: str | None = None
+    placement: str | None = None
+    order_options: dict[str, float] = {}
+    backfill_order_options: dict[str, float] = {}
+    fair_share_half_life_h: float = 168.0
+    age_limit_s: float | None = None  # first-fit only: who has waited this long may not be overtaken any more
+    age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
+    alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
+    beta: float = 2.0  # spread: weight of occupied cache ways when the idlest nodes are looked for
+    scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # share and spread: scale factors to try
+    partition: str | None = None  # how the cache is divided; "none": not at all; None: as usual for the placement
+    book_bandwidth: bool = True  # spread: whether bandwidth is booked
+    moves: int = 0  # shepherd: running jobs that may change their L3 domain at each decision
+    pairing: str | None = None  # pair: optimal, greedy, saving, intensity or consecutive; None: the bundle's, or greedy
+    degradation: str = ""  # pair: a matrix of who slows whom, CSV
+    model: str = ""  # pair: a trained model that predicts it from counters
+    threshold_pct: float = 100.0  # pair: pairs that slow by more run one after the other
+    group_size: int = 2  # pair: jobs on a node at once, 2 to 4
+    window: int = 150  # pair: so many of the first in the queue are paired
+    refill: bool = False  # pair: a job that waits may join one whose partner has ended, if they go well together
+    gate: str | None = None  # who may say "not now" to a start: variability, or "none"; None: the bundle's
+    variability: str = ""  # gate variability: the trained model
+    skip_threshold: int = 10  # gate variability: so often a job may be delayed unless it says otherwise; 0: never
+    delay_labels: list[str] = msgspec.field(default_factory=lambda: ["variation"])  # what is waited out
+    telemetry_nodes: str = "job"  # gate variability: counters of the nodes it would get, or of "all"
+    cost_aware: bool = False  # gate variability: wait only where the expected loss exceeds the expected wait
+    choose_nodes: bool = False  # gate variability: look for calmer nodes before delaying
+    learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
+
+
+class WorldConfig(msgspec.Struct, frozen=True):
+    """[world]: the ground truth, never shown to policies."""
+
+    kill: bool = True  # cut a run at its requested time
+    contention: str = "share"  # how neighbours slow each other: share, occupancy or none
+    q: float = 1.0  # pressure of one core on an undivided cache, in GB/s
+    profile_noise: float = 0.0  # relative error of what the scheduler knows of programs
+    move_s: float = 0.05  # work lost when a running job changes its L3 domain: its cache is cold
+    phases: bool = False  # bandwidth and IPC vary while a program runs
+    weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
+    canaries: bool = False  # with weather: a canary runs before every job, is charged to it and is in the telemetry
+
+
+class FaultsConfig(msgspec.Struct, frozen=True):
+    """[faults]"""
+
+    node_mtbf_h: float = 0.0  # mean time between failures of one node; 0: nodes never fail
+    node_repair_h: float = 4.0
+    late_reports_s: float = 0.0  # mean delay with which a finished job is reported
+
+
+class ProgramsConfig(msgspec.Struct, frozen=True):
+    """[programs]: what jobs run, from a file, a catalogue or measured curves."""
+
+    file: str = ""
+    catalogue: str = ""
+    curves: str = ""
+    profiles: str = "known"  # or "none": the scheduler knows nothing of them and has to learn
+
+    @property
+    def given(self) -> bool:
+        """Whether any programs are named."""
+        return bool(self.file or self.catalogue or self.curves)
+
+
+class DomainConfig(msgspec.Struct, frozen=True):
+    """[[domain]]: one of several clusters with a resource manager of its own, and what it does for mates elsewhere."""
+
+    name: str
+    cluster: ClusterConfig = ClusterConfig()
+    jobs: JobsConfig = JobsConfig()
+    policy: PolicyConfig = PolicyConfig()
+    scheme: str | None = None  # hold, yield or agree; None: the bundle's, or hold
+    enabled: bool = True  # False: its jobs start as if they had no mates
+    release_s: float = 1200.0  # held nodes are given back so often; 0: never
+    min_hold_s: float = 600.0  # a younger hold is left alone by that
+    max_held: float = 1.0  # of all nodes; a hold that would exceed it yields
+    max_yields: int = 0  # after so many a job holds; 0: it always yields
+    raise_per_yield: float = 0.0  # of its score, for every yield
+    bounded_hold_s: float = 0.0  # hold only if the mates expect to be ready within it; 0: always
+    clock_offset_s: float = 0.0  # what its clock shows more than true time
+
+
+class StartWindowConfig(msgspec.Struct, frozen=True):
+    """[[coupling.window]]: domain `second` starts from `least_s` to `most_s` after domain `first`."""
+
+    first: str
+    second: str
+    least_s: float = 0.0
+    most_s: float = 0.0
+
+
+class CouplingConfig(msgspec.Struct, frozen=True):
+    """[coupling]: who belongs together, on which terms, and the link between the domains."""
+
+    pairing: str = "column"
+    vicinity_s: float = 120.0
+    proportion: float | None = None  # required by pairing "proportion"; with "vicinity" at most this share is kept
+    latency_s: float = 0.0
+    jitter_s: float = 0.0  # up to so much more, evenly drawn
+    loss: float = 0.0  # share of messages that never arrive
+    duplicate: float = 0.0  # share that arrives twice
+    when_dead: str = "start_alone"  # what a mate means that is not heard any more: start_alone, wait or fail
+    dead_after_s: float | None = None  # not heard for so long while its mate waits; None: as fits the link
+    lease_s: float | None = None  # nodes stay reserved for a start, a job runs without word, so long; None: as fits
+    overlap_s: float = 0.0  # how long mates must be seen running together; -1: for the whole run
+    window: list[StartWindowConfig] = []
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    seed: int = 1
+    cluster: ClusterConfig = ClusterConfig()
+    programs: ProgramsConfig = ProgramsConfig()
+    jobs: JobsConfig = JobsConfig()
+    policy: PolicyConfig = PolicyConfig()
+    world: WorldConfig = WorldConfig()
+    faults: FaultsConfig = FaultsConfig()
+    domain: list[DomainConfig] = []
+    coupling: CouplingConfig = CouplingConfig()

@@ -1,0 +1,64 @@
+"""Coscheduling as one paper: the load study, the proportion study, deadlock, and what is ours."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from cohabit.reproduce.coscheduling import ours, studies
+from cohabit.reproduce.coscheduling.plan import Plan
+from cohabit.reproduce.papers import Options, Picture
+from cohabit.reproduce.rows import Row, noted
+from cohabit.reproduce.tasks import Task
+from cohabit.trace import coupled_machines as machines
+
+EXPERIMENTS = (studies, ours)
+
+
+class Coscheduling:
+    """What the command asks of a paper."""
+
+    name = "coscheduling"
+    title = "Coscheduling"
+
+    def tasks(self, options: Options) -> list[Task]:
+        """The work, in independent pieces."""
+        return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
+
+    def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
+        """Every row, in the paper's order."""
+        plan = Plan(options)
+        found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
+        return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
+
+    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
+        """The paper's figures from our runs."""
+        from cohabit.reproduce.coscheduling.pictures import pictures
+
+        return pictures(Plan(options), results)
+
+    def about(self, options: Options) -> list[str]:
+        """What a reader must know first."""
+        return [
+            "Coscheduling on coupled systems (ICPP 2011) starts jobs on two machines with schedulers of their own at "
+            "the same time. A job that is ready before its mate either holds its nodes or yields its turn; which, "
+            "every machine decides for itself.",
+            "Everything below was simulated, with the protocol this software has between domains. The month of logs "
+            "the paper used is not public: jobs are made to what is known of both machines, and the load of the large "
+            "one was chosen so that its mean wait without coscheduling is about an hour, before anything else was run. "
+            "Partitions of a Blue Gene are not modelled: any free nodes will do.",
+            "agree is ours: both sides exchange when they could start, settle on the later, and keep a reservation "
+            "that others may use until then.",
+        ]
+
+    def calibration_hash(self, options: Options) -> str:
+        """A digest of all that was assumed and calibrated: the generators' numbers."""
+        content = [
+            machines.INTREPID_NODES, machines.INTREPID_JOBS, machines.INTREPID_LOAD, machines.EUREKA_NODES,
+            machines.EUREKA_LOAD, {str(size): share for size, share in machines.LARGE_SIZES.items()},
+            {str(size): share for size, share in machines.SMALL_SIZES.items()}, machines.SHORTEST_S,
+            machines.LONGEST_S, machines.LEAST_USED, vars(machines.LARGE), vars(machines.SMALL),
+        ]  # fmt: skip
+        return hashlib.blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).hexdigest()

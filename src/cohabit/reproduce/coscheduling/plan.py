@@ -1,0 +1,56 @@
+"""How much is run: the paper's month with its ten repeats, or a few days of it where it must be quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cohabit.reproduce.coscheduling.lab import Cell
+from cohabit.reproduce.plans import PlanOf
+from cohabit.trace.coupled_machines import INTREPID_JOBS
+
+LOADS = (0.25, 0.5, 0.75)
+MEDIUM, HIGH = 0.5, 0.75
+PROPORTIONS = (0.025, 0.05, 0.1, 0.2, 0.33)
+COMBINATIONS = ("HH", "HY", "YH", "YY")  # the large machine first
+AGREE, BASE = "AA", "base"
+SCHEMES = (*COMBINATIONS, AGREE)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of repeats."""
+
+    sets: int = 10  # as in the paper: every case ten times
+    jobs: int = INTREPID_JOBS  # on the large machine; the other's span is the same
+    deadlocks: int = 20  # seeds without release
+    deadlock_jobs: int = INTREPID_JOBS
+    others: int = 3  # seeds of what is ours: other arrivals, other cluster side, bounded hold
+    months: bool = True  # whether real logs are run for a month, else for some days
+
+
+FULL = Sizes()
+QUICK = Sizes(sets=1, jobs=450, deadlocks=3, deadlock_jobs=4_500, others=1, months=False)
+
+
+class Plan(PlanOf[Sizes]):
+    """One reproduction."""
+
+    paper, full, quick = "coscheduling", FULL, QUICK
+
+    def load_cell(self, number: int, load: float, schemes: str) -> Cell:
+        """A case of the load study."""
+        return Cell(self._seed("load", number), self.sizes.jobs, schemes, load=load)
+
+    def proportion_cell(self, number: int, proportion: float, schemes: str) -> Cell:
+        """A case of the proportion study."""
+        return Cell(self._seed("proportion", number), self.sizes.jobs, schemes, proportion=proportion)
+
+    def _seed(self, study: str, number: int) -> int:
+        return self.seed(study) * 1000 + number
+
+    def note(self) -> str:
+        """What a row says of a shortened study."""
+        days = round(30 * self.sizes.jobs / INTREPID_JOBS, 1)
+        short = "" if self.sizes.jobs == FULL.jobs else f"quick: {days:g} days instead of a month"
+        few = self.shortened(self.sizes.sets, FULL.sets, "repeats")
+        return "; ".join(words for words in (short, few) if words)

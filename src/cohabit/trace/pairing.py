@@ -1,0 +1,230 @@
+"""Which jobs of different domains belong together: by submit times, by a proportion, or as a column says.
+
+The first two are those of the paper's own simulator (K9, K10); they read times and order, never sizes or run times.
+Nothing here knows about schedules, terms or messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.errors import InputError
+from cohabit.model.workload import ACCEPTED, Ints, Workload
+
+NOBODY = -1
+VICINITY, PROPORTION, COLUMN, NONE = "vicinity", "proportion", "column", "none"
+PAIRINGS = (VICINITY, PROPORTION, COLUMN, NONE)
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Jobs that start together: a row in each domain (NOBODY: none there), in the order of the domains."""
+
+    name: str
+    rows: tuple[int, ...]
+
+    def domains(self) -> list[int]:
+        """The places of the domains that have a member."""
+        return [place for place, row in enumerate(self.rows) if row != NOBODY]
+
+
+def by_vicinity(jobs: Mapping[str, Workload], vicinity_us: int, proportion: float = 0.0) -> list[Tie]:
+    """Each job of a later domain goes with the latest job of the first that was submitted not after it (K10).
+
+    Only if they are less than the vicinity apart. Where several of a domain come to the same job, the highest id wins.
+    With a proportion, so many of the pairs are kept, evenly, that they are this share of the first domain's jobs.
+    """
+    domains = list(jobs)
+    first = jobs[domains[0]]
+    rows = accepted_in_order(first)
+    found: dict[int, list[int]] = {}  # row of the first domain -> one row of every domain
+    for place, domain in enumerate(domains[1:], start=1):
+        for row, mate in _nearest(first, rows, jobs[domain], vicinity_us).items():
+            found.setdefault(row, [row] + [NOBODY] * (len(domains) - 1))[place] = mate
+    kept = [tuple(found[int(row)]) for row in rows if int(row) in found]
+    if proportion > 0.0:
+        kept = _evenly(kept, round(proportion * len(rows)))
+    return [Tie(_name(jobs, members), members) for members in kept]
+
+
+def _nearest(first: Workload, rows: Ints, other: Workload, vicinity_us: int) -> dict[int, int]:
+    """Row of the first domain -> row of the other."""
+    submit_us = first.submit_us[rows]
+    theirs = accepted_in_order(other)
+    place = np.searchsorted(submit_us, other.submit_us[theirs], side="right") - 1
+    apart_us = other.submit_us[theirs] - submit_us[np.maximum(place, 0)]
+    near = (place >= 0) & (apart_us < vicinity_us)
+    found: dict[int, int] = {}
+    for mate, at in zip(theirs[near].tolist(), place[near].tolist(), strict=True):
+        row = int(rows[at])
+        rival = found.get(row)
+        if rival is None or _later(other.job_id, mate, rival):
+            found[row] = mate
+    return found
+
+
+def _later(ids: NDArray[Any], row: int, rival: int) -> bool:
+    """Whether the row has the higher id; names are compared by their place in the file."""
+    if ids.dtype.kind in "iu":
+        return bool(ids[row] > ids[rival])
+    return row > rival
+
+
+def _evenly(members: list[tuple[int, ...]], wanted: int) -> list[tuple[int, ...]]:
+    """So many of them, spread over the whole."""
+    if wanted >= len(members):
+        return members
+    return [members[int(at)] for at in np.floor((np.arange(wanted) + 0.5) * len(members) / max(wanted, 1))]
+
+
+def by_proportion(jobs: Mapping[str, Workload], proportion: float) -> list[Tie]:
+    """The i-th jobs of all domains go together for every int(1 / proportion)-th i (K9).
+
+    Above one half: all but every int(1 / (1 - proportion))-th. The domains must have equally many jobs.
+    """
+    domains = list(jobs)
+    orders = {domain: accepted_in_order(workload) for domain, workload in jobs.items()}
+    counts = {domain: len(order) for domain, order in orders.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{domain} has {count:,}" for domain, count in counts.items())
+        raise InputError(
+            f"pairing by proportion needs equally many jobs in every domain, but {said}", "coupling.pairing",
+            'use "vicinity" with a proportion',
+        )  # fmt: skip
+    chosen = chosen_by_proportion(counts[domains[0]], proportion)
+    rows = [orders[domain][chosen].tolist() for domain in domains]
+    return [Tie(_name(jobs, members), members) for members in zip(*rows, strict=True)]
+
+
+def chosen_by_proportion(count: int, proportion: float) -> Ints:
+    """Places, from 0, of the jobs that get a mate."""
+    if not 0 < proportion <= 1:
+        raise InputError(f"a proportion of {proportion:g} of the jobs is impossible", "coupling.proportion",
+                         "give a number above 0 and at most 1")  # fmt: skip
+    number = np.arange(1, count + 1)
+    if proportion > 0.5:
+        step = int(1 / (1 - proportion)) if proportion < 1 else count + 1
+        return np.flatnonzero(number % step != 0)
+    return np.flatnonzero(number % int(1 / proportion) == 0)
+
+
+def by_column(jobs: Mapping[str, Workload]) -> list[Tie]:
+    """As the columns `mate` (DOMAIN:JOB) and `group` (a name) of the job tables say; a contradiction is refused."""
+    domains = list(jobs)
+    places = {domain: {str(name): row for row, name in enumerate(one.job_id)} for domain, one in jobs.items()}
+    groups = _named_groups(jobs, domains)
+    mates = _named_mates(jobs, domains, places)
+    ties = []
+    grouped = {(place, row) for members in groups.values() for place, row in members.items()}
+    for name, members in groups.items():
+        rows = tuple(members.get(place, NOBODY) for place in range(len(domains)))
+        ties.append(Tie(name, rows))
+    for (place, row), (other, mate) in mates.items():
+        for member in ((place, row), (other, mate)):
+            if member in grouped:
+                where = _where(jobs, domains, (place, row), "mate")
+                raise InputError(f"{_called(jobs, domains, member)} has a mate and a group", where, "keep one of them")
+        if place < other:
+            rows = tuple({place: row, other: mate}.get(at, NOBODY) for at in range(len(domains)))
+            ties.append(Tie(_name(jobs, rows), rows))
+    return ties
+
+
+Member = tuple[int, int]  # place of the domain, row
+
+
+def _named_groups(jobs: Mapping[str, Workload], domains: Sequence[str]) -> dict[str, dict[int, int]]:
+    groups: dict[str, dict[int, int]] = {}
+    for place, domain in enumerate(domains):
+        for row, name in enumerate(jobs[domain].extra.get("group", ())):
+            if not name:
+                continue
+            members = groups.setdefault(str(name), {})
+            if place in members:
+                where = _where(jobs, domains, (place, row), "group")
+                first = jobs[domain].job_id[members[place]]
+                raise InputError(f"group {name} already has job {first} in domain {domain}", where,
+                                 "a group has one job in each domain")  # fmt: skip
+            members[place] = row
+    for name, members in groups.items():
+        if len(members) < 2:
+            (member,) = members.items()
+            raise InputError(f"group {name} has no job in any other domain", _where(jobs, domains, member, "group"),
+                             "name its mates, or leave the group out")  # fmt: skip
+    return groups
+
+
+def _named_mates(
+    jobs: Mapping[str, Workload], domains: Sequence[str], places: Mapping[str, Mapping[str, int]]
+) -> dict[Member, Member]:
+    """Who goes with whom, both ways."""
+    mates: dict[Member, Member] = {}
+    said: dict[Member, Member] = {}  # who said so first
+    for place, domain in enumerate(domains):
+        for row, text in enumerate(jobs[domain].extra.get("mate", ())):
+            if not text:
+                continue
+            member = place, row
+            mate = _mate(jobs, domains, places, member, str(text))
+            for one, other in ((member, mate), (mate, member)):
+                known = mates.get(one)
+                if known is not None and known != other:
+                    before = _where(jobs, domains, said[one], "mate")
+                    what = (
+                        f"{_called(jobs, domains, one)} would have two mates, {_called(jobs, domains, known)} "
+                        f"({before}) and {_called(jobs, domains, other)}"
+                    )
+                    raise InputError(
+                        what, _where(jobs, domains, member, "mate"), "a job has one mate; groups have more"
+                    )
+                mates[one] = other
+                said.setdefault(one, member)
+    return mates
+
+
+def _mate(
+    jobs: Mapping[str, Workload], domains: Sequence[str], places: Mapping[str, Mapping[str, int]], member: Member,
+    text: str,
+) -> Member:  # fmt: skip
+    where = _where(jobs, domains, member, "mate")
+    name, found, job = text.partition(":")
+    if not found or not job:
+        raise InputError(f"{text!r} is not DOMAIN:JOB", where, f"write {domains[0]}:17, for example")
+    if name not in places:
+        raise InputError(f"{text!r} names the unknown domain {name!r}", where, f"known are {', '.join(domains)}")
+    if domains.index(name) == member[0]:
+        itself = job == str(jobs[name].job_id[member[1]])
+        what = "names the job itself" if itself else "names a job of its own domain"
+        raise InputError(f"{text!r} {what}", where, "a mate is in another domain")
+    if job not in places[name]:
+        raise InputError(f"{text!r} names a job that {name} does not have", where, "check the id")
+    return domains.index(name), places[name][job]
+
+
+def accepted_in_order(workload: Workload) -> Ints:
+    """Rows of the jobs that can run, as they are submitted."""
+    order = workload.order()
+    accepted: Ints = order[workload.rejection[order] == ACCEPTED]
+    return accepted
+
+
+def _name(jobs: Mapping[str, Workload], rows: Sequence[int]) -> str:
+    """A name for a group that has none: its members."""
+    named = zip(jobs.items(), rows, strict=True)
+    return "+".join(f"{domain}:{one.job_id[row]}" for (domain, one), row in named if row != NOBODY)
+
+
+def _called(jobs: Mapping[str, Workload], domains: Sequence[str], member: Member) -> str:
+    place, row = member
+    return f"{domains[place]}:{jobs[domains[place]].job_id[row]}"
+
+
+def _where(jobs: Mapping[str, Workload], domains: Sequence[str], member: Member, column: str) -> str:
+    place, row = member
+    one = jobs[domains[place]]
+    return f"{one.source or domains[place]}, job {one.job_id[row]}, {column}"
