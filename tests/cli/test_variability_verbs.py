@@ -179,7 +179,7 @@ def test_as_slurm_jobs_the_queue_does_not_count(plan: Path, tmp_path: Path, monk
     runs = read_runs(tmp_path / "runs.csv")
     assert 0.04 < runs.times_s[0] < 0.5
     words = sbatch_command(read_runs_plan(plan), read_runs_plan(plan).program[0], Path("a b/report"))
-    assert words[:3] == ("sbatch", "--wait", "--job-name=short")
+    assert words[:4] == ("sbatch", "--parsable", "--wait", "--job-name=short")
     assert "--nodes=1" in words
     assert words[-1].startswith("--wrap=began=")
     assert "'a b/report'" in words[-1]

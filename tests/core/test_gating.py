@@ -19,9 +19,16 @@ from cohabit.core.explain import why_waiting
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished, TelemetryReduced, Woken
+from cohabit.model.profile import ScaleProfile
 from cohabit.model.telemetry import Window, encode
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.variability import Judgement, VariabilityGate
+from cohabit.policy.gate.spells import expected_wait_us, note_spell
+from cohabit.policy.gate.variability import Judgement, ModelJudge, VariabilityGate
+from cohabit.policy.gate.workload_types import shown_by
+from cohabit.predict.variability import VariabilityModel
+from cohabit.predict.variability_calibration import identity
+from cohabit.predict.variability_data import TYPE_COLUMNS, Norms
+from cohabit.predict.variability_flat import FlatTrees
 from cohabit.testing.builders import submitted
 from tests.core.shared_story import Story
 
@@ -122,6 +129,78 @@ def test_cost_aware_waits_only_where_the_loss_is_larger_than_the_wait() -> None:
     told = Told({"short", "long"}, slowdown=1.2)
     tell = story(told, cost_aware=True)
     assert list(tell.starts(0, submitted("short", limit_s=100), submitted("long", limit_s=1000))) == ["short"]
+
+
+def test_cost_aware_learns_how_long_noise_lasts() -> None:
+    """A job of 1,000 s that would take 1,200 waits at first; after a spell of 600 s it no longer does."""
+    told = Told({"long"}, slowdown=1.2)
+    tell = story(told, cost_aware=True, skip_threshold=100)
+    assert tell.starts(0, window_at(0), submitted("long", limit_s=1000)) == {}
+    for second in range(60, 600, 60):
+        assert tell.starts(second, window_at(second)) == {}
+    told.noisy.clear()
+    assert list(tell.starts(600, window_at(600))) == ["long"]
+    told.noisy = {"next"}
+    started = tell.starts(660, window_at(660), submitted("next", limit_s=1000))
+    assert list(started) == ["next"], "330 s are to be expected, 200 s would be lost"
+
+
+def test_spells_nobody_asked_about_do_not_count() -> None:
+    memory: dict[str, Any] = {}
+    assert expected_wait_us(memory, "io", 60 * SECOND) == 60 * SECOND
+    note_spell(memory, "io", True, 0)
+    note_spell(memory, "io", False, 3600 * SECOND)
+    assert expected_wait_us(memory, "io", 60 * SECOND) == 60 * SECOND, "an hour nobody asked is no spell"
+    note_spell(memory, "io", True, 3660 * SECOND)
+    note_spell(memory, "io", True, 3720 * SECOND)
+    note_spell(memory, "io", False, 3900 * SECOND)
+    assert expected_wait_us(memory, "io", 60 * SECOND) == 150 * SECOND
+    assert expected_wait_us(memory, "network", 60 * SECOND) == 60 * SECOND, "each type of work has its own"
+
+
+@pytest.mark.parametrize(
+    ("one", "kind"),
+    [
+        (ScaleProfile(1, counters={"io_read_bytes_mean": 30e6, "io_write_bytes_mean": 20e6}, communication=0.5), "io"),
+        (ScaleProfile(1, counters={"io_read_bytes_mean": 30e6}, communication=0.3), "network"),
+        (ScaleProfile(1, communication=0.3), "network"),
+        (ScaleProfile(1, counters={"io_read_bytes_mean": 30e6}, communication=0.1), "compute"),
+        (ScaleProfile(1, counters={"instructions_mean": 1.0}), "compute"),
+        (ScaleProfile(1, communication=0.1), ""),
+        (ScaleProfile(1, time_s=5.0), ""),
+    ],
+)
+def test_a_profile_shows_the_type_of_work(one: ScaleProfile, kind: str) -> None:
+    assert shown_by(one, processes=4) == kind
+
+
+class HighestAbove:
+    """A model that says variation where the highest of the counters exceeds a bound."""
+
+    def __init__(self, bound: float) -> None:
+        trees = FlatTrees(
+            np.array([0, 2]), np.array([0, -1, -1], np.int32), np.array([bound, 0.0, 0.0]),
+            np.array([1, -1, -1], np.int32), np.array([2, -1, -1], np.int32),
+            np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0], np.int32), 1.0, False,
+        )  # fmt: skip
+        self.model = VariabilityModel(
+            "forest", ("load.one.max", *TYPE_COLUMNS), np.array([0]), trees, identity(), Norms({"p": 7.0}, {"p": 1.0}),
+            np.array([1.0, 1.2, 1.5]),
+        )  # fmt: skip
+
+
+def test_nodes_are_judged_in_groups_of_the_jobs_size() -> None:
+    """Six nodes, the first is noisy: of three pairs one is, and a job of six has no choice."""
+    judge = ModelJudge(HighestAbove(5.0).model)
+    policies = build(PolicyConfig(name="ce", order="fcfs", backfill="easy"))
+    gates = (VariabilityGate(judge, choose_nodes=True),)
+    tell = Story(SchedulerCore(Cluster((NodeGroup(6, 1),)), replace(policies, gates=gates)))
+    table = np.ones((6, 1), np.float32)
+    table[0] = 9.0
+    told = TelemetryReduced(encode(Window(0, ("load.one",), table, table, table)))
+    assert tell.starts(0, told, submitted("b", nodes=2, workload_type="io"))["b"].nodes == ((2, 2),)
+    assert tell.starts(0, JobFinished("b", 1), submitted("a", nodes=6, workload_type="io")) == {}
+    assert tell.core.state.memory["variability"]["jobs"]["a"]["skips"] == 1
 
 
 def test_calmer_nodes_are_chosen_before_anybody_is_delayed() -> None:

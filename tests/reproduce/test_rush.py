@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cohabit.predict.variability_file import load_variability
 from cohabit.report.reproduction import render_page
 from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
@@ -16,12 +18,26 @@ from cohabit.reproduce.rush.control import SIZED, Collected, History, collected
 from cohabit.reproduce.rush.lab import ADAA, EXPERIMENTS, FCFS, NEVER, RANDOM, TAUGHT, experiments, queue_of, run_trial
 from cohabit.reproduce.rush.learning import Trained
 from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduction, wait_change
+from cohabit.reproduce.rush.pictures import counted
 from cohabit.reproduce.rush.plan import Sizes
+from cohabit.reproduce.tasks import run_tasks
 from cohabit.sim.streams import stream
 from cohabit.trace.rush_programs import APPLICATIONS, TEMPERS
+from tests.cli.cli_calls import cohabit
 
 TINY = Sizes(
-    sets=1, trials=1, days=30, runs_per_day=0.5, jobs=40, lessons=1, counted_nodes=64, eliminating=False, others=False
+    sets=1,
+    trials=1,
+    days=30,
+    runs_per_day=0.5,
+    jobs=40,
+    lessons=1,
+    counted_nodes=64,
+    eliminating=False,
+    others=1,
+    brackets=1,
+    worlds=1,
+    learner="extra-trees",
 )
 SMALL = History(seed=5, days=30, runs_per_day=0.5, nodes=64)
 SEED = 8
@@ -37,8 +53,18 @@ def history() -> Collected:
 
 
 @pytest.fixture(scope="module")
-def small() -> Reproduction:
-    return reproduce("rush", tiny(seed=3), draw=True)
+def answers() -> dict[str, Any]:
+    """What the tasks of the small reproduction say, once it has been run."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def small(answers: dict[str, Any]) -> Reproduction:
+    def run(*arguments: Any) -> dict[str, Any]:
+        answers.update(run_tasks(*arguments))
+        return answers
+
+    return reproduce("rush", tiny(seed=3), draw=True, run=run)
 
 
 def test_control_jobs_are_what_the_paper_keeps(history: Collected) -> None:
@@ -82,6 +108,41 @@ def test_a_judge_that_never_objects_and_a_threshold_of_0_are_fcfs_with_easy(hist
     assert delayed["at_threshold"] == len(delayed["run_s"])
 
 
+def test_asked_twice_about_the_same_counters_is_one_decision(history: Collected) -> None:
+    found = run_trial(experiments(40)[ADAA], SEED, RANDOM, history.norms, rate=0.5)
+    assert found["confusion"].sum() == found["decisions"]
+    assert found["confusion"][:, 1].sum() == found["delayed"], "every delay is one warning, none is counted twice"
+    assert found["confusion"][:, 0].sum() == len(found["run_s"]), "and everybody starts once, unwarned"
+
+
+@pytest.mark.usefixtures("small")
+def test_the_model_can_be_used_in_a_scenario(answers: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "variability-model"
+    results = {name.removeprefix("rush: "): answer for name, answer in answers.items()}
+    path.write_bytes(PAPER.files(tiny(seed=3), results)["variability-model"])
+    model = load_variability(path).model
+    assert set(model.norms.mean_s) == set(APPLICATIONS)
+    names = ("job_id", "program", "processes", "submit_s", "run_s", "limit_s", "workload_type")
+    rows = [(number, "Laghos", 512, 600, 360, 720, "network") for number in range(3)]
+    (tmp_path / "jobs.csv").write_text("\n".join(",".join(map(str, row)) for row in (names, *rows)) + "\n")
+    (tmp_path / "scenario.toml").write_text(
+        '[cluster]\nnodes = 64\ncores = 32\n[jobs]\nfile = "jobs.csv"\n'
+        '[policy]\nname = "rush"\nvariability = "variability-model"\ntelemetry_nodes = "all"\n'
+        '[world]\nweather = "noise"\ncanaries = true\nkill = false\n'
+    )
+    answer = cohabit("simulate", tmp_path / "scenario.toml", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.document["gates"]["variability"]["asked"] >= 3
+    assert not answer.document["gates"]["variability"].get("without_data")
+
+
+def test_a_schedule_without_varying_runs_is_drawn() -> None:
+    figure = counted(["AMG"], {"FCFS+EASY": [0.0], "RUSH": [0.0]}, "runs")
+    assert [one["text"] for one in figure["data"]] == [["0"], ["0"]]
+    assert figure["layout"]["yaxis"]["range"][1] > 1.0
+    assert figure["layout"]["yaxis"]["title"]["text"] == "runs"
+
+
 def test_a_gate_changes_no_weather(history: Collected) -> None:
     """A job that starts at the same moment beside nobody meets the same sky under every policy."""
     one = experiments(7)[ADAA]
@@ -111,7 +172,7 @@ def test_statistics() -> None:
 
 
 def test_models_see_only_what_they_may(history: Collected) -> None:
-    models = Trained(history, 1, False)
+    models = Trained(history, 1, False, "extra-trees")
     assert set(models.partial.norms.mean_s) == set(TAUGHT)
     assert set(models.full.norms.mean_s) == set(APPLICATIONS)
 

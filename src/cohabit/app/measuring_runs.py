@@ -11,6 +11,7 @@ import csv
 import io
 import os
 import shlex
+import subprocess
 import tempfile
 import threading
 import time
@@ -37,6 +38,7 @@ from cohabit.whole_files import replacing
 CAMPAIGN, ROUND, COST, LOADED = (META + name for name in ("campaign", "round", "canary_s", "interference"))
 FRONT = (APP, START, RUN, TYPE)
 BACK = (CAMPAIGN, ROUND, COST, LOADED)
+CANCEL_S = 60.0
 PATIENCE, SETTLING_S = 1.5, 5.0  # windows to wait for the first one, and a little more
 Advance = Callable[[int, int], None]
 Say = Callable[[str], None]
@@ -225,32 +227,54 @@ def _launched(job: Campaign, program: TimedProgram) -> Timed:
 
 
 def sbatch_command(plan: RunsPlan, program: TimedProgram, report: Path) -> tuple[str, ...]:
-    """The words that run a program as a Slurm job and wait for its end."""
+    """The words that run a program as a Slurm job and wait for its end; its environment is that of the words."""
     script = JOB_SCRIPT.format(command=shlex.join(program.command), report=shlex.quote(str(report)))
-    names = ",".join(["ALL", *(f"{key}={value}" for key, value in program.env.items())])
     return (
-        "sbatch", "--wait", f"--job-name={program.name}", f"--chdir={program.cwd}", "--output=/dev/null",
-        f"--export={names}", *plan.sbatch, f"--wrap={script}",
+        "sbatch", "--parsable", "--wait", f"--job-name={program.name}", f"--chdir={program.cwd}", "--output=/dev/null",
+        "--export=ALL", *plan.sbatch, f"--wrap={script}",
     )  # fmt: skip
 
 
 def _submitted(job: Campaign, program: TimedProgram) -> Timed:
     """As a Slurm job; its own clock says when it began and ended."""
-    report = job.folder / "report"
+    report, said, complaint = (job.folder / name for name in ("report", "sbatch.out", "sbatch.err"))
     report.unlink(missing_ok=True)
-    with launch(Request(sbatch_command(job.plan, program, report), stderr=job.folder / "sbatch.err")) as running:
-        running.release()
-        ended = running.wait(job.plan.limit_s)
+    request = Request(
+        sbatch_command(job.plan, program, report), environment=dict(os.environ) | program.env, stdout=said,
+        stderr=complaint,
+    )  # fmt: skip
+    ended = None
+    try:
+        with launch(request) as running:
+            running.release()
+            ended = running.wait(job.plan.limit_s)
+    finally:
+        if ended is None:  # too long, or interrupted: sbatch is gone, its job would go on
+            _cancel(said, job.say)
     if ended is None:
         raise InputError(f"waited and ran longer than {job.plan.limit_s:g} s as a Slurm job", "", "")
     try:
         began_ns, ended_ns, status = map(int, report.read_text().split())
     except (OSError, ValueError):
-        said = (job.folder / "sbatch.err").read_text(errors="replace").strip().splitlines()
-        raise InputError(f"did not run as a Slurm job{': ' + said[-1] if said else ''}", "", "") from None
+        lines = complaint.read_text(errors="replace").strip().splitlines()
+        raise InputError(f"did not run as a Slurm job{': ' + lines[-1] if lines else ''}", "", "") from None
     if status != 0:
         raise InputError(f"failed with status {status}", "", "")
     return Timed(began_ns // 1000, (ended_ns - began_ns) * 1e-9)
+
+
+def _cancel(said: Path, say: Say) -> None:
+    """Take the job that sbatch named out of the queue, or stop it."""
+    number = said.read_text().split(";")[0].strip() if said.exists() else ""
+    if not number.isdecimal():
+        return
+    try:
+        done = subprocess.run(["scancel", number], capture_output=True, text=True, timeout=CANCEL_S, check=False)
+        why = done.stderr.strip() if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    if why:
+        say(f"Slurm job {number} could not be cancelled: {why}")
 
 
 @contextmanager

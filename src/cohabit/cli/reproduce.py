@@ -76,19 +76,23 @@ def reproduce(
         return
     show(done)
     if out is not None:
-        typer.echo(f"wrote rows.json, rows.csv and report.html to {out}")
+        typer.echo(f"wrote {', '.join(['rows.json', 'rows.csv', 'report.html', *done.files])} to {out}")
 
 
 def _write(done: Reproduction, out: Path) -> None:
     from cohabit.report.reproduction import write_page
     from cohabit.report.tables import write_summary, write_table
     from cohabit.reproduce.rows import contract
+    from cohabit.whole_files import replacing
 
     document = done.document()
     write_summary(document, out / "rows.json")
     write_table(document["rows"], out / "rows.csv")
     pictures = [(one.title, one.figure, one.caption) for one in done.pictures]
     write_page(document, done.title, done.about, set(contract()), pictures, out / "report.html")
+    for name, content in done.files.items():
+        with replacing(out / name) as stream:
+            stream.write(content)
 
 
 def show(done: Reproduction) -> None:

@@ -18,6 +18,7 @@ from cohabit.predict.features import Floats
 from cohabit.predict.flat import Arrays, check_nodes
 from cohabit.predict.variability_data import CLASSES, Labels
 
+ASKED_TOGETHER = 256  # rows whose distances to all runs are held at once
 TREES, NEIGHBOURS, CONSTANT = FORMS = ("trees", "neighbours", "constant")
 
 
@@ -96,9 +97,11 @@ class FlatNeighbours:
     def shares(self, rows: Floats) -> Floats:
         scaled = (rows - self.mean) / self.deviation
         found = np.empty((len(rows), len(self.classes)))
-        for at, row in enumerate(scaled):  # without the row's own square, which is the same for all
-            nearest = np.argpartition(self.squares - 2.0 * (self.points @ row), self.count - 1)[: self.count]
-            found[at] = self.votes[nearest].sum(axis=0) / self.count
+        for first in range(0, len(rows), ASKED_TOGETHER):
+            part = scaled[first : first + ASKED_TOGETHER]
+            far = self.squares - 2.0 * (part @ self.points.T)  # without a row's own square, the same for all
+            nearest = np.argpartition(far, self.count - 1, axis=1)[:, : self.count]
+            found[first : first + ASKED_TOGETHER] = self.votes[nearest].sum(axis=1) / self.count
         return found
 
     def arrays(self) -> Arrays:

@@ -23,7 +23,7 @@ from cohabit.predict.variability_flat import FlatClassifier, FlatConstant, FlatN
 ADABOOST, EXTRA_TREES, FOREST, KNN = KINDS = ("adaboost", "extra-trees", "forest", "knn")
 NEIGHBOURS_ASKED = 5
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {
-    ADABOOST: {"rounds": 50, "depth": 2, "learning_rate": 0.5},
+    ADABOOST: {"rounds": 50, "depth": 6, "learning_rate": 0.5, "fewest_in_leaf": 2},
     EXTRA_TREES: {"trees": 100, "fewest_in_leaf": 2},
     FOREST: {"trees": 100, "fewest_in_leaf": 2},
     KNN: {"neighbours": NEIGHBOURS_ASKED},
@@ -72,9 +72,13 @@ def _trees(kind: str, x: Any, classes: Labels, weight: Floats, chance: int, effo
 
     own = PARAMETERS[kind]
     if kind == ADABOOST:
+        # Every split sees a few columns only, as in a forest: else round after round goes to columns that say nothing.
+        tree = DecisionTreeClassifier(
+            max_depth=own["depth"], min_samples_leaf=own["fewest_in_leaf"], max_features="sqrt"
+        )
         estimator = AdaBoostClassifier(
-            DecisionTreeClassifier(max_depth=own["depth"]), n_estimators=max(10, round(own["rounds"] * effort)),
-            learning_rate=own["learning_rate"], random_state=chance,
+            tree, n_estimators=max(10, round(own["rounds"] * effort)), learning_rate=own["learning_rate"],
+            random_state=chance,
         ).fit(x, classes, sample_weight=weight)  # fmt: skip
     else:
         forest = ExtraTreesClassifier if kind == EXTRA_TREES else RandomForestClassifier

@@ -123,6 +123,14 @@ def compare(data: Runs, kind: str, seed: int, step: Step | None = None) -> Compa
     return Compared(kind, found[0], found[1])
 
 
+def about_unseen(data: Runs, kind: str, seed: int, three: bool = False) -> tuple[Judged, ...]:
+    """One learner with all columns about each application in turn, never seen; two classes, or the exported three."""
+    return tuple(
+        _fold_answers(data, kind, fold, _alive(data.inputs[fold.learn]), seed, 1.0, three)
+        for fold in folding.leave_one_out(data.app)
+    )
+
+
 def _stratified(data: Runs, seed: int) -> Folds:
     labels = freeze(data.app, data.times_s).varies(data.app, data.times_s)
     return folding.stratified(labels, seed)

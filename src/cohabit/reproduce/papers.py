@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cohabit.model.errors import InputError
 from cohabit.reproduce.rows import Row, check_rows, contract
@@ -62,6 +62,7 @@ class Reproduction:
     title: str = ""
     pictures: list[Picture] = field(default_factory=list)
     about: list[str] = field(default_factory=list)  # sentences for the top of the report
+    files: dict[str, bytes] = field(default_factory=dict)  # further files for the output folder, by name
 
     def document(self) -> dict[str, Any]:
         """The JSON of the command contract."""
@@ -91,6 +92,14 @@ class Paper(Protocol):
 
     def calibration_hash(self, options: Options) -> str:
         """A digest of all that was calibrated."""
+
+
+@runtime_checkable
+class WritesFiles(Protocol):
+    """A paper whose reproduction leaves something to use: a trained model, say."""
+
+    def files(self, options: Options, results: dict[str, Any]) -> dict[str, bytes]:
+        """Content by file name."""
 
 
 def chosen(name: str) -> list[str]:
@@ -125,16 +134,19 @@ def reproduce(
     rows: list[Row] = []
     pictures: list[Picture] = []
     about: list[str] = []
+    files: dict[str, bytes] = {}
     for paper, tasks in zip(papers, plans, strict=True):
         results = {task.name: answers[f"{paper.name}: {task.name}"] for task in tasks}
         rows += complete(paper.name, paper.rows(options, results))
         about += paper.about(options)
         if draw:
             pictures += paper.pictures(options, results)
+            if isinstance(paper, WritesFiles):
+                files |= paper.files(options, results)
     check_rows(rows)
     hashes = [paper.calibration_hash(options) for paper in papers]
     title = f"{', '.join(paper.title for paper in papers)}: the paper's results again"
-    return Reproduction(name, options.seed, _one_hash(hashes), rows, title, pictures, about)
+    return Reproduction(name, options.seed, _one_hash(hashes), rows, title, pictures, about, files)
 
 
 def complete(paper: str, rows: Sequence[Row]) -> list[Row]:

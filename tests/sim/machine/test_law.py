@@ -113,7 +113,7 @@ def test_any_demand_settles_and_fills_the_cache(seed: int) -> None:
                     for load, own in zip(loads, ways, strict=True)]  # fmt: skip
         assert sum(ways) == pytest.approx(20.0, rel=1e-12)
         goal = [20.0 * one / sum(pressure) for one in pressure]
-        assert ways == pytest.approx(goal, abs=1e-9)
+        assert ways == pytest.approx(goal, abs=1e-8)  # where demand rises steeply the last step is amplified
 
 
 # ---- latency --------------------------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 RUSH (Nichols et al., 2022), Algorithm 2: where a model, given the counters of the last minutes, puts the start into one
 of the `labels`, the job's skip count rises and it stays in the queue; at the threshold it starts whatever the model
 says. Asked again about the same counters, a skip is not counted twice. Beyond the paper: `cost_aware` waits only where
-the expected loss exceeds the expected wait, and `choose_nodes` looks for calmer nodes before it delays. Without fresh
-telemetry nothing is gated, and the reason is kept. It does badly where noise lasts longer than the skips allow, and
-where the model was trained on another machine.
+the expected loss exceeds the time noise has lasted so far (policy/gate/spells.py), and `choose_nodes` looks for calmer
+nodes before it delays. Without fresh telemetry nothing is gated, and the reason is kept. It does badly where noise
+lasts longer than the skips allow, and where the model was trained on another machine.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WINDOW_US, Window, feature_names
 from cohabit.model.units import SECOND
+from cohabit.policy.gate.spells import expected_wait_us, note_spell
+from cohabit.policy.gate.workload_types import workload_type
 from cohabit.predict.variability_data import CLASSES
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ NAME = "variability"
 SKIP_THRESHOLD = 10
 ASK_AGAIN_US = 60 * SECOND
 TOO_OLD_US = 2 * WINDOW_US
-IO_BYTES = 10e6  # a second and process: a program that reads and writes more is taken for one bound by storage
-IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Judgement:
     probability: float = 1.0  # of that label
     slowdown: float = 1.0  # expected run time as a multiple of the mean
     unknown: str = ""  # why there is no answer; then nothing is gated
+    usual_us: float = 0.0  # the program's mean run time where the judge knows it
 
 
 class Judge(Protocol):
@@ -103,9 +104,14 @@ class VariabilityGate:
             _count(memory, "without_data")
             memory["why_without_data"] = expected.unknown
             return None
-        if expected.label not in self.labels or (self.cost_aware and not self._worth_it(row, expected, view)):
+        asked_of, noisy = _asked_of(view), expected.label in self.labels
+        if self.cost_aware:
+            kind = workload_type(row, view)
+            note_spell(memory, kind, noisy, asked_of)
+            wait_us = expected_wait_us(memory, kind, self.ask_again_us)
+            noisy = noisy and _loss_us(row, expected, view) > wait_us
+        if not noisy:
             return None
-        asked_of = view.now_us if view.window is None else view.window.end_us
         if about.get("counted") != asked_of:  # until newer counters come the model can only say the same again
             if about["skips"] >= most:
                 _count(memory, "at_threshold")
@@ -125,12 +131,6 @@ class VariabilityGate:
         found = self.judge.calm(row, idle, self.labels, view)
         return found if found is not None and view.need(row) <= found.sum() < idle.sum() else None
 
-    def _worth_it(self, row: int, expected: Judgement, view: View) -> bool:
-        """Whether the time it would lose exceeds the time until it is asked again."""
-        ends = view.expected_ends()
-        wait_us = min([self.ask_again_us, *(ends[ends > view.now_us] - view.now_us)[:1].tolist()])
-        return bool((expected.slowdown - 1.0) * _run_us(row, view) > wait_us)
-
 
 class ModelJudge:
     """A trained model on the newest window: of all nodes, or of the job's own (RUSH R3)."""
@@ -149,25 +149,32 @@ class ModelJudge:
         verdict = self._binding(window).judge(features, kind)
         if verdict.missing:
             return Judgement(CLASSES[0], unknown=f"the telemetry lacks {', '.join(verdict.missing[:3])}")
-        return Judgement(CLASSES[verdict.label], verdict.probability[verdict.label], verdict.slowdown)
+        usual_us = self.model.norms.mean_s.get(view.job(row).program, 0.0) * SECOND
+        return Judgement(CLASSES[verdict.label], verdict.probability[verdict.label], verdict.slowdown, "", usual_us)
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """Every idle node by its own counters."""
-        window, kind = view.window, workload_type(row, view)
-        if self.all_nodes or self._unusable(window, kind, view.now_us):
+        """Idle nodes in groups of the job's size, each group asked about as if the job were to start there.
+
+        A node alone would be another question than the model was trained on: the highest of one value is lower than
+        the highest of sixteen.
+        """
+        window, kind, need = view.window, workload_type(row, view), view.need(row)
+        nodes = np.flatnonzero(idle)
+        if self.all_nodes or len(nodes) <= need or self._unusable(window, kind, view.now_us):
             return None
         assert window is not None
         binding = self._binding(window)
         if binding.absent:
             return None
-        nodes = np.flatnonzero(idle)
-        each = np.stack([window.lowest[nodes], window.highest[nodes], window.mean[nodes]], axis=2)
-        rows = np.repeat(binding.blanks[kind], len(nodes), axis=0)
-        rows[:, binding.target] = each.reshape(len(nodes), -1)[:, binding.source]
+        firsts = sorted({*range(0, len(nodes) - need + 1, need), len(nodes) - need})
+        groups = np.stack([nodes[first : first + need] for first in firsts])
+        rows = np.repeat(binding.blanks[kind], len(groups), axis=0)
+        rows[:, binding.target] = np.stack([window.features(group) for group in groups])[:, binding.source]
         known = np.isfinite(rows).all(axis=1)
         label = self.model.shares(np.nan_to_num(rows)).argmax(axis=1)
-        calm = idle.copy()
-        calm[nodes] = known & ~np.isin(np.array(CLASSES)[label], labels)
+        quiet = known & ~np.isin(np.array(CLASSES)[label], labels)
+        calm = np.zeros_like(idle)
+        calm[groups[quiet].ravel()] = True
         return calm
 
     def _binding(self, window: Window) -> Binding:
@@ -204,8 +211,8 @@ class RandomJudge:
         self.rate, self.seed = rate, seed
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """The same question gets the same answer."""
-        text = f"{self.seed}:{view.job_id(row)}:{view.now_us}"
+        """The same question gets the same answer, until newer counters come."""
+        text = f"{self.seed}:{view.job_id(row)}:{_asked_of(view)}"
         draw = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
         return Judgement(CLASSES[-1] if draw < self.rate else CLASSES[0])
 
@@ -214,25 +221,18 @@ class RandomJudge:
         return None
 
 
-def workload_type(row: int, view: View) -> str:
-    """As its owner says, else as its program's measured profile shows; empty if nothing is known (RUSH R16)."""
-    job = view.job(row)
-    if job.workload_type:
-        return job.workload_type
-    profile = view.profile(job.program, job.processes)
-    one = None if profile is None else profile.at_scale(1)
-    if profile is None or one is None or not one.counters:
-        return ""
-    moved = sum(one.counters.get(name, 0.0) for name in IO_COUNTERS)
-    return "io" if moved > IO_BYTES * profile.processes else "compute"
-
-
-def _run_us(row: int, view: View) -> float:
-    """How long it takes alone: as measured, else as its owner says."""
+def _loss_us(row: int, expected: Judgement, view: View) -> float:
+    """By how much longer it is expected to run than usual: as the judge knows, as measured, or as its owner says."""
     job = view.job(row)
     profile = view.profile(job.program, job.processes)
     one = None if profile is None else profile.at_scale(1)
-    return one.time_s * SECOND if one is not None and one.time_s > 0 else float(view.limit_us(row))
+    measured_us = one.time_s * SECOND if one is not None else 0.0
+    return (expected.slowdown - 1.0) * (expected.usual_us or measured_us or float(view.limit_us(row)))
+
+
+def _asked_of(view: View) -> int:
+    """Which counters a question is about: until newer ones come it is the same question."""
+    return view.now_us if view.window is None else view.window.end_us
 
 
 def _count(memory: dict[str, Any], what: str) -> None:

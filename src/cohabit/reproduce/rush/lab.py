@@ -7,7 +7,7 @@ written down, with what would have happened if the job had started at that momen
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +38,9 @@ SKIPS = 10
 SUBSET = ("Laghos", "LBANN", "PENNANT")
 TAUGHT = ("AMG", "Kripke", "sw4lite", "SWFFT")  # PDPA: all the model has seen
 ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
-FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = POLICIES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
+FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
+COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
+UNGATED = (FCFS, NEVER)  # or as good as: no canaries, no telemetry
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,23 @@ def queue_of(one: Experiment, seed: int) -> list[TracedJob]:
 
 @dataclass
 class Asked:
-    """Every question to a judge, what it said, and what was true."""
+    """Every decision of a judge, what it said, and what was true.
+
+    Between two windows of telemetry the scheduler asks many times about a job that waits; that is one decision.
+    """
 
     judge: Judge
     truth: Callable[[str, NDArray[np.int64], int], bool]
-    answers: list[tuple[bool, bool]]  # it varies: truth, answer
+    answers: dict[tuple[str, int, bool], bool] = field(default_factory=dict)  # (job, counters up to, answer) -> truth
 
     def judge_and_note(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
         """Ask, and look up what would have come of it."""
         found = self.judge.judge(row, nodes, view)
         if not found.unknown:
-            self.answers.append((self.truth(view.job_id(row), nodes, view.now_us), found.label == CLASSES[VARIATION]))
+            asked_of = view.now_us if view.window is None else view.window.end_us
+            key = view.job_id(row), asked_of, found.label == CLASSES[VARIATION]
+            if key not in self.answers:
+                self.answers[key] = self.truth(view.job_id(row), nodes, view.now_us)
         return found
 
 
@@ -184,19 +192,18 @@ def run_trial(
 ) -> dict[str, Any]:
     """Run the queue; `rate` is how often a random judge says variation."""
     jobs = queue_of(one, seed)
-    gated = policy != FCFS
+    gated = policy not in UNGATED
     weather = weather_of(
-        seed,
-        NODES,
-        by_name(one.programs),
-        canaries=policy not in (FCFS, NEVER),
-        telling=policy in (RUSH, JOB_NODES),
-        constants=constants,
-    )
+        seed, NODES, by_name(one.programs), canaries=gated, telling=gated, constants=constants
+    )  # fmt: skip
     known = {job.job.job_id: job for job in jobs}
     truth = would_vary(weather, known, norms)
-    asked = Asked(_judge(policy, one, models, rate, seed, truth), truth, [])
-    gates = (VariabilityGate(NotingJudge(asked), skip_threshold=skip_threshold),) if gated else ()
+    asked = Asked(_judge(policy, one, models, rate, seed, truth), truth)
+    gate = VariabilityGate(
+        NotingJudge(asked), skip_threshold=skip_threshold, cost_aware=policy == COST_AWARE,
+        choose_nodes=policy == CALM_NODES,
+    )  # fmt: skip
+    gates = () if policy == FCFS else (gate,)
     world = World(core_of(NODES, gates), kill=False, weather=weather)
     skips = _count_skips(world)
     world.add(jobs, [(0, fact.NodeDrained(int(node))) for node in weather.noise_nodes])
@@ -211,9 +218,9 @@ def _judge(
         return RandomJudge(rate, seed)
     if policy == ORACLE:
         return OracleJudge(truth)
-    if policy in (RUSH, JOB_NODES):
+    if policy in (RUSH, JOB_NODES, COST_AWARE, CALM_NODES):
         assert models is not None
-        if policy == JOB_NODES:
+        if policy in (JOB_NODES, CALM_NODES):
             return ModelJudge(models.job_nodes)
         return ModelJudge(models.partial if one.partial else models.full, all_nodes=True)
     return ConstantJudge()
@@ -253,10 +260,10 @@ def _figures(world: World, jobs: list[TracedJob], norms: Norms, canary_s: float)
 def _of_gate(world: World, asked: Asked, skips: dict[str, int], skip_threshold: int) -> dict[str, Any]:
     memory = world.core.state.memory.get(VariabilityGate.name, {})
     confusion = np.zeros((2, 2), np.int64)
-    for truth, answer in asked.answers:
+    for (_, _, answer), truth in asked.answers.items():
         confusion[int(truth), int(answer)] += 1
     return {
-        "asked": int(memory.get("asked", 0)),
+        "decisions": len(asked.answers),
         "delayed": int(memory.get("delayed", 0)),
         "without_data": int(memory.get("without_data", 0)),
         "skipped_jobs": len([count for count in skips.values() if count]),

@@ -13,7 +13,14 @@ from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import Runs
 from cohabit.predict.variability_learners import ADABOOST, EXTRA_TREES, FOREST, KINDS, KNN
 from cohabit.predict.variability_scores import f1, mean_f1, pooled
-from cohabit.predict.variability_training import choose, choose_columns, compare, fit
+from cohabit.predict.variability_training import (
+    TrainedVariability,
+    about_unseen,
+    choose,
+    choose_columns,
+    compare,
+    fit,
+)
 from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
 from cohabit.reproduce.rush.control import Collected, History, collected
 from cohabit.reproduce.rush.lab import TAUGHT
@@ -27,32 +34,50 @@ TITLES = {ADABOOST: "AdaBoost", EXTRA_TREES: "extra trees", FOREST: "decision fo
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The paper's classifier on one history, with columns eliminated or all of them; each is trained when needed."""
+    """The models of one history, each of the learner that does best on its runs; trained when needed.
+
+    Columns are eliminated (R13) or all of them used. The probabilities of the two models that see every application
+    are calibrated with answers about applications left out.
+    """
 
     data: Collected
     seed: int
     eliminating: bool
+    learner: str = ""  # empty: chosen
 
     @cached_property
+    def whole(self) -> TrainedVariability:
+        """Of all applications, with the library's own object."""
+        return self._fit(self.data.all_nodes, calibrated=True)
+
+    @property
     def full(self) -> VariabilityModel:
         """Of all applications."""
-        return self._fit(self.data.all_nodes)
+        return self.whole.deployed
 
     @cached_property
     def partial(self) -> VariabilityModel:
         """Of those PDPA does not run."""
         taught = np.array([name in TAUGHT for name in self.data.all_nodes.app])
-        return self._fit(self.data.all_nodes.only(taught))
+        return self._fit(self.data.all_nodes.only(taught)).deployed
 
     @cached_property
     def job_nodes(self) -> VariabilityModel:
         """Of counters of the nodes a run was to have."""
-        return self._fit(self.data.job_nodes)
+        return self._fit(self.data.job_nodes, calibrated=True).deployed
 
-    def _fit(self, runs: Runs) -> VariabilityModel:
+    def _fit(self, runs: Runs, calibrated: bool = False) -> TrainedVariability:
         everything = np.ones(len(runs), bool)
-        columns = choose_columns(runs, ADABOOST, everything, self.seed)[0] if self.eliminating else None
-        return fit(runs, ADABOOST, self.seed, columns).deployed
+        kind = self.learner or learner_of(runs, self.seed)
+        columns = choose_columns(runs, kind, everything, self.seed)[0] if self.eliminating else None
+        unseen = about_unseen(runs, kind, self.seed, three=True) if calibrated else ()
+        return fit(runs, kind, self.seed, columns, unseen)
+
+
+def learner_of(runs: Runs, seed: int) -> str:
+    """The learner that does best on applications left out of these runs (R12), before any experiment."""
+    scores = {kind: mean_f1(about_unseen(runs, kind, seed)) or 0.0 for kind in KINDS}
+    return max(KINDS, key=lambda kind: scores[kind])
 
 
 def lesson(history: History, seed: int, eliminating: bool) -> dict[Any, Any]:

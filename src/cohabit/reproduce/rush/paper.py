@@ -17,7 +17,8 @@ from cohabit.sim.weather.constants import CONSTANTS
 from cohabit.trace.rush_programs import TEMPERS
 
 EXPERIMENTS = (learning, outcomes)
-HINDSIGHT = "hindsight: the weather was changed four times after results had been seen (docs/reproducing.md)"
+HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/reproducing.md)"
+MODEL_NAME = "variability-model"
 
 
 class Rush:
@@ -46,6 +47,10 @@ class Rush:
 
         return pictures(Plan(options), results)
 
+    def files(self, options: Options, results: dict[str, Any]) -> dict[str, bytes]:
+        """Further files for the output folder: the model of the first set, for `variability` of a scenario."""
+        return {MODEL_NAME: outcomes.model_file(results)}
+
     def about(self, options: Options) -> list[str]:
         """What a reader must know first."""
         return [
@@ -56,7 +61,7 @@ class Rush:
             "neither loads nor profiles: loads, sensitivities and what counters show are assumptions; the strength of "
             "the noise job is calibrated so that about 17 of 190 runs vary under FCFS+EASY.",
             "A run varies if it lies 1.5 deviations above the mean of its application over the control jobs, frozen "
-            "before any experiment. These results are not free of hindsight: the weather was changed four times after "
+            "before any experiment. These results are not free of hindsight: weather and learners were changed after "
             "results had been seen. In rows that end in _throughout one of the changes is undone.",
         ]
 

@@ -45,6 +45,23 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: s
     return {"data": data, "layout": layout(360, "", y_title, barmode="group", showlegend=True)}
 
 
+def counted(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str) -> Figure:
+    """Bars of counts with the number on each: a bar of no height still says that it is none, not that it is missing."""
+    figure = bars(names, series, y_title)
+    for one in figure["data"]:
+        one |= {"text": [f"{value:.3g}" for value in one["y"]], "textposition": "outside", "cliponaxis": False}
+    most = max((value for values in series.values() for value in values), default=0.0)
+    figure["layout"]["yaxis"] = figure["layout"].get("yaxis", {}) | {"range": [0.0, 1.15 * max(most, 1.0)]}
+    return figure
+
+
+def _none_said(trials: Sequence[Trial], name: str) -> str:
+    """In words, where a schedule had nothing to show."""
+    runs = sum(len(one[FCFS]["run_s"]) for one in trials)
+    calm = [title for policy, title in BOTH.items() if not varying(policy)(trials)]
+    return f" {name}: none of {runs} runs varied under {' nor '.join(calm)}." if calm else ""
+
+
 def _over_time(plan: Plan, results: dict[str, Any]) -> Picture:
     times = learning.gathered(plan, results)[0]["times"]
     data: list[Figure] = [
@@ -85,7 +102,8 @@ def _varying(trials: Sequence[Trial]) -> Picture:
         "Varying runs per trial and application (Fig. 5): between 1.5 and 3.5 under FCFS+EASY and between 0 and 1.5 "
         "under RUSH in the paper."
     )
-    return Picture("Varying runs, ADAA", bars(APPLICATIONS, _per_app(trials, APPLICATIONS), "runs per trial"), words)
+    figure = counted(APPLICATIONS, _per_app(trials, APPLICATIONS), "runs per trial")
+    return Picture("Varying runs, ADAA", figure, words + _none_said(trials, ADAA))
 
 
 def _partial(trials: Mapping[str, Sequence[Trial]]) -> Picture:
@@ -95,8 +113,8 @@ def _partial(trials: Mapping[str, Sequence[Trial]]) -> Picture:
     words = (
         "Three applications, with a model that knows them (ADPA) and one that has never seen them (PDPA) (Fig. 4): "
         "similar in the paper."
-    )
-    return Picture("Varying runs, known and unknown applications", bars(names, series, "runs per trial"), words)
+    ) + "".join(_none_said(trials[name], name) for name in (ADPA, PDPA))
+    return Picture("Varying runs, known and unknown applications", counted(names, series, "runs per trial"), words)
 
 
 def _times(trials: Sequence[Trial], title: str, words: str) -> Picture:

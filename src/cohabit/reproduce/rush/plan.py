@@ -1,4 +1,4 @@
-"""How much is run: the paper's half year and five trials with twenty seeds, or less of it where it must be quick."""
+"""How much is run: the paper's half year and five trials, with four histories, or less of it where it must be quick."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from cohabit.reproduce.rush.control import NODES, History
 class Sizes:
     """Numbers of repeats."""
 
-    sets: int = 20  # histories with a model each, and trials with it
+    sets: int = 4  # histories with a model each, and trials with it
     trials: int = 5  # of each policy and experiment in a set
     days: int = 183  # of control jobs
     runs_per_day: float = 2.5
     jobs: int = 190  # of the larger experiments
-    lessons: int = 3  # histories on which all learners are compared
+    lessons: int = 2  # histories on which all learners are compared
     counted_nodes: int = NODES  # whose counters the control jobs' windows cover
     eliminating: bool = True  # whether columns are eliminated
-    others: bool = True  # all trials of other experiments than ADAA, and its brackets; else the first of each
+    others: int = 2  # trials of experiments other than ADAA in a set
+    brackets: int = 2  # trials of ADAA in a set with all other policies
+    worlds: int = 1  # sets that also run in the other world
+    learner: str = ""  # the gate's; empty: whichever does best on applications left out (R12)
 
 
 FULL = Sizes()
-QUICK = Sizes(
-    sets=1, trials=2, days=60, runs_per_day=0.6, lessons=1, counted_nodes=128, eliminating=False, others=False
-)
+QUICK = Sizes(sets=1, trials=2, days=60, runs_per_day=1.0, lessons=1, eliminating=False, others=1, brackets=1, worlds=1)
 
 
 class Plan(PlanOf[Sizes]):

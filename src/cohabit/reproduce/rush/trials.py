@@ -6,15 +6,21 @@ there (R60). Random skipping has the rate RUSH had in the same trial (R61). Noth
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from cohabit.predict.variability_data import Norms
+from cohabit.predict.variability_file import save_variability
+from cohabit.predict.variability_training import TrainedVariability
 from cohabit.reproduce.rush.control import History, collected
 from cohabit.reproduce.rush.lab import (
     ADAA,
+    CALM_NODES,
+    COST_AWARE,
     FCFS,
     JOB_NODES,
     NEVER,
@@ -32,6 +38,7 @@ from cohabit.sim.weather.constants import CONSTANTS, Constants
 THROUGHOUT = "throughout"  # another world: programs suffer during the whole run
 PATIENT = "patient"  # a threshold nobody reaches in an experiment
 MANY_SKIPS = 1000
+LEARNER, MODEL = "learner", "model"
 Trial = dict[str, Any]  # policy -> what came out
 
 
@@ -45,38 +52,53 @@ class Work:
     trial_seeds: tuple[int, ...]
     jobs: int
     eliminating: bool
-    others: bool  # all trials of other experiments than ADAA, and its brackets; else the first of each
+    others: int  # trials of experiments other than ADAA
+    brackets: int  # ADAA trials with policies besides FCFS+EASY, RUSH and random skips
+    keeps_model: bool = False  # whether the model's file is wanted
+    learner: str = ""  # empty: chosen by F1
 
 
-def run_set(work: Work) -> dict[str, list[Trial]]:
-    """Trials by experiment, and those of the other world under THROUGHOUT."""
+def run_set(work: Work) -> dict[str, Any]:
+    """Trials by experiment, those of the other world under THROUGHOUT; the learner, and the model's file if wanted."""
     data = collected(work.history)
-    models = Trained(data, work.seed, work.eliminating)
-    found: dict[str, list[Trial]] = {}
+    models = Trained(data, work.seed, work.eliminating, work.learner)
+    found: dict[str, Any] = {}
     for name in work.experiments:
         if name == THROUGHOUT:
             found[THROUGHOUT] = _other_world(work)
             continue
-        one, trials = experiments(work.jobs)[name], []
-        seeds = work.trial_seeds if name == ADAA or work.others else work.trial_seeds[:1]
-        for number, seed in enumerate(seeds):
-            brackets = name == ADAA and (work.others or number == 0)
-            trials.append(_all_policies(one, seed, data.norms, models, brackets))
-        found[name] = trials
+        one = experiments(work.jobs)[name]
+        seeds = work.trial_seeds if name == ADAA else work.trial_seeds[: work.others]
+        found[name] = [
+            _all_policies(one, seed, data.norms, models, name == ADAA and number < work.brackets)
+            for number, seed in enumerate(seeds)
+        ]
+    found[LEARNER] = models.full.kind
+    if work.keeps_model:
+        found[MODEL] = _file_of(models.whole, {"rows": len(data.all_nodes), "seed": work.seed})
     return found
+
+
+def _file_of(trained: TrainedVariability, scores: dict[str, Any]) -> bytes:
+    """The file `cohabit train variability` would write."""
+    with tempfile.TemporaryDirectory(prefix="cohabit-rush-") as folder:
+        path = Path(folder) / "model"
+        save_variability(path, trained, scores)
+        return path.read_bytes()
 
 
 def _all_policies(one: Experiment, seed: int, norms: Norms, models: Models, brackets: bool) -> Trial:
     found = {policy: run_trial(one, seed, policy, norms, models) for policy in (FCFS, RUSH)}
     if one.name == ADAA:
         rush = found[RUSH]
-        rate = rush["delayed"] / rush["asked"] if rush["asked"] else 0.0
+        rate = rush["delayed"] / rush["decisions"] if rush["decisions"] else 0.0
         found[RANDOM] = run_trial(one, seed, RANDOM, norms, rate=rate)
     if brackets:
-        found[ORACLE] = run_trial(one, seed, ORACLE, norms)
-        found[JOB_NODES] = run_trial(one, seed, JOB_NODES, norms, models)
+        found |= {
+            policy: run_trial(one, seed, policy, norms, models)
+            for policy in (ORACLE, JOB_NODES, NEVER, COST_AWARE, CALM_NODES)
+        }
         found[PATIENT] = run_trial(one, seed, RUSH, norms, models, skip_threshold=MANY_SKIPS)
-        found[NEVER] = run_trial(one, seed, NEVER, norms)
     return found
 
 
@@ -89,9 +111,9 @@ def _other_world(work: Work) -> list[Trial]:
     """ADAA once more in the world of `throughout`, with control jobs and a model of its own."""
     constants = throughout()
     data = collected(replace(work.history, constants=constants))
-    models = Trained(data, work.seed, work.eliminating)
+    models = Trained(data, work.seed, work.eliminating, work.learner)
     one = experiments(work.jobs)[ADAA]
     return [
         {policy: run_trial(one, seed, policy, data.norms, models, constants=constants) for policy in (FCFS, RUSH)}
-        for seed in work.trial_seeds[: None if work.others else 1]
+        for seed in work.trial_seeds[: work.others]
     ]

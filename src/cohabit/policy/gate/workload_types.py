@@ -1,0 +1,38 @@
+"""What kind of work a job is: compute, network or io, as its owner says or as its program's profile shows (RUSH R16).
+
+Both borders are assumed; an owner who knows better says so at submission. Without measurements nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+    from cohabit.model.profile import ScaleProfile
+
+IO_BYTES = 10e6  # a second and process: a program that reads and writes more is taken for one bound by storage
+IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
+NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer is taken for one bound by the network
+
+
+def workload_type(row: int, view: View) -> str:
+    """As its owner says, else as the profile at its usual scale shows; empty if nothing is known."""
+    job = view.job(row)
+    if job.workload_type:
+        return job.workload_type
+    profile = view.profile(job.program, job.processes)
+    one = None if profile is None else profile.at_scale(1)
+    return "" if profile is None or one is None else shown_by(one, profile.processes)
+
+
+def shown_by(one: ScaleProfile, processes: int) -> str:
+    """io by bytes moved, network by the share of time spent communicating, compute where neither is much.
+
+    Without counters storage cannot be excluded, so only a large share of communication says anything.
+    """
+    if sum(one.counters.get(name, 0.0) for name in IO_COUNTERS) > IO_BYTES * processes:
+        return "io"
+    if one.communication >= NETWORK_SHARE:
+        return "network"
+    return "compute" if one.counters else ""
