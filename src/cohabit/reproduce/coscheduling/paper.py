@@ -46,8 +46,9 @@ class Coscheduling:
             "the same time. A job that is ready before its mate either holds its nodes or yields its turn; which, "
             "every machine decides for itself.",
             "Everything below was simulated, with the protocol this software has between domains. The month of logs "
-            "the paper used is not public: jobs are made to what is known of both machines, and the load of the large "
-            "one was chosen so that its mean wait without coscheduling is about an hour, before anything else was run. "
+            "the paper used is not public: jobs are made to what is known of both machines, and shape and "
+            "load of the large one's were fitted to its wait and slowdown without coscheduling, before anything "
+            "coupled was run. "
             "Partitions of a Blue Gene are not modelled: any free nodes will do.",
             "agree is ours: both sides exchange when they could start, settle on the later, and keep a reservation "
             "that others may use until then.",

@@ -354,7 +354,7 @@ def _put_in(add: Add) -> list[Row]:
     """What was calibrated, and that it is what it should be."""
     found = [
         add(Expected("C27.base_wait_min", "large machine by itself: mean wait", 61.0, 46.0, 76.0, CALIBRATED), LOAD,
-            minutes(LARGE, "mean_wait_s", MEDIUM, BASE), "fitted by the load and, before it, by the shape of the jobs (docs/coscheduling.md)"),
+            minutes(LARGE, "mean_wait_s", MEDIUM, BASE), "fitted: shape of the jobs, then load"),
         add(Expected("C29.base_slowdown", "large machine by itself: mean slowdown", 6.1, 4.0, 9.0, CALIBRATED), LOAD,
             number(LARGE, "mean_slowdown", MEDIUM, BASE)),
         add(Expected("C22.small_utilisation", "small machine of the proportion study: utilisation", 0.5, 0.45, 0.55,
