@@ -55,10 +55,11 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/profile.py", "core/promises.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py",
-    "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py",
-    "optimise/joining.py", "optimise/law.py", "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py",
-    "optimise/occupancy.py", "predict/trees.py", "sim/fast.py", "trace/scan.py",
+    "core/profile.py", "core/promises.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
+    "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
+    "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
+    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
+    "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -99,7 +100,7 @@ def is_warm(kernel: str = "fast.drive") -> bool:
 
 def compiled(function: Function) -> Function:
     """Compile on first use and keep the machine code on disk; to its callers it stays an ordinary function."""
-    return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(cache=True, _nrt=True)(function)  # type: ignore[no-any-return]  # also below `compiled_lean`
 
 
 def compiled_lean(function: Function) -> Function:

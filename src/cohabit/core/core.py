@@ -6,11 +6,13 @@ The live controller and the simulator both call it; who waits and who executes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, ladder
+from cohabit.core import kernels, ladder, scoring
 from cohabit.core.apply import Applier
 from cohabit.core.columns import FREE, HEAD, RELEASED, STARTED, WAKE
 from cohabit.core.commit import commit, start_command
@@ -24,6 +26,9 @@ from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
 from cohabit.model.event import Event
 from cohabit.model.profile import Profile
+
+if TYPE_CHECKING:
+    from cohabit.compiled import ScoreEntry
 
 
 class SchedulerCore:
@@ -102,35 +107,30 @@ class SchedulerCore:
     def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> list[Command]:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
-        scores = np.zeros((2, max(int(state.queue.meta[ROWS]), 1)))
-        if state.changing and not self._order_matters(now_us, only := np.empty(1, np.int64)):
-            arrivals = only[only >= 0]
-        elif state.changing:
-            arrivals = np.empty(int(state.queue.meta[ROWS]), np.int64)
-            ladder.rows_in_order(*state.queue, arrivals)
-            for index, order in enumerate((policies.order, policies.backfill_order)):
-                if order is not None and len(arrivals) > 1:
-                    self._score(order, arrivals, now_us, scores[index])
-        started = np.empty(int(state.queue.meta[ROWS]), np.int64)
+        room = int(state.queue.meta[ROWS]) + 1
+        waiting, fresh, rows = np.empty(room, np.int64), np.zeros((2, room)), np.empty((2, room), np.int64)
+        waiting[: len(arrivals)] = arrivals
+        entry, second_entry = (
+            self._entry(order, now_us, waiting, fresh[index])
+            for index, order in enumerate((policies.order, policies.backfill_order))
+        )
+        started = np.empty(room, np.int64)
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, state.two_orders, arrivals, scores, state.jobs, state.keys,
-            *state.queue, *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
+            now_us, state.depth, state.changing, policies.order.falling, state.two_orders, len(arrivals), *entry,
+            *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,
+            *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip
         assert state.gauges[FREE] >= 0
         state.touch()
         return [start_command(state, int(row)) for row in started[: state.gauges[STARTED]]]
 
-    def _order_matters(self, now_us: int, only: NDArray[np.int64]) -> bool:
-        state = self.state
-        if state.depth != kernels.CONSERVATIVE:
-            return True
-        tables = (state.jobs, state.keys, *state.queue, *state.running, state.slots, state.gauges)
-        return bool(kernels.order_matters(now_us, *tables, only))
-
-    def _score(self, order: Order, rows: NDArray[np.int64], now_us: int, fresh: NDArray[np.float64]) -> None:
-        state = self.state
-        if order.entry is None:
-            fresh[:] = order.scores(self.view(now_us).columns(), rows, now_us)
-        else:
-            parameters = np.array([*order.parameters, 0.0])
-            kernels.score(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh)
+    def _entry(
+        self, order: Order | None, now_us: int, waiting: NDArray[np.int64], fresh: NDArray[np.float64]
+    ) -> tuple[ScoreEntry, NDArray[np.float64]]:
+        """The order as the pass calls it; in Python it is asked before, so that its errors leave the state alone."""
+        columns = self.view(now_us).columns()
+        if order is not None and order.entry is None and self.state.changing:
+            queued, known = ladder.all_rows(self.state.queue), np.zeros(self.state.jobs.shape[1])
+            known[queued] = order.scores(columns, queued, now_us)
+            order = replace(order, function=lambda _jobs, rows, _now_us, *_: known[rows])
+        return scoring.entry_of(order, self.state.changing, columns, waiting, fresh, [])
