@@ -106,24 +106,24 @@ def machine_sizes(folder: Path, jobs: int, times: int) -> None:
 
 
 def policies(folder: Path, jobs: int, times: int) -> None:
-    """Every kind of order and backfilling, as a ratio to FCFS with EASY; users' own orders to the built-in they are."""
+    """Every kind of order and backfilling, and users' own orders, as a ratio to FCFS with EASY."""
     mine, plain = folder / "mine.py", folder / "plain.py"
     mine.write_text(ORDER_FILE)
     plain.write_text(PLAIN_ORDER_FILE)
     for load in (0.85, 1.0):
         trace = generate(folder, jobs, 1024, load)
-        own = wfp = measure(trace, folder, times=times)
+        own = measure(trace, folder, times=times)
         for order in ("sjf", "f1", "wfp", "unicef", "multifactor"):
-            found = measure(trace, folder, "--order", order, times=times)
-            wfp = found if order == "wfp" else wfp
-            line(f"order {order}, load {load}", found, own)
+            line(f"order {order}, load {load}", measure(trace, folder, "--order", order, times=times), own)
         measure(trace, folder, "--order", str(mine), times=1)  # compiles it, once
         line(f"a user's own order, load {load}", measure(trace, folder, "--order", str(mine), times=times), own)
-        found = measure(trace, folder, "--order", str(plain), times=1)
-        line(f"a user's wfp that stays in Python, load {load}", found, wfp)
+        found = measure(trace, folder, "--order", str(plain), times=times)
+        line(f"a user's order that stays in Python, load {load}", found, own)
         for backfill in ("none", "8", "conservative"):
-            found = measure(trace, folder, "--backfill", backfill, times=1 if backfill == "conservative" else times)
-            line(f"backfill {backfill}, load {load}", found, own)
+            line(f"backfill {backfill}, load {load}", measure(trace, folder, "--backfill", backfill, times=times), own)
+        for order in ("wfp", "unicef", "multifactor"):
+            found = measure(trace, folder, "--order", order, "--backfill", "conservative", times=times)
+            line(f"order {order}, backfill conservative, load {load}", found, own)
 
 
 def growth(folder: Path, most: int) -> None:
