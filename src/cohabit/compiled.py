@@ -54,9 +54,8 @@ __all__ = [
 ]
 
 _KERNEL_SOURCES = (
-    "compiled.py", "core/columns.py", "core/fair_share.py", "core/foresight.py", "core/idle_nodes.py",
-    "core/kernels.py", "core/ladder.py", "core/profile.py", "core/promises.py", "core/reservations.py",
-    "core/scoring.py", "core/shortlist.py",
+    "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
+    "core/profile.py", "core/promises.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
@@ -201,9 +200,9 @@ def no_scores() -> ScoreEntry:
     return ScoreEntry(_no_scores.address)
 
 
-def python_entry(score: Callable[..., None]) -> ScoreEntry:
-    """A way back into Python for an order numba cannot compile: `score` takes what FORMULA says, arrays by address."""
+def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
+    """A way back into Python for an order numba cannot compile: score(count, now) works on buffers it knows."""
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     shape = ctypes.CFUNCTYPE(None, pointer, number, pointer, number, pointer, number, number, pointer, pointer)
-    callback = shape(score)
+    callback = shape(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
     return ScoreEntry(ctypes.cast(callback, pointer).value or 0, callback)

@@ -45,12 +45,6 @@ def copy_rows(rows, out):
 
 
 @compiled_lean
-def is_less(score, row, other_score, other):
-    """The smaller score goes first, ties go to the earlier row; for tables with rows in order of submission."""
-    return score < other_score or (score == other_score and row < other)
-
-
-@compiled_lean
 def goes_before(row, other, key, jobs):
     """The smaller score goes first, ties go to the earlier submission."""
     return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
@@ -82,7 +76,7 @@ def entry_of(
     if order.entry is not None:
         return order.entry, parameters
 
-    def score_in_python(_j: int, _c: int, _u: int, _n: int, _r: int, count: int, now: int, _p: int, _o: int) -> None:
+    def score_in_python(count: int, now: int) -> None:
         try:
             fresh[:count] = order.raw_scores(columns, waiting[:count], now)
         except Exception as error:  # it must cross machine code: keep it, raise it on the other side

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_lean
-from cohabit.core import fair_share, foresight, kernels, ladder, scoring
+from cohabit.core import fair_share, kernels, ladder, scoring
 from cohabit.core.columns import (
     BACKFILL_SCORE,
     ENDS,
@@ -64,14 +64,17 @@ def add(row, keys, listed, marks):
 
 
 @compiled_lean
-def _list_everybody(now, keys, q_items, q_info, q_meta, listed, marks, bounds, span, limits):
+def _before(score, row, other_score, other):
+    """The smaller score goes first; rows are numbered in order of submission here."""
+    return score < other_score or (score == other_score and row < other)
+
+
+@compiled_lean
+def _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds):
     """Nothing can be told from bounds: a list for this instant alone, and a shorter window next time."""
     marks[LISTED] = ladder.rows_in_order(q_items, q_info, q_meta, listed[LIST])
     marks[UNTIL], bounds[OUTSIDE] = now, np.inf
     marks[WINDOW] = max(marks[WINDOW] // 4, 1)
-    for row in listed[LIST, : marks[LISTED]]:
-        keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = -np.inf, -np.inf, 0
-    foresight.forget(listed[LIST, : marks[LISTED]], span, limits)
 
 
 @compiled_lean
@@ -87,13 +90,13 @@ def _part(count, rank, waiting, scores):
     while low < high:
         middle = (low + high) // 2
         for one, other in ((middle, low), (high, low), (high, middle)):
-            if scoring.is_less(scores[one], waiting[one], scores[other], waiting[other]):
+            if _before(scores[one], waiting[one], scores[other], waiting[other]):
                 _swap(waiting, scores, one, other)
         score, row, left, right = scores[middle], waiting[middle], low, high
         while left <= right:
-            while scoring.is_less(scores[left], waiting[left], score, row):
+            while _before(scores[left], waiting[left], score, row):
                 left += 1
-            while scoring.is_less(score, row, scores[right], waiting[right]):
+            while _before(score, row, scores[right], waiting[right]):
                 right -= 1
             if left <= right:
                 _swap(waiting, scores, left, right)
@@ -109,8 +112,7 @@ def _part(count, rank, waiting, scores):
 
 @compiled_lean
 def _list_best(
-    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds, span,
-    limits,
+    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
 ):  # fmt: skip
     """Make the list anew: those who could be first before the window ends, or everybody in a short queue."""
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
@@ -120,7 +122,6 @@ def _list_best(
         marks[LISTED], marks[UNTIL] = 0, FOREVER
         for index in range(count):
             add(waiting[index], keys, listed, marks)
-        foresight.forget(waiting[:count], span, limits)
         return
     bounds[WORTH], bounds[RECKONED], marks[UNTIL] = usage[1, -1] * SHARE_LEFT, usage[0, -1], now + marks[WINDOW]
     for user in range(usage.shape[1]):
@@ -130,7 +131,7 @@ def _list_best(
     _part(count, keep, waiting, fresh[0])
     bounds[OUTSIDE], marks[LAST] = fresh[0, keep], waiting[keep]
     if bounds[OUTSIDE] == np.inf:
-        _list_everybody(now, keys, q_items, q_info, q_meta, listed, marks, bounds, span, limits)
+        _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
         return
     marks[LISTED] = 0
     for index in range(count):
@@ -138,19 +139,15 @@ def _list_best(
         if index < keep:
             add(row, keys, listed, marks)
         keys[SCORE, row], keys[BOUND, row], keys[KNOWN, row] = fresh[0, index], fresh[0, index], 0
-    foresight.forget(waiting[:count], span, limits)
 
 
 @compiled_lean
-def _score_list(
-    now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds, span, limits
-):  # fmt: skip
+def _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds):
     count = marks[LISTED]
     for index in range(count):
         waiting[index] = listed[LIST, index]
     if count > 1 or bounds[OUTSIDE] < np.inf:
         scoring.score(entry, parameters, jobs, usage, waiting[:count], now, fresh[0])
-        foresight.note_scores(waiting[:count], fresh[0], span, limits)
         for index in range(0 if two_orders else count):
             keys[SCORE, waiting[index]], keys[KNOWN, waiting[index]] = fresh[0, index], 1
 
@@ -161,7 +158,7 @@ def _first(waiting, fresh, marks):
     best = -1
     for index in range(marks[LISTED]):
         row = waiting[index]
-        if row >= 0 and (best < 0 or scoring.is_less(fresh[0, index], row, fresh[0, best], waiting[best])):
+        if row >= 0 and (best < 0 or _before(fresh[0, index], row, fresh[0, best], waiting[best])):
             best = index
     return best
 
@@ -175,83 +172,36 @@ def _shares_hold(usage, bounds):
 def _surely_first(best, waiting, fresh, marks, bounds):
     if bounds[OUTSIDE] == np.inf:
         return True
-    return best >= 0 and scoring.is_less(fresh[0, best], waiting[best], bounds[OUTSIDE], marks[LAST])
-
-
-@compiled_lean
-def _drop_started(jobs, listed, marks):
-    left = 0
-    for index in range(marks[LISTED]):
-        listed[LIST, left] = listed[LIST, index]
-        left += jobs[STATE, listed[LIST, index]] == QUEUED
-    marks[LISTED] = left
-
-
-@compiled_lean
-def _try_limits(
-    now, coming, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, span, limits
-):  # fmt: skip
-    """Upper limits in place of scores, if they are kept and there is anything to tell."""
-    rows = listed[LIST, : marks[LISTED]]
-    if not span[foresight.KEPT] or (len(rows) < 2 and bounds[OUTSIDE] == np.inf):
-        return False
-    if now > span[foresight.HOLDS]:
-        foresight.begin_window(
-            now, marks[UNTIL], coming, rows, entry, parameters, usage, waiting, fresh[0], jobs, span, limits
-        )  # fmt: skip
-    foresight.take_upper_limits(rows, waiting, fresh[0], limits)
-    for row in rows:  # what was known in the last pass is not known in this one
-        keys[SCORE, row], keys[KNOWN, row] = keys[BOUND, row], 0
-    return True
+    return best >= 0 and _before(fresh[0, best], waiting[best], bounds[OUTSIDE], marks[LAST])
 
 
 @compiled_lean
 def _start_heads(
-    now, coming, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, span, limits, jobs, keys,
-    q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+    now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
+    q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Start whoever is first and fits, again and again; returns the first who does not fit, or -1."""
     if now > marks[UNTIL]:
         marks[WINDOW] = min(2 * marks[WINDOW], LONGEST_WINDOW)
     if now > marks[UNTIL] or marks[LISTED] > marks[MOST] or not _shares_hold(usage, bounds):
         _list_best(
-            now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds,
-            span, limits,
+            now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
         )  # fmt: skip
-    guessed = _try_limits(
-        now, coming, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, span, limits
-    )  # fmt: skip
-    if not guessed:
-        _score_list(
-            now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds, span, limits
-        )  # fmt: skip
+    _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
     tried = False
     while q_meta[ROWS] > 0:
         best = _first(waiting, fresh, marks)
-        certain = _surely_first(best, waiting, fresh, marks, bounds)
-        if guessed and not (certain and foresight.is_certain(best, waiting[: marks[LISTED]], fresh[0], limits)):
-            guessed = False
-            _drop_started(jobs, listed, marks)
-            foresight.note_failure(now, span)
-            _score_list(
-                now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds, span,
-                limits,
-            )  # fmt: skip
-            continue
-        if not certain:
+        if not _surely_first(best, waiting, fresh, marks, bounds):
             if tried:
-                _list_everybody(now, keys, q_items, q_info, q_meta, listed, marks, bounds, span, limits)
+                _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
             else:
                 marks[WINDOW] = max(marks[WINDOW] // 2, 1)
                 _list_best(
                     now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks,
-                    bounds, span, limits,
+                    bounds,
                 )  # fmt: skip
             tried = True
-            _score_list(
-                now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds, span,
-                limits,
-            )  # fmt: skip
+            _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
             continue
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
@@ -264,7 +214,7 @@ def _start_heads(
 
 @compiled_lean
 def _comes_before(row, other, keys):
-    return scoring.is_less(keys[SCORE, row], row, keys[SCORE, other], other)
+    return _before(keys[SCORE, row], row, keys[SCORE, other], other)
 
 
 @compiled_lean
@@ -311,23 +261,6 @@ def _first_able(count, keys, able):
 
 
 @compiled_lean
-def _surely_first_able(count, keys, limits, able):
-    """Who comes first of those who may pass the head, if that can be told from limits; else -1."""
-    best, least = able[0], np.inf
-    for index in range(count):
-        row = able[index]
-        most = keys[SCORE, row] if keys[KNOWN, row] else limits[foresight.UPPER, row]
-        if scoring.is_less(most, row, least, best):
-            best, least = row, most
-    for index in range(count):
-        row = able[index]
-        lowest = keys[SCORE, row] if keys[KNOWN, row] else max(keys[BOUND, row], limits[foresight.LOWER, row])
-        if row != best and scoring.is_less(lowest, row, least, best):
-            return np.int64(-1)
-    return best
-
-
-@compiled_lean
 def _choose(count, first, everybody, keys, able, waiting):
     """Write into `waiting` whose score is not known and who could come before `first`; how many?"""
     chosen = 0
@@ -340,25 +273,20 @@ def _choose(count, first, everybody, keys, able, waiting):
 
 @compiled_lean
 def _pass_the_head(
-    now, able, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, span, limits, jobs, keys, q_items,
-    q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+    now, able, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, jobs, keys, q_items, q_info, q_meta,
+    b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Start those who may pass the head, in order; only those are scored who could be the first of them."""
     at_once, guess, scored = two_orders or not marks[CHEAP_CALLS], np.int64(-1), 0
     while able > 0:
-        best, sure = _first_able(able, keys, listed[ABLE]), np.int64(-1)
-        if able > 1 and span[foresight.KEPT] and not two_orders:
-            sure = _surely_first_able(able, keys, limits, listed[ABLE])
-            best = sure if sure >= 0 else best
-        if able > 1 and sure < 0 and keys[KNOWN, best] == 0:
+        best = _first_able(able, keys, listed[ABLE])
+        if able > 1 and keys[KNOWN, best] == 0:
             chosen = 1
             if at_once or guess >= 0:
                 chosen = _choose(able, guess, at_once, keys, listed[ABLE], waiting)
             else:  # mostly it stays the first, and nobody else needs a score
                 waiting[0], guess = best, best
             scoring.score(entry, parameters, jobs, usage, waiting[:chosen], now, fresh)
-            if not two_orders:
-                foresight.note_scores(waiting[:chosen], fresh, span, limits)
             for index in range(chosen):
                 row = waiting[index]
                 keys[SCORE, row], keys[KNOWN, row], listed[SCORED, scored] = fresh[index], 1, row
@@ -376,8 +304,8 @@ def _pass_the_head(
 @compiled_lean
 def schedule_pass(
     now, depth, first_new, end_new, two_orders, entry, parameters, second_entry, second_parameters, usage, waiting,
-    fresh, listed, marks, bounds, span, limits, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items,
-    r_info, r_meta, idle, pool, gauges, started,
+    fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info,
+    r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
@@ -388,8 +316,8 @@ def schedule_pass(
     kernels.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     head = _start_heads(
-        now, end_new, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, span, limits, jobs,
-        keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+        now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
+        q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
     )  # fmt: skip
     able = 0
     if q_meta[ROWS] < 2 or depth == STRICT or gauges[FREE] == 0:
@@ -411,8 +339,13 @@ def schedule_pass(
     if able > 0:
         _pass_the_head(
             now, able, two_orders, entry, parameters, usage, waiting, fresh[1 if two_orders else 0], listed, marks,
-            span, limits, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
-            pool, gauges, started,
+            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+            started,
         )  # fmt: skip
     if gauges[STARTED] > 0:
-        _drop_started(jobs, listed, marks)
+        left = 0
+        for index in range(marks[LISTED]):
+            if jobs[STATE, listed[LIST, index]] == QUEUED:
+                listed[LIST, left] = listed[LIST, index]
+                left += 1
+        marks[LISTED] = left

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_lean
-from cohabit.core import fair_share, foresight, idle_nodes, kernels, ladder, profile, scoring, shortlist
+from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, scoring, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -100,7 +99,7 @@ def drive(
     depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
     when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, second_entry, second_parameters,
-    listed, marks, bounds, span, limits,
+    listed, marks, bounds,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
@@ -146,8 +145,8 @@ def drive(
         if shortlisted:
             shortlist.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, second_entry,
-                second_parameters, usage, waiting, fresh, listed, marks, bounds, span, limits, jobs, keys, q_items,
-                q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+                second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta,
+                b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
@@ -232,11 +231,13 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    falling = policies.order.falling
+    falling, conservative = policies.order.falling, depth == kernels.CONSERVATIVE
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    if falling and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
+    if falling and (depth <= kernels.EASY or conservative):
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
-    lists = _lists(policies, total)
+    listed = np.empty((3, total if falling or conservative else 1), np.int64)
+    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    shortlist.initialise(marks, bounds, policies.order.entry is not None)
     failures: list[Exception] = []
     entry, parameters = scoring.entry_of(policies.order, policies.changing, columns, waiting, fresh[0], failures)
     second_entry, second_parameters = scoring.entry_of(second, policies.changing, columns, waiting, fresh[1], failures)
@@ -247,7 +248,7 @@ def replay(
             depth, policies.changing, falling, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
             keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            second_entry, second_parameters, *lists,
+            second_entry, second_parameters, listed, marks, bounds,
         )  # fmt: skip
         if failures:
             raise failures[0]
@@ -271,18 +272,6 @@ def replay(
         range_owner=owner[:used] if record_ranges else None,
         finished=int((end_us > -(2**63)).sum()),
     )
-
-
-def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
-    """What core/shortlist.py and core/foresight.py keep, empty; conservative passes work in the first of them."""
-    order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
-    listed = np.empty((3, total if order.falling or conservative else 1), np.int64)
-    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
-    shortlist.initialise(marks, bounds, order.entry is not None)
-    dear = order.falling and order.entry is None and policies.fair_share_half_life_us == 0
-    span, limits = np.zeros(6, np.int64), np.empty((2, total if dear else 1))
-    foresight.initialise(dear, span, limits)
-    return listed, marks, bounds, span, limits
 
 
 def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
