@@ -244,9 +244,12 @@ def _pass_in_score_order(
     """Scores that change with time, just computed for `waiting` (in order of submission): sort only who could start."""
     first_started, head, left = gauges[STARTED], np.int64(-1), len(waiting)
     while left > 0:
-        best, least = -1, np.inf
-        for index in range(len(waiting)):
-            if scores[0, index] < least or (best < 0 and waiting[index] >= 0):
+        best = 0
+        while waiting[best] < 0:
+            best += 1
+        least = scores[0, best]
+        for index in range(best + 1, len(waiting)):
+            if scores[0, index] < least:
                 best, least = index, scores[0, index]
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:

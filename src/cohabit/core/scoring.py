@@ -22,9 +22,8 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
         jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
     )  # fmt: skip
-    for index in range(len(rows)):
-        if np.isnan(fresh[index]):
-            fresh[index] = np.inf
+    for index in range(len(rows)):  # always stored: several at once
+        fresh[index] = np.inf if np.isnan(fresh[index]) else fresh[index]
 
 
 @compiled_lean
