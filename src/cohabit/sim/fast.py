@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,13 +232,11 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    falling, conservative = policies.order.falling, depth == kernels.CONSERVATIVE
+    falling = policies.order.falling
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    if falling and (depth <= kernels.EASY or conservative):
+    if falling and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
-    listed = np.empty((3, total if falling or conservative else 1), np.int64)
-    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
-    shortlist.initialise(marks, bounds, policies.order.entry is not None)
+    lists = _lists(policies, total)
     failures: list[Exception] = []
     entry, parameters = scoring.entry_of(policies.order, policies.changing, columns, waiting, fresh[0], failures)
     second_entry, second_parameters = scoring.entry_of(second, policies.changing, columns, waiting, fresh[1], failures)
@@ -248,7 +247,7 @@ def replay(
             depth, policies.changing, falling, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
             keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            second_entry, second_parameters, listed, marks, bounds,
+            second_entry, second_parameters, *lists,
         )  # fmt: skip
         if failures:
             raise failures[0]
@@ -272,6 +271,15 @@ def replay(
         range_owner=owner[:used] if record_ranges else None,
         finished=int((end_us > -(2**63)).sum()),
     )
+
+
+def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
+    """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
+    order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
+    listed = np.empty((3, total if order.falling or conservative else 1), np.int64)
+    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    shortlist.initialise(marks, bounds, order.entry is not None)
+    return listed, marks, bounds
 
 
 def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
