@@ -19,29 +19,29 @@ import numpy as np
 from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
-# Two orders as a user would write them: numba can compile the first; the second looks into a dict, so it cannot.
+# An order as a user would write it, said to be falling or not; and one that looks into a dict, so it stays in Python.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
 CHANGING = True
+FALLING = {falling}
 
 
 def scores(jobs, rows, now_us):
     """Longest wait per square root of the requested area."""
     return -((now_us - jobs.submit_us[rows]) / np.sqrt(jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]))
 '''
-PLAIN_ORDER_FILE = '''"""A user's own order that stays in Python."""
+PLAIN_ORDER_FILE = '''"""The same, with a weight out of a dict."""
 import numpy as np
 
 CHANGING = True
-FALLING = True
-WEIGHTS = {"size": 1.0}
+WEIGHTS = {"wait": 1.0}
 
 
 def scores(jobs, rows, now_us):
-    """WFP, with a weight."""
-    waited = (now_us - jobs.submit_us[rows]) / np.maximum(jobs.limit_us[rows], 1_000_000)
-    return -(waited * waited * waited) * (jobs.cores[rows] * WEIGHTS["size"])
+    """Longest wait per square root of the requested area."""
+    waited = (now_us - jobs.submit_us[rows]) * WEIGHTS["wait"]
+    return -(waited / np.sqrt(jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]))
 '''
 
 
@@ -106,24 +106,27 @@ def machine_sizes(folder: Path, jobs: int, times: int) -> None:
 
 
 def policies(folder: Path, jobs: int, times: int) -> None:
-    """Every kind of order and backfilling, as a ratio to FCFS with EASY; users' own orders to the built-in they are."""
-    mine, plain = folder / "mine.py", folder / "plain.py"
-    mine.write_text(ORDER_FILE)
+    """Every kind of order and backfilling, and users' own orders, as a ratio to FCFS with EASY."""
+    mine, falling, plain = folder / "mine.py", folder / "falling.py", folder / "plain.py"
+    mine.write_text(ORDER_FILE.format(falling=False))
+    falling.write_text(ORDER_FILE.format(falling=True))
     plain.write_text(PLAIN_ORDER_FILE)
     for load in (0.85, 1.0):
         trace = generate(folder, jobs, 1024, load)
-        own = wfp = measure(trace, folder, times=times)
+        own = measure(trace, folder, times=times)
         for order in ("sjf", "f1", "wfp", "unicef", "multifactor"):
-            found = measure(trace, folder, "--order", order, times=times)
-            wfp = found if order == "wfp" else wfp
-            line(f"order {order}, load {load}", found, own)
-        measure(trace, folder, "--order", str(mine), times=1)  # compiles it, once
-        line(f"a user's own order, load {load}", measure(trace, folder, "--order", str(mine), times=times), own)
+            line(f"order {order}, load {load}", measure(trace, folder, "--order", order, times=times), own)
+        for what, path in (("", mine), (" with FALLING", falling)):
+            measure(trace, folder, "--order", str(path), times=1)  # compiles it, once
+            found = measure(trace, folder, "--order", str(path), times=times)
+            line(f"a user's own order{what}, load {load}", found, own)
         found = measure(trace, folder, "--order", str(plain), times=1)
-        line(f"a user's wfp that stays in Python, load {load}", found, wfp)
+        line(f"a user's order that stays in Python, load {load}", found, own)
         for backfill in ("none", "8", "conservative"):
-            found = measure(trace, folder, "--backfill", backfill, times=1 if backfill == "conservative" else times)
-            line(f"backfill {backfill}, load {load}", found, own)
+            line(f"backfill {backfill}, load {load}", measure(trace, folder, "--backfill", backfill, times=times), own)
+        for order in ("wfp", "unicef", "multifactor"):
+            found = measure(trace, folder, "--order", order, "--backfill", "conservative", times=times)
+            line(f"order {order}, backfill conservative, load {load}", found, own)
 
 
 def growth(folder: Path, most: int) -> None:

@@ -55,10 +55,11 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/profile.py", "core/promises.py", "core/reservations.py", "core/shortlist.py", "optimise/annealing.py",
-    "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py", "optimise/estimates.py",
-    "optimise/joining.py", "optimise/law.py", "optimise/blossom.py", "optimise/larger_groups.py", "optimise/memo.py",
-    "optimise/occupancy.py", "predict/trees.py", "sim/fast.py", "trace/scan.py",
+    "core/profile.py", "core/promises.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
+    "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
+    "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
+    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
+    "trace/scan.py",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -99,7 +100,7 @@ def is_warm(kernel: str = "fast.drive") -> bool:
 
 def compiled(function: Function) -> Function:
     """Compile on first use and keep the machine code on disk; to its callers it stays an ordinary function."""
-    return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(cache=True, _nrt=True)(function)  # type: ignore[no-any-return]  # also below `compiled_lean`
 
 
 def compiled_lean(function: Function) -> Function:
@@ -122,12 +123,12 @@ FORMULA = types.void(
 
 _ENTRY_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again.
 import numba
+import numpy
 from numba import carray, cfunc
 from cohabit.compiled import FORMULA, load_source
 from cohabit.core import columns as c
 
-scores = numba.njit(getattr(load_source({origin!r}), {name!r}))
-
+{function}
 
 @cfunc(FORMULA, cache=True)
 def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at, out_at):
@@ -139,8 +140,13 @@ def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at
     )
     parameters = carray(parameters_at, {most})
     out = carray(out_at, count)
-    out[:] = scores(view, carray(rows_at, count), now{arguments})
+    {call}
 """
+# The function as it stands, for all rows at once; and rewritten for one (an index without a sign is never from the end)
+_ALL_AT_ONCE = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))\n"
+_CALL_FOR_ALL = "out[:] = scores(view, carray(rows_at, count), now{arguments})"
+_CALL_FOR_ONE = """for index in range(count):
+        out[index] = score_one(view, numpy.uint64(rows_at[index]), now{arguments})"""
 
 
 class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
@@ -172,17 +178,34 @@ def load_source(origin: str) -> ModuleType:
     return module
 
 
-def compile_scores(origin: str, name: str, parameters: int) -> ScoreEntry:
-    """Machine code for an order function; raises whatever numba raises where the function is beyond it."""
-    function = getattr(load_source(origin), name)
-    content = Path(inspect.getsourcefile(function) or "").read_bytes() + _ENTRY_SOURCE.encode()
-    digest = hashlib.blake2b(content + f"{origin}:{name}:{parameters}".encode(), digest_size=8).hexdigest()
+def compile_scores(origin: str, name: str, parameters: int, for_one: str | None) -> ScoreEntry:
+    """Machine code for an order function; raises whatever numba raises where the function is beyond it.
+
+    for_one: the same as source of a function `score_one` for one row, where it can be written so.
+    """
+    arguments = "".join(f", parameters[{index}]" for index in range(parameters))
+    most = max(parameters, 1)
+    if for_one is not None:
+        function = f'@numba.njit(error_model="numpy")\n{for_one}'  # division by zero as in arrays
+        call = _CALL_FOR_ONE.format(arguments=arguments)
+        try:
+            return _entry_of(_ENTRY_SOURCE.format(origin=origin, function=function, most=most, call=call))
+        except Exception:  # numba raises many kinds; it may know the function for arrays only
+            pass
+    source = inspect.getsourcefile(getattr(load_source(origin), name)) or ""
+    content = hashlib.blake2b(Path(source).read_bytes(), digest_size=8).hexdigest()
+    function = f"# content: {content}\n" + _ALL_AT_ONCE.format(origin=origin, name=name)
+    call = _CALL_FOR_ALL.format(arguments=arguments)
+    return _entry_of(_ENTRY_SOURCE.format(origin=origin, function=function, most=most, call=call))
+
+
+def _entry_of(text: str) -> ScoreEntry:
+    """The entry this source makes, kept on disk under its content."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(str(numba.config.CACHE_DIR)) / "orders"
     path = folder / f"order_{digest}.py"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        arguments = "".join(f", parameters[{index}]" for index in range(parameters))
-        text = _ENTRY_SOURCE.format(origin=origin, name=name, most=max(parameters, 1), arguments=arguments)
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text)
         draft.replace(path)

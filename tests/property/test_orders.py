@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import fair_share, kernels
+from cohabit.core import fair_share, scoring
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, columns_of
 from cohabit.model.units import DAY, SECOND
 from cohabit.policy.registry import ORDERS, make_order
@@ -33,7 +33,7 @@ def random_jobs(seed: int, count: int, users: int) -> tuple[np.ndarray, np.ndarr
 def by_machine_code(order, jobs: np.ndarray, usage: np.ndarray, rows: np.ndarray, now_us: int) -> np.ndarray:
     out = np.empty(len(rows))
     parameters = np.array([*order.parameters, 0.0])
-    kernels.score(order.entry, parameters, jobs, usage, rows, now_us, out)
+    scoring.score(order.entry, parameters, jobs, usage, rows, now_us, out)
     return out
 
 

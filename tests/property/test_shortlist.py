@@ -46,11 +46,24 @@ def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) ->
     assert np.array_equal(short.ranges, full.ranges)
 
 
-@pytest.mark.parametrize("order", ["wfp", "multifactor"])
-@pytest.mark.parametrize("backfill_order", [None, "unicef"])
-def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill_order: str | None) -> None:
+@pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill: str, seed: int) -> None:
     """Then a call costs more than scoring a few more, so everybody who may pass the head is scored at once."""
-    short = long_queue(1, True, order, "easy", backfill_order, compiled=False)
-    full = long_queue(1, False, order, "easy", backfill_order)
+    second = "unicef" if seed == 2 and backfill != "none" else None
+    short = long_queue(seed, True, order, backfill, second, compiled=False)
+    full = long_queue(seed, False, order, backfill, second)
     assert np.array_equal(short.start_us, full.start_us)
     assert short.journal.hash() == full.journal.hash()
+
+
+@pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_conservative_scores_only_those_concerned(order: str, compiled: bool, seed: int) -> None:
+    some = long_queue(seed, True, order, "conservative", None, compiled)
+    full = long_queue(seed, False, order, "conservative", None)
+    assert np.array_equal(some.start_us, full.start_us)
+    assert np.array_equal(some.promised_us, full.promised_us)
+    assert some.journal.hash() == full.journal.hash()

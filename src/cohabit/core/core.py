@@ -6,11 +6,13 @@ The live controller and the simulator both call it; who waits and who executes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, ladder
+from cohabit.core import kernels, ladder, scoring
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
@@ -28,6 +30,9 @@ from cohabit.model.event import Event, JobStarted, PeerReported, Woken
 from cohabit.model.peer import NEVER
 from cohabit.model.plan import Plan, Start
 from cohabit.model.profile import Profile
+
+if TYPE_CHECKING:
+    from cohabit.compiled import ScoreEntry
 
 
 class SchedulerCore:
@@ -122,34 +127,29 @@ class SchedulerCore:
     def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
-        scores = np.zeros((2, max(int(state.queue.meta[ROWS]), 1)))
-        if state.changing and not self._order_matters(now_us, only := np.empty(1, np.int64)):
-            arrivals = only[only >= 0]
-        elif state.changing:
-            if state.depth <= kernels.EASY and kernels.none_can_start(
-                state.jobs, state.queue.info, state.queue.meta, state.gauges
-            ):
-                return -1
-            arrivals = np.empty(int(state.queue.meta[ROWS]), np.int64)
-            ladder.rows_in_order(*state.queue, arrivals)
-            for index, order in enumerate((policies.order, policies.backfill_order)):
-                if order is not None and len(arrivals) > 1:
-                    self._score(order, arrivals, now_us, scores[index])
-        started = np.empty(int(state.queue.meta[ROWS]), np.int64)
+        room = int(state.queue.meta[ROWS]) + 1
+        waiting, fresh, rows = np.empty(room, np.int64), np.zeros((2, room)), np.empty((2, room), np.int64)
+        waiting[: len(arrivals)] = arrivals
+        entry, second_entry = (
+            self._entry(order, now_us, waiting, fresh[index])
+            for index, order in enumerate((policies.order, policies.backfill_order))
+        )
+        started, falling = np.empty(room, np.int64), policies.order.falling and not state.raises
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, state.two_orders, arrivals, scores, state.jobs, state.keys,
-            *state.queue, *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
+            now_us, state.depth, state.changing, falling, state.two_orders, len(arrivals), *entry,
+            *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,
+            *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip
         assert state.gauges[FREE] >= 0
         state.touch()
-        rows: list[int] = started[: state.gauges[STARTED]].tolist()
-        first = next((place for place, row in enumerate(rows) if self._has_mates(row)), len(rows))
-        for row in reversed(rows[first + 1 :]):
+        begun: list[int] = started[: state.gauges[STARTED]].tolist()
+        first = next((place for place, row in enumerate(begun) if self._has_mates(row)), len(begun))
+        for row in reversed(begun[first + 1 :]):
             leave_nodes(state, now_us, row)
             kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
             state.gauges[HEAD] = -1
-        self._applier.commands += [start_command(state, row) for row in rows[:first]]
-        return rows[first] if first < len(rows) else -1
+        self._applier.commands += [start_command(state, row) for row in begun[:first]]
+        return begun[first] if first < len(begun) else -1
 
     # ---- jobs with mates in other domains ---------------------------------------------------------------------------
 
@@ -229,18 +229,13 @@ class SchedulerCore:
         self.state.expect_end(row, now_us)
         self._applier.commands.append(start_command(self.state, row, fuse_us))
 
-    def _order_matters(self, now_us: int, only: NDArray[np.int64]) -> bool:
-        state = self.state
-        if state.depth != kernels.CONSERVATIVE:
-            return True
-        tables = (state.jobs, state.keys, *state.queue, *state.running, state.slots, state.gauges)
-        return bool(kernels.order_matters(now_us, *tables, only))
-
-    def _score(self, order: Order, rows: NDArray[np.int64], now_us: int, fresh: NDArray[np.float64]) -> None:
-        state = self.state
-        if order.entry is None:
-            fresh[:] = order.scores(self.view(now_us).columns(), rows, now_us)
-        else:
-            parameters = np.array([*order.parameters, 0.0])
-            kernels.score(order.entry, parameters, state.jobs, state.usage, rows, now_us, fresh)
-        fresh[:] = state.raised(rows, fresh)
+    def _entry(
+        self, order: Order | None, now_us: int, waiting: NDArray[np.int64], fresh: NDArray[np.float64]
+    ) -> tuple[ScoreEntry, NDArray[np.float64]]:
+        """The order as the pass calls it; in Python it is asked before, so that its errors leave the state alone."""
+        columns = self.view(now_us).columns()
+        if order is not None and self.state.changing and (order.entry is None or self.state.raises):
+            queued, known = ladder.all_rows(self.state.queue), np.zeros(self.state.jobs.shape[1])
+            known[queued] = self.state.raised(queued, order.scores(columns, queued, now_us))
+            order = replace(order, function=lambda _jobs, rows, _now_us, *_: known[rows], entry=None)
+        return scoring.entry_of(order, self.state.changing, columns, waiting, fresh, [])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean
-from cohabit.core import ladder, profile, promises, reservations
+from cohabit.core import ladder, profile, promises, reservations, scoring
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -222,20 +222,6 @@ def _pass_in_ladder_order(
 
 
 @compiled_lean
-def _sort_arrivals(arrivals, column, jobs, keys):
-    for index in range(1, len(arrivals)):  # few: insertion sort by (score, seq)
-        row, place = arrivals[index], index
-        while place > 0:
-            before = arrivals[place - 1]
-            ahead = keys[column, before] - keys[column, row]
-            if ahead < 0 or (ahead == 0 and jobs[SEQ, before] < jobs[SEQ, row]):
-                break
-            arrivals[place] = before
-            place -= 1
-        arrivals[place] = row
-
-
-@compiled_lean
 def _pass_over_arrivals(
     now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -243,7 +229,7 @@ def _pass_over_arrivals(
     """Nothing was released and the head is the same: those refused before stay refused, only arrivals can start."""
     if now - jobs[ELIGIBLE, gauges[HEAD]] >= age_limit(gauges):
         return
-    _sort_arrivals(arrivals, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
+    scoring.sort_rows(arrivals, keys[BACKFILL_SCORE if two_orders else SCORE], jobs)
     for row in arrivals:
         if may_backfill(row, now, jobs, gauges):
             dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
@@ -258,9 +244,12 @@ def _pass_in_score_order(
     """Scores that change with time, just computed for `waiting` (in order of submission): sort only who could start."""
     first_started, head, left = gauges[STARTED], np.int64(-1), len(waiting)
     while left > 0:
-        best, least = -1, np.inf
-        for index in range(len(waiting)):
-            if scores[0, index] < least or (best < 0 and waiting[index] >= 0):
+        best = 0
+        while waiting[best] < 0:
+            best += 1
+        least = scores[0, best]
+        for index in range(best + 1, len(waiting)):
+            if scores[0, index] < least:
                 best, least = index, scores[0, index]
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
@@ -316,52 +305,39 @@ def _who_matters(depth, everybody, jobs, q_items, q_info, q_meta, gauges, waitin
 def _all_behind(row, arrivals, jobs, keys):
     """Whether a queued job comes before all of these."""
     for other in arrivals:
-        ahead = keys[SCORE, other] - keys[SCORE, row]
-        if ahead < 0 or (ahead == 0 and jobs[SEQ, other] < jobs[SEQ, row]):
+        if not scoring.goes_before(row, other, keys[SCORE], jobs):
             return False
     return True
 
 
 @compiled
-def _pass_with_reservations(
+def _pass_to_depth(
     now, depth, released, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
-    """Depth two and more: a profile of free nodes over time that holds the reservations.
+    """A finite depth of two and more: a profile of free nodes over time that holds the reservations.
 
-    Finite depth: as long as nothing is released and no instant of the profile has passed, the reservations would come
-    out the same, and those refused before stay refused; only arrivals that come behind the reservations can start.
+    As long as nothing is released and no instant of the profile has passed, the reservations would come out the same,
+    and those refused before stay refused; only arrivals that come behind the reservations can start.
     """
     second = keys[BACKFILL_SCORE if two_orders else SCORE]
-    place, position, due = q_meta[RUNGS], 0, waiting[:0]
-    if changing and depth != CONSERVATIVE:
+    place, position = q_meta[RUNGS], 0
+    if changing:
         for index in range(len(waiting)):
             keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
         waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
-    elif depth == CONSERVATIVE and not changing:
-        if promises.first(jobs, slots, gauges) <= now:
-            arrivals, waiting = waiting, np.empty(len(waiting) + q_meta[ROWS], np.int64)
-            waiting[: len(arrivals)] = arrivals
-            waiting = waiting[: promises.take_due(now, jobs, slots, gauges, waiting, len(arrivals))]
-            due = waiting[len(arrivals) :].copy()
-        _sort_arrivals(waiting, SCORE, jobs, keys)
-    elif depth != CONSERVATIVE and (
+    elif (
         not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
         and _all_behind(gauges[HEAD], waiting, jobs, keys)
     ):  # fmt: skip
-        _sort_arrivals(waiting, BACKFILL_SCORE if two_orders else SCORE, jobs, keys)
+        scoring.sort_rows(waiting, second, jobs)
         depth = 0  # the reservations stand
-    elif depth != CONSERVATIVE:
+    else:
         waiting, count = np.empty(q_meta[ROWS], np.int64), 0
         if not none_can_start(jobs, q_info, q_meta, gauges):
             count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
         waiting = waiting[:count]
-    if depth == CONSERVATIVE:
-        count = reservations.plan_conservatively(
-            now, released, not changing, waiting, scores[0, : len(waiting)], jobs, keys, q_items, q_info, q_meta,
-            r_items, r_info, r_meta, slots, gauges, started,
-        )  # fmt: skip
-    elif depth == 0:
+    if depth == 0:
         count = reservations.plan_arrivals(
             now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started
         )  # fmt: skip
@@ -377,41 +353,73 @@ def _pass_with_reservations(
         row = started[index]  # where `begin` puts it again
         dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-    if depth == CONSERVATIVE:
-        promises.note_again(due, jobs, slots, gauges)
-        gauges[WAKE] = promises.next_wake(now, jobs, slots, gauges)
 
 
-@compiled
+@compiled_lean
+def _pass_with_promises(
+    now, released, changing, falling, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs, keys,
+    q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+):  # fmt: skip
+    """Conservative: everybody keeps the start it was promised, or starts before."""
+    concerned = arrived
+    if promises.first(jobs, slots, gauges) <= now:
+        concerned = promises.take_due(now, jobs, slots, gauges, waiting, arrived)
+    must = rows[0, : scoring.copy_rows(waiting[:concerned], rows[0])]
+    count = reservations.plan_conservatively(
+        now, released, changing, falling, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys, q_items,
+        q_info, q_meta, r_items, r_info, r_meta, slots, gauges, started,
+    )  # fmt: skip
+    for index in range(count):
+        row = started[index]  # where `begin` puts it again
+        dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+    promises.note_again(must[arrived:], jobs, slots, gauges)
+    gauges[WAKE] = promises.next_wake(now, jobs, slots, gauges)
+
+
+@compiled_lean
 def schedule_pass(
-    now, depth, changing, two_orders, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-    r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+    now, depth, changing, falling, two_orders, arrived, entry, parameters, second_entry, second_parameters, usage,
+    waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
+    pool, gauges, slots, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
-    arrivals: rows enqueued since the last pass. changing: scores depend on time; the queue ladder is then kept in
-    order of submission, `arrivals` holds ALL queued rows in that order and `scores` their fresh scores, [order,
-    backfill order].
+    waiting[:arrived]: rows enqueued since the last pass. changing: scores depend on time and are asked for here; the
+    queue ladder is then kept in order of submission (conservative: in any). waiting, fresh [order, backfill order] and
+    rows [2] have room for the whole queue.
     """
     gauges[STARTED] = 0
     extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
-    if depth > EASY and (depth == CONSERVATIVE or gauges[FREE] > 0):
-        _pass_with_reservations(
-            now, depth, released, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
-            two_orders, changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+    if depth == CONSERVATIVE:
+        _pass_with_promises(
+            now, released, changing, falling, two_orders, arrived, entry, parameters, usage, waiting, fresh[0], rows,
+            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+            slots, started,
         )  # fmt: skip
         return
-    if q_meta[ROWS] == 0 or gauges[FREE] == 0:
+    if changing:
+        arrived = scoring.score_queue(
+            entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh[0]
+        )  # fmt: skip
+        if two_orders and arrived > 1:
+            scoring.score(second_entry, second_parameters, jobs, usage, waiting[:arrived], now, fresh[1])
+    if depth > EASY and gauges[FREE] > 0:
+        _pass_to_depth(
+            now, depth, released, waiting[:arrived], fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
+            b_meta, two_orders, changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+        )  # fmt: skip
+    elif q_meta[ROWS] == 0 or gauges[FREE] == 0:
         gauges[HEAD] = -1
     elif changing:
         _pass_in_score_order(
-            now, depth, arrivals, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
-            r_items, r_info, r_meta, idle, pool, gauges, started,
+            now, depth, waiting[:arrived], fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+            two_orders, r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
     elif not released and gauges[HEAD] >= 0 and q_items[q_info[ORDER, 0], 0] == gauges[HEAD]:
         _pass_over_arrivals(
-            now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
+            now, waiting[:arrived], jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
             r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
     else:
@@ -419,25 +427,6 @@ def schedule_pass(
             now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
             r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
-
-
-@compiled_lean
-def score(entry, parameters, jobs, usage, rows, now, fresh):
-    """Call an order for these rows; the scores go into `fresh`."""
-    entry(
-        jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
-        fresh.ctypes,
-    )  # fmt: skip
-    for index in range(len(rows)):
-        if np.isnan(fresh[index]):
-            fresh[index] = np.inf
-
-
-@compiled_lean
-def order_matters(now, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots, gauges, only):
-    """Conservative, with scores that change: whether they need computing; else at most only[0] is concerned, or -1."""
-    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
-    return reservations.order_matters(now, gauges[RELEASED], jobs, q_items, q_info, q_meta, slots, gauges, only)
 
 
 @compiled_lean

@@ -36,7 +36,8 @@ class Order:
 
     function: ScoreFunction
     changing: bool = True  # whether a score depends on the time (or on other jobs) and is computed in every pass
-    falling: bool = False  # whether no score rises while the job waits, nor falls as its user's usage share grows
+    # whether no score rises while the job waits, nor falls as its user's usage share grows, nor depends on other rows
+    falling: bool = False
     parameters: tuple[float, ...] = ()
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
     name: str = "order"  # its name or file, for messages

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean
+from cohabit.core import scoring
 from cohabit.core.columns import (
     FREE,
     HEAD,
@@ -23,7 +24,7 @@ from cohabit.core.columns import (
     SEQ,
     VOID,
 )
-from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST, rows_in_order
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE, SOONEST, rows_in_order
 from cohabit.core.profile import (
     FOREVER,
     IDLE,
@@ -128,35 +129,6 @@ def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
 
 
 @compiled_lean
-def _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready):
-    """All of these in order of score, without sorting: again and again the next who is concerned; how many start."""
-    count, left, last_score, last_seq, found = 0, gauges[FREE], -np.inf, -1, True
-    while found:
-        best, found = 0, False
-        for index in range(len(waiting)):
-            row = waiting[index]
-            if jobs[RESERVED, row] > now and (not released or jobs[NODES, row] > left):
-                continue  # most of them: not concerned
-            own = scores[index]
-            if own < last_score or (own == last_score and jobs[SEQ, row] <= last_seq):
-                continue  # it has had its turn
-            if found and (own > scores[best] or (own == scores[best] and jobs[SEQ, row] > jobs[SEQ, waiting[best]])):
-                continue
-            if jobs[RESERVED, row] <= now or (
-                released and could_start_early(row, now, left, jobs, slots, gauges)
-            ):  # fmt: skip
-                best, found = index, True
-        if found:
-            row, last_score = waiting[best], scores[best]
-            last_seq = jobs[SEQ, row]
-            if _settle(row, now, released, left, jobs, slots, gauges):
-                ready[count] = row
-                count += 1
-                left -= jobs[NODES, row]
-    return count
-
-
-@compiled_lean
 def _one_may_fit(rung, now, left, q_info, slots, gauges):
     """Whether somebody on the rung might start early, by its summary."""
     fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
@@ -197,70 +169,124 @@ def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges
 
 
 @compiled_lean
-def order_matters(now, released, jobs, q_items, q_info, q_meta, slots, gauges, must):
-    """Whether more than one job could be concerned; else must[:1] is the only one, -1 if nobody is.
-
-    An arrival, or one whose time has come, changes nothing for the others; one who starts early gives up its promise.
-    """
-    forget_past(slots, gauges, now)
-    slots[LASTING + 1, 0] = STALE
-    must[0] = -1
-    if gauges[VOID] == 1:
-        return True
-    for place in range(q_meta[RUNGS]):
+def _find_concerned(now, released, left, must, jobs, q_items, q_info, q_meta, slots, gauges, rows):
+    """Write into `rows` who must be looked at and, after a release, who could start early; how many are there?"""
+    count = 0
+    for row in must:
+        rows[count] = row
+        count += jobs[RESERVED, row] <= now  # else it has had its turn
+    for place in range(q_meta[RUNGS] if released else 0):
         rung = q_info[ORDER, place]
-        if q_info[SOONEST, rung] > now and not (
-            released and _one_may_fit(rung, now, gauges[FREE], q_info, slots, gauges)
-        ):
+        if not _one_may_fit(rung, now, left, q_info, slots, gauges):
             continue
         soonest = FOREVER
         for position in range(q_info[SIZE, rung]):
             row = q_items[rung, position]
             soonest = min(soonest, jobs[RESERVED, row])
-            if jobs[RESERVED, row] > now and jobs[NODES, row] > gauges[FREE]:
-                continue
-            if jobs[RESERVED, row] <= now:  # an arrival has none yet
-                if must[0] >= 0:
-                    return True
-                must[0] = row
-            elif released and could_start_early(row, now, gauges[FREE], jobs, slots, gauges):
-                return True
+            if jobs[NODES, row] <= left and could_start_early(row, now, left, jobs, slots, gauges):
+                rows[count] = row
+                count += 1
         q_info[SOONEST, rung] = soonest
-    return False
+    return count
+
+
+@compiled_lean
+def _next_in_turn(now, rows, last, left, score, jobs, slots, gauges):
+    """Who of these is the next after `last`, and must be looked at or could start early; -1 if nobody is."""
+    best = np.int64(-1)
+    for row in rows:
+        if (last >= 0 and not scoring.goes_before(last, row, score, jobs)) or (
+            best >= 0 and scoring.goes_before(best, row, score, jobs)
+        ):
+            continue
+        if jobs[RESERVED, row] <= now or could_start_early(row, now, left, jobs, slots, gauges):
+            best = row
+    return best
+
+
+@compiled_lean
+def _settle_by_score(
+    now, released, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta,
+    slots, gauges, ready,
+):  # fmt: skip
+    """In order of score those who must be looked at and, after a release, those who could start early; how many start.
+
+    Only where there are two of them the order matters. One who starts early gives up its promise, which may let others
+    do so: they are looked for again. falling: such scores may be asked for some rows alone; else for the whole queue.
+    """
+    count, left, last, found, score = 0, gauges[FREE], np.int64(-1), 0, keys[SCORE]
+    scored, changed = False, True
+    while changed or last >= 0:
+        if changed:
+            found = _find_concerned(now, released, left, must, jobs, q_items, q_info, q_meta, slots, gauges, rows)
+        if changed and not scored and found + (last >= 0) > 1:
+            scored = not falling
+            if falling:
+                waiting[scoring.copy_rows(rows[:found], waiting)] = last
+            asked = found + (last >= 0) if falling else rows_in_order(q_items, q_info, q_meta, waiting)
+            scoring.score(entry, parameters, jobs, usage, waiting[:asked], now, fresh)
+            for index in range(asked):
+                score[waiting[index]] = fresh[index]
+        last = _next_in_turn(now, rows[:found], last, left, score, jobs, slots, gauges)
+        changed = False
+        if last >= 0:
+            early = jobs[RESERVED, last] > now
+            if _settle(last, now, released, left, jobs, slots, gauges):
+                ready[count] = last
+                count += 1
+                left -= jobs[NODES, last]
+                changed = released and (early or jobs[LIMIT, last] == 0)
+    return count
 
 
 @compiled
-def plan_conservatively(
-    now, released, in_ladder_order, waiting, scores, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta,
+def _plan_anew(
+    now, changing, entry, parameters, usage, waiting, fresh, jobs, q_items, q_info, q_meta, r_items, r_info, r_meta,
     slots, gauges, ready,
+):  # fmt: skip
+    """A job overran its request or nodes were lost: nobody is promised anything any more."""
+    rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+    gauges[VOID], gauges[PROMISES] = 0, 0
+    for place in range(q_meta[RUNGS]):
+        q_info[SOONEST, q_info[ORDER, place]] = -1
+    if changing:
+        count = scoring.score_queue(entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh)
+        by_age = np.argsort(jobs[SEQ][waiting[:count]], kind="mergesort")
+        rows = waiting[:count][by_age][np.argsort(fresh[:count][by_age], kind="mergesort")]
+    else:
+        rows = waiting[: rows_in_order(q_items, q_info, q_meta, waiting)]
+    for row in rows:
+        jobs[RESERVED, row] = UNRESERVED
+    return _settle_rows(now, False, rows, jobs, slots, gauges, ready)
+
+
+@compiled_lean
+def plan_conservatively(
+    now, released, changing, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
+    q_meta, r_items, r_info, r_meta, slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
 
-    waiting: arrivals and those whose time has come, in order; the others stand on the ladder. Where the ladder is not
-    in order, all who matter are in `waiting`, in order of submission, with their scores.
+    must: arrivals and those whose time has come; the others stand on the ladder, which is in order unless `changing`.
+    waiting, fresh and rows are room to work in.
     """
     forget_past(slots, gauges, now)
     slots[LASTING + 1, 0] = STALE
-    if gauges[VOID] == 1:  # a job overran its request or nodes were lost: plan anew
-        rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        gauges[VOID], gauges[PROMISES] = 0, 0
-        for place in range(q_meta[RUNGS]):
-            q_info[SOONEST, q_info[ORDER, place]] = -1
-        if in_ladder_order:
-            waiting = np.empty(q_meta[ROWS], np.int64)
-            rows_in_order(q_items, q_info, q_meta, waiting)
-        else:
-            waiting = waiting[np.argsort(scores, kind="mergesort")]
-        for row in waiting:
-            jobs[RESERVED, row] = UNRESERVED
-        count = _settle_rows(now, False, waiting, jobs, slots, gauges, ready)
-    elif released and in_ladder_order:
-        count = _settle_queue(now, waiting, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
-    elif in_ladder_order:
-        count = _settle_rows(now, released, waiting, jobs, slots, gauges, ready)
-    else:
-        count = _settle_by_score(now, released, waiting, scores, jobs, slots, gauges, ready)
-    return count
+    if gauges[VOID] == 1:
+        return _plan_anew(
+            now, changing, entry, parameters, usage, waiting, fresh, jobs, q_items, q_info, q_meta, r_items, r_info,
+            r_meta, slots, gauges, ready,
+        )  # fmt: skip
+    if changing:
+        return _settle_by_score(
+            now, released, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
+            q_meta, slots, gauges, ready,
+        )  # fmt: skip
+    in_turn = rows[: scoring.copy_rows(must, rows)]
+    scoring.sort_rows(in_turn, keys[SCORE], jobs)
+    if released:
+        return _settle_queue(now, in_turn, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
+    return _settle_rows(now, released, in_turn, jobs, slots, gauges, ready)
 
 
 # ---- who fits now ---------------------------------------------------------------------------------------------------

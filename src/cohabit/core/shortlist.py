@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_lean
-from cohabit.core import fair_share, kernels, ladder
+from cohabit.core import fair_share, kernels, ladder, scoring
 from cohabit.core.columns import (
     BACKFILL_SCORE,
     ENDS,
@@ -126,7 +126,7 @@ def _list_best(
     bounds[WORTH], bounds[RECKONED], marks[UNTIL] = usage[1, -1] * SHARE_LEFT, usage[0, -1], now + marks[WINDOW]
     for user in range(usage.shape[1]):
         usage[1, user] *= SHARE_LEFT
-    kernels.score(entry, parameters, jobs, usage, waiting[:count], marks[UNTIL], fresh[0])
+    scoring.score(entry, parameters, jobs, usage, waiting[:count], marks[UNTIL], fresh[0])
     fair_share.share_out(usage)
     _part(count, keep, waiting, fresh[0])
     bounds[OUTSIDE], marks[LAST] = fresh[0, keep], waiting[keep]
@@ -147,7 +147,7 @@ def _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, 
     for index in range(count):
         waiting[index] = listed[LIST, index]
     if count > 1 or bounds[OUTSIDE] < np.inf:
-        kernels.score(entry, parameters, jobs, usage, waiting[:count], now, fresh[0])
+        scoring.score(entry, parameters, jobs, usage, waiting[:count], now, fresh[0])
         for index in range(0 if two_orders else count):
             keys[SCORE, waiting[index]], keys[KNOWN, waiting[index]] = fresh[0, index], 1
 
@@ -286,7 +286,7 @@ def _pass_the_head(
                 chosen = _choose(able, guess, at_once, keys, listed[ABLE], waiting)
             else:  # mostly it stays the first, and nobody else needs a score
                 waiting[0], guess = best, best
-            kernels.score(entry, parameters, jobs, usage, waiting[:chosen], now, fresh)
+            scoring.score(entry, parameters, jobs, usage, waiting[:chosen], now, fresh)
             for index in range(chosen):
                 row = waiting[index]
                 keys[SCORE, row], keys[KNOWN, row], listed[SCORED, scored] = fresh[index], 1, row

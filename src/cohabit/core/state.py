@@ -174,9 +174,14 @@ class State:
         """How many nodes nobody has."""
         return int(self.gauges[FREE]) if self.ledger is None else len(self.node_state)
 
+    @property
+    def raises(self) -> bool:
+        """Whether a job moves up in the order with every turn it yields."""
+        return self.coupled is not None and self.coupled.scheme.raise_per_yield > 0
+
     def raised(self, rows: NDArray[np.int64], scores: NDArray[Any]) -> NDArray[Any]:
         """An order's scores, with jobs moved up that have yielded their turn to wait for mates."""
-        if self.coupled is None or not self.coupled.scheme.raise_per_yield:
+        if self.coupled is None or not self.raises:
             return scores
         return self.coupled.raised([self.spec(int(row)).job_id for row in rows], np.asarray(scores, np.float64))
 

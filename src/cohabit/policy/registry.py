@@ -282,6 +282,7 @@ def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float,
 def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     """The order by name with its parameters; compiled as well where asked for and possible."""
     from cohabit.compiled import compile_scores, load_source
+    from cohabit.policy.one_by_one import for_one_job
 
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
@@ -292,7 +293,8 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     if not compile_it:
         return order
     try:
-        return replace(order, entry=compile_scores(entry.module, entry.function, len(parameters)))
+        for_one = for_one_job(function, "score_one")
+        return replace(order, entry=compile_scores(entry.module, entry.function, len(parameters), for_one))
     except Exception:  # numba raises many kinds; a function beyond it simply stays Python
         return order
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, compiled, compiled_lean, no_scores, python_entry
-from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, shortlist
+from cohabit.compiled import compiled_lean
+from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, scoring, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -42,11 +43,9 @@ from cohabit.core.columns import (
     SUBMIT,
     USER,
     WAKE,
-    Columns,
     columns_of,
 )
-from cohabit.core.ladder import ROWS
-from cohabit.core.protocols import Order, PolicySet
+from cohabit.core.protocols import PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
 FOREVER = 2**62
@@ -96,7 +95,7 @@ def _write(clock, lines, when, kind, row, now):
     clock[LINES] += 1
 
 
-@compiled
+@compiled_lean
 def drive(
     depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
@@ -105,6 +104,7 @@ def drive(
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
+    shortlisted = falling and depth <= kernels.EASY
     while True:
         now = min(gauges[WAKE], FOREVER)
         if clock[HEAP] > 0:
@@ -136,38 +136,26 @@ def drive(
         while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
             row = clock[NEXT]
             kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-            if falling:
+            if shortlisted:
                 shortlist.add(row, keys, listed, marks)
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
             continue
-        if falling:
+        if shortlisted:
             shortlist.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, second_entry,
                 second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta,
                 b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
             )  # fmt: skip
         else:
-            if changing and depth == kernels.CONSERVATIVE and not kernels.order_matters(
-                now, jobs, keys, q_items, q_info, q_meta, r_items, r_info, r_meta, slots, gauges, waiting
-            ):  # fmt: skip
-                arrivals = waiting[: 1 if waiting[0] >= 0 else 0]
-            elif changing:
-                arrivals = waiting[: q_meta[ROWS]]
-                ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-                if q_meta[ROWS] > 1:
-                    kernels.score(entry, parameters, jobs, usage, arrivals, now, fresh[0])
-                    if two_orders:
-                        kernels.score(second_entry, second_parameters, jobs, usage, arrivals, now, fresh[1])
-            else:
-                arrivals = waiting[: clock[NEXT] - clock[ARRIVED]]
-                for index in range(len(arrivals)):
-                    arrivals[index] = clock[ARRIVED] + index
+            for row in range(clock[ARRIVED], clock[NEXT]):
+                waiting[row - clock[ARRIVED]] = row
             kernels.schedule_pass(
-                now, depth, changing, two_orders, arrivals, fresh, jobs, keys, q_items, q_info, q_meta, b_items,
-                b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+                now, depth, changing, falling, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
+                second_entry, second_parameters, usage, waiting, fresh, listed, jobs, keys, q_items, q_info, q_meta,
+                b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
             )  # fmt: skip
         for index in range(gauges[STARTED]):
             row = started[index]
@@ -240,19 +228,18 @@ def replay(
     gauges[AGE_LIMIT], gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
     slots = profile.make(total, cluster_nodes) if depth > kernels.EASY else profile.make(0, 0)
     profile.reset(slots, gauges, cluster_nodes)
-    started, waiting = np.empty(total, np.int64), np.empty(total, np.int64)
+    started, waiting = np.empty(total, np.int64), np.empty(total + 1, np.int64)
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    falling = policies.order.falling and depth <= kernels.EASY
-    fresh = np.zeros((2, total if policies.changing else 1))
-    if falling:
-        keys[ARRIVAL] = nodes
-    listed, marks, bounds = np.empty((3, total if falling else 1), np.int64), np.zeros(6, np.int64), np.zeros(3)
-    shortlist.initialise(marks, bounds, policies.order.entry is not None)
+    falling = policies.order.falling
+    fresh = np.zeros((2, total + 1 if policies.changing else 1))
+    if falling and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
+        keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
+    lists = _lists(policies, total)
     failures: list[Exception] = []
-    entry, parameters = _entry(policies.order, policies.changing, columns, waiting, fresh[0], failures)
-    second_entry, second_parameters = _entry(second, policies.changing, columns, waiting, fresh[1], failures)
+    entry, parameters = scoring.entry_of(policies.order, policies.changing, columns, waiting, fresh[0], failures)
+    second_entry, second_parameters = scoring.entry_of(second, policies.changing, columns, waiting, fresh[1], failures)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
@@ -260,7 +247,7 @@ def replay(
             depth, policies.changing, falling, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
             keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            second_entry, second_parameters, listed, marks, bounds,
+            second_entry, second_parameters, *lists,
         )  # fmt: skip
         if failures:
             raise failures[0]
@@ -286,29 +273,13 @@ def replay(
     )
 
 
-def _entry(
-    order: Order | None,
-    changing: bool,
-    columns: Columns,
-    waiting: NDArray[np.int64],
-    fresh: NDArray[np.float64],
-    failures: list[Exception],
-) -> tuple[ScoreEntry, NDArray[np.float64]]:
-    """The order as the kernels call it: machine code where it could be compiled, else a way back into Python."""
-    if order is None or not changing:
-        return no_scores(), np.zeros(1)
-    parameters = np.array([*order.parameters, 0.0])
-    if order.entry is not None:
-        return order.entry, parameters
-
-    def score(count: int, now: int) -> None:
-        try:
-            fresh[:count] = order.raw_scores(columns, waiting[:count], now)
-        except Exception as error:  # it must cross machine code: keep it, raise it on the other side
-            failures.append(error)
-            fresh[:count] = 0.0
-
-    return python_entry(score), parameters
+def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
+    """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
+    order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
+    listed = np.empty((3, total if order.falling or conservative else 1), np.int64)
+    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    shortlist.initialise(marks, bounds, order.entry is not None)
+    return listed, marks, bounds
 
 
 def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:

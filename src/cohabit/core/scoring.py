@@ -1,0 +1,85 @@
+"""How a compiled pass asks an order for scores, and who of two jobs goes first.
+
+An order is called by its address. One that numba cannot compile is reached through a callback into Python that works on
+the buffers of the pass. It never decides who starts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.compiled import ScoreEntry, compiled_lean, no_scores, python_entry
+from cohabit.core.columns import SEQ, Columns
+from cohabit.core.ladder import rows_in_order
+from cohabit.core.protocols import Order
+
+
+@compiled_lean
+def score(entry, parameters, jobs, usage, rows, now, fresh):
+    """Call an order for these rows; the scores go into `fresh`."""
+    entry(
+        jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
+        fresh.ctypes,
+    )  # fmt: skip
+    for index in range(len(rows)):  # always stored: several at once
+        fresh[index] = np.inf if np.isnan(fresh[index]) else fresh[index]
+
+
+@compiled_lean
+def score_queue(entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh):
+    """Write all queued rows into `waiting` and their scores into `fresh`; how many? One alone needs no score."""
+    count = rows_in_order(q_items, q_info, q_meta, waiting)
+    if count > 1:
+        score(entry, parameters, jobs, usage, waiting[:count], now, fresh)
+    return count
+
+
+@compiled_lean
+def copy_rows(rows, out):
+    """Write these rows to the beginning of `out` (assigning a slice would count references); how many?"""
+    for index in range(len(rows)):
+        out[index] = rows[index]
+    return len(rows)
+
+
+@compiled_lean
+def goes_before(row, other, key, jobs):
+    """The smaller score goes first, ties go to the earlier submission."""
+    return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
+
+
+@compiled_lean
+def sort_rows(rows, key, jobs):
+    """Few rows into the order of their scores: insertion sort."""
+    for index in range(1, len(rows)):
+        row, place = rows[index], index
+        while place > 0 and not goes_before(rows[place - 1], row, key, jobs):
+            rows[place] = rows[place - 1]
+            place -= 1
+        rows[place] = row
+
+
+def entry_of(
+    order: Order | None,
+    changing: bool,
+    columns: Columns,
+    waiting: NDArray[np.int64],
+    fresh: NDArray[np.float64],
+    failures: list[Exception],
+) -> tuple[ScoreEntry, NDArray[np.float64]]:
+    """The order as a pass calls it: machine code where it could be compiled, else a way back into Python."""
+    if order is None or not changing:
+        return no_scores(), np.zeros(1)
+    parameters = np.array([*order.parameters, 0.0])
+    if order.entry is not None:
+        return order.entry, parameters
+
+    def score_in_python(count: int, now: int) -> None:
+        try:
+            fresh[:count] = order.raw_scores(columns, waiting[:count], now)
+        except Exception as error:  # it must cross machine code: keep it, raise it on the other side
+            failures.append(error)
+            fresh[:count] = 0.0
+
+    return python_entry(score_in_python), parameters
