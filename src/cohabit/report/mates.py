@@ -25,7 +25,8 @@ MATES_GLOSSARY = {
     ),
     "max_sync_s": Entry("Longest synchronisation time", "duration", "The longest of those.", "lower"),
     "held_node_hours": Entry(
-        "Service-unit loss", "hours", "Nodes times the time they were kept idle for jobs that wait for mates.", "lower"
+        "Service-unit loss, node-hours", "hours",
+        "Nodes times the time they were kept idle for jobs that wait for mates.", "lower",
     ),
     "held_share": Entry(
         "Service-unit loss, share", "share", "The same as a share of all node-hours of the run.", "lower"
