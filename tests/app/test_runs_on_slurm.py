@@ -24,7 +24,7 @@ PLAN = """launcher = "slurm"
 sbatch = ["--nodes=1", "--exclusive"]
 interval_s = 0
 repeats = 2
-window_s = 1
+window_s = 5
 limit_s = {limit}
 """
 PROGRAM = """[[program]]

@@ -239,7 +239,7 @@ def simulated(trace: Path, text: str) -> Answer:
             '[cluster]\nmaintenance = [{ begin_s = nan, end_s = 5, nodes = "0" }]' + JOBS, id="window from nan"
         ),
         pytest.param('[policy]\norder = "wfp"\norder_options = { exponent = nan }' + JOBS, id="exponent nan"),
-        pytest.param(JOBS + "load = 0.5\n", id="generator option beside a trace"),
+        pytest.param(JOBS + "sigma = 0.5\n", id="generator option beside a trace"),
         pytest.param("[policy]\nbackfill_order_options = { exponent = 2.0 }" + JOBS, id="options of no order"),
     ],
 )
