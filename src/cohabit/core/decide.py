@@ -41,7 +41,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
         if depth == STRICT or view.waited_us(row) >= age_limit_us:
             break
         if reserved < depth:
-            length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row, timeline)
+            length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row)
             start_us, counts = timeline.earliest(view.need(row), view.usable(row), length_us, chance_us)
             if counts is not None:
                 timeline.add(start_us, start_us + length_us, -counts)
@@ -123,7 +123,7 @@ def _decide_with_kept_promises(
         if start_us <= view.now_us:
             timeline.add(start_us, start_us + lengths[row], np.array(counts))
             if not _start(row, view, policies, keeper, timeline, idle, plan):
-                chance_us = keeper.next_chance(row, timeline)
+                chance_us = keeper.next_chance(row)
                 if chance_us > view.now_us:  # a gate keeps it back: it is promised its next chance
                     start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row], chance_us)
                     if found is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import RELEASED
 from cohabit.core.protocols import Gate, Wait
-from cohabit.core.timeline import SECOND, Timeline
+from cohabit.core.timeline import SECOND
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Ranges
 
@@ -60,13 +60,14 @@ class Gatekeeper:
             found = found if calm is None else calm
         return None if found is idle else found
 
-    def next_chance(self, row: int, timeline: Timeline) -> int:
-        """For one a gate keeps back: when nodes are next released by requested times, or it is asked again; else 0."""
+    def next_chance(self, row: int) -> int:
+        """For one a gate keeps back: when a run next ends by its requested time, or it is asked again; else 0."""
         wait = self._waits.get(row)
         if wait is None:
             return 0
-        later = [instant for instant in timeline.times if instant > self._view.now_us]
-        return min([*later[:1], wait.until_us])
+        ends_us = self._view.expected_ends()
+        later = ends_us[ends_us > self._view.now_us]
+        return min([*later[:1].tolist(), wait.until_us])
 
     def close(self, plan: Plan) -> None:
         """Put what is to be remembered, and when to look again, into the plan."""
