@@ -67,7 +67,7 @@ class Gatekeeper:
             return 0
         ends_us = self._view.expected_ends()
         later = ends_us[ends_us > self._view.now_us]
-        return min([*later[:1].tolist(), wait.until_us])
+        return min([wait.until_us, *map(int, later[:1])])
 
     def close(self, plan: Plan) -> None:
         """Put what is to be remembered, and when to look again, into the plan."""
