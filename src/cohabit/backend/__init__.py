@@ -1,0 +1,1 @@
+"""Who executes: one folder per system that can run jobs, all behind the same small contract."""

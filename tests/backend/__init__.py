@@ -1,0 +1,1 @@
+"""Back ends: what they run, stop, report and find again."""
