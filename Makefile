@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test bench campaign clean distclean
+.PHONY: help setup system demo check lint test test-frameworks bench campaign clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -19,7 +19,7 @@ endif
 export COHABIT_CAMPAIGN_SEED
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create or refresh .venv with the package and the test tools
 	@scripts/setup
@@ -44,6 +44,10 @@ test: setup system lint ## everything: lint, all tests, and a short campaign on 
 	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED)
 
+test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and TensorFlow (a gigabyte to download)
+	@scripts/frameworks
+	@$(BIN)/pytest -rs tests/frameworks
+
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
 	@$(BIN)/python -m tests.campaign --seconds $(CAMPAIGN_SECONDS) --seed $(COHABIT_CAMPAIGN_SEED)
@@ -66,4 +70,4 @@ clean: ## remove caches and outputs, keep .venv
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove .venv too
-	@rm -rf .venv src/*.egg-info
+	@rm -rf .venv .venv-frameworks src/*.egg-info

@@ -200,7 +200,9 @@ def test_a_run_that_had_not_begun_when_observed_never_does(tmp_path: Path) -> No
 
     async def scene(backend: LocalBackend) -> None:
         folder = RunFolder(tmp_path / "place" / "runs", "job", 1)
-        folder.create(backend._spec(start(), shell(f"touch {tmp_path}/ran"), folder), None)
+        launch = shell(f"touch {tmp_path}/ran")
+        prepared = backend._prepare(start(), launch, folder)
+        folder.create(backend._spec(start(), launch, folder, prepared), None, prepared.files)
         assert await backend.observe() == [Run("job", 1, NEVER)]
         backend._request(folder)
         await asyncio.sleep(0.3)

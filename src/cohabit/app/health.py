@@ -90,14 +90,11 @@ def _sensors() -> list[Finding]:
 
 
 def _hardware() -> list[Finding]:
-    """What later steps (sharing nodes, steering Slurm) use; the simulator needs none of it."""
-    counters = ("/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3_0")
-    offers = {
-        "cache partitioning (resctrl)": Path("/sys/fs/resctrl/schemata").exists(),
-        "hardware counters": any(Path(place).exists() for place in counters),
-        "Slurm": shutil.which("scontrol") is not None,
-    }
-    return [
-        Finding(what, "ok", "present") if there else Finding(what, "optional", "not here", "the simulator needs none")
-        for what, there in offers.items()
-    ]
+    """What sharing nodes and steering Slurm use; the simulator needs none of it."""
+    from cohabit.agent.host import host_offers
+
+    found = [
+        Finding(one.what, "ok" if one.available else "optional", one.found, one.advice) for one in host_offers()
+    ]  # fmt: skip
+    slurm = shutil.which("scontrol")
+    return [*found, Finding("Slurm", "ok", "present") if slurm else Finding("Slurm", "optional", "not here")]

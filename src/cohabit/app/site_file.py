@@ -184,5 +184,5 @@ def _job(table: JobTable, groups: dict[str, Group], folder: Path, where: str) ->
     )  # fmt: skip
     job.check()
     environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | table.environment
-    places = [str(folder / text) if text else "" for text in (table.stdout, table.stderr)]
-    return job, Launch(tuple(table.command), environment, str(folder / table.folder), *places)
+    stdout, stderr = (str(folder / text) if text else "" for text in (table.stdout, table.stderr))
+    return job, Launch(tuple(table.command), environment, str(folder / table.folder), stdout, stderr)

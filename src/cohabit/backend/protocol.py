@@ -36,6 +36,11 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: str = ""  # where it runs; "": the back end's own place
     stdout: str = ""  # a file; "": the back end's own place
     stderr: str = ""  # a file; "": with stdout
+    framework: str = "plain"  # the launcher: docs/launchers.md
+    processes: int = 0  # cores over all nodes, as in the job; 0: every core of its nodes
+    threads: int = 0  # per process; 0: as the launcher thinks fit
+    memory_bytes: int = 0  # per core; 0: not stated
+    oversubscribe: bool = False  # more processes than cores, on purpose
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -172,4 +172,3 @@ def _words(run: RunTable, row: int) -> str:
         f"{place}, {STATUS_NAMES[int(run.status[row])]}",
     ]
     return "<br>".join(line for line in lines if line)
-

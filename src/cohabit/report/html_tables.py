@@ -28,8 +28,7 @@ def table(heads: Sequence[tuple[str, str]], rows: Iterable[str], kind: str = "")
     head = "".join(f'<th scope="col" class="{style}">{escaped(text)}</th>' for text, style in heads)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 

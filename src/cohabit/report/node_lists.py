@@ -26,9 +26,7 @@ def node_list_column(ranges: NodeRanges | None, jobs: int) -> pl.Series:
         return frame["node_list"]
     place = np.full(jobs, -1, dtype=np.int64)
     place[frame["job"].to_numpy()] = np.arange(len(frame))
-    rows = pl.DataFrame({"place": place}).select(
-        pl.when(pl.col("place") >= 0).then(pl.col("place")).otherwise(None)
-    )
+    rows = pl.DataFrame({"place": place}).select(pl.when(pl.col("place") >= 0).then(pl.col("place")).otherwise(None))
     return frame["node_list"].gather(rows["place"])
 
 

@@ -16,11 +16,15 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from cohabit.backend.launchers.contract import NodeShare, Placement, Prepared, Request
+from cohabit.backend.launchers.detect import detect
+from cohabit.backend.launchers.registry import find_launcher
 from cohabit.backend.local import runs
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.local.runs import NOBODY, RunFolder
 from cohabit.backend.protocol import ENDED, NEVER, RUNNING, BackendError, Capabilities, Launch, Run
 from cohabit.model.command import CancelJob, Command, RenewJob, StartJob, StopJob
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobStarted
 from cohabit.model.units import FOREVER, SECOND
 
@@ -123,7 +127,9 @@ class LocalBackend:
         folder = RunFolder(self._runs, command.job_id, command.attempt)
         fuse_us = None if command.fuse_us >= FOREVER else self._boot_us(command.fuse_us)
         try:
-            new = await asyncio.to_thread(folder.create, self._spec(command, launch, folder), fuse_us)
+            prepared = await asyncio.to_thread(self._prepare, command, launch, folder)
+            spec = self._spec(command, launch, folder, prepared)
+            new = await asyncio.to_thread(folder.create, spec, fuse_us, prepared.files)
         except OSError as error:
             raise BackendError(f"its run cannot be recorded: {(error.strerror or str(error)).lower()}") from error
         if not new:
@@ -131,15 +137,28 @@ class LocalBackend:
         self._watched[command.job_id, command.attempt] = _Watched(folder)
         self._request(folder)
 
-    def _spec(self, command: StartJob, launch: Launch, folder: RunFolder) -> dict[str, Any]:
-        nodes = [node for first, count in command.nodes for node in range(first, first + count)]
+    def _prepare(self, command: StartJob, launch: Launch, folder: RunFolder) -> Prepared:
+        """What the job's launcher makes of its command on these nodes."""
+        shares = []
+        for number in (node for first, count in command.nodes for node in range(first, first + count)):
+            cores = tuple(self.nodes.cores(((number, 1),)))
+            shares.append(NodeShare("localhost", max(len(cores), 1), cores, number))
         environment = {"PATH": os.defpath} | launch.environment
-        environment |= {
-            "COHABIT_JOB": command.job_id, "COHABIT_ATTEMPT": str(command.attempt),
-            "COHABIT_NODES": ",".join(map(str, nodes)), runs.MARK: str(folder.path),
-        }  # fmt: skip
+        request = Request(
+            command.job_id, launch.command, str(folder.path), launch.processes, launch.threads, launch.memory_bytes,
+            launch.oversubscribe, environment,
+        )  # fmt: skip
+        try:
+            prepare = find_launcher(launch.framework)
+            return prepare(request, Placement(tuple(shares), command.scale), detect(launch.framework, environment))
+        except InputError as error:
+            raise BackendError(str(error)) from error
+
+    def _spec(self, command: StartJob, launch: Launch, folder: RunFolder, prepared: Prepared) -> dict[str, Any]:
+        environment = {"PATH": os.defpath} | launch.environment | prepared.environment
+        environment |= {"COHABIT_ATTEMPT": str(command.attempt), runs.MARK: str(folder.path)}
         return {
-            "command": launch.command, "environment": environment, "folder": launch.folder or str(self._out),
+            "command": prepared.argv, "environment": environment, "folder": launch.folder or str(self._out),
             "stdout": launch.stdout or str(self.output(command.job_id)), "stderr": launch.stderr,
             "cores": self.nodes.cores(command.nodes), "limit_us": command.limit_us, "grace_us": GRACE_US,
         }  # fmt: skip

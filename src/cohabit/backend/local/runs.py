@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -37,12 +38,14 @@ class RunFolder:
         self.job_id, self.attempt = job_id, attempt
         self.path = runs / f"{file_name(job_id)}.{attempt}"
 
-    def create(self, spec: dict[str, Any], fuse_us: int | None) -> bool:
-        """Make the folder with all that is needed to run; False if it is there already."""
+    def create(self, spec: dict[str, Any], fuse_us: int | None, files: Mapping[str, str] | None = None) -> bool:
+        """Make the folder with all that is needed to run, `files` of a launcher too; False if it is there already."""
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         (draft / "spec").write_bytes(msgspec.json.encode(spec))
+        for name, text in (files or {}).items():
+            (draft / name).write_text(text)
         if fuse_us is not None:
             (draft / "fuse").write_text(str(fuse_us))
         try:

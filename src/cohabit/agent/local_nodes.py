@@ -1,0 +1,145 @@
+"""The nodes of a scheduler on one machine: the whole machine, each L3 domain, or cores split into virtual nodes.
+
+A node of the scheduler is a contention domain (its cores, its ways). Virtual nodes that share an L3 domain divide its
+ways between them for good, in proportion to their cores; where too few ways are left for that, they have none to
+divide, and that is said. Pure: nothing is read here but what `topology` and `resctrl.offer` found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from cohabit.agent.resctrl.offer import ResctrlOffer
+from cohabit.agent.topology import Core, Topology, format_cpus
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+
+MACHINE, DOMAINS = "machine", "l3"
+
+
+@dataclass(frozen=True)
+class LocalNode:
+    """One node: its cores, the L3 domains they are behind, and which of their ways it may give to jobs (0: none)."""
+
+    name: str
+    cores: tuple[Core, ...]
+    domains: tuple[int, ...]
+    memory_bytes: int
+    first_way: int = 0
+    ways: int = 0
+    min_ways: int = 1
+    classes: int = 0
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All threads of all its cores."""
+        return tuple(sorted(cpu for core in self.cores for cpu in core.cpus))
+
+
+def divide(topology: Topology, by: str | int = MACHINE, offer: ResctrlOffer | None = None) -> tuple[LocalNode, ...]:
+    """Make nodes of the machine: `by` is "machine", "l3", or a number of virtual nodes."""
+    if by == MACHINE:
+        parts = [list(topology.cores)]
+    elif by == DOMAINS:
+        if not topology.domains:
+            raise InputError(
+                "the kernel tells of no L3 domains on this machine", "nodes", "use a number, or the machine"
+            )
+        parts = [list(cores) for _, cores in groupby(topology.cores, lambda one: one.domain)]
+    elif isinstance(by, int):
+        parts = _split(topology.cores, by)
+    else:
+        raise InputError(f"nodes = {by!r}", "nodes", 'use "machine", "l3" or a number')
+    total = len(topology.cores)
+    nodes = tuple(
+        LocalNode(
+            name=f"node{number}", cores=tuple(cores), memory_bytes=topology.memory_bytes * len(cores) // total,
+            domains=tuple(sorted({core.domain for core in cores if core.domain is not None})),
+        )
+        for number, cores in enumerate(parts)
+    )  # fmt: skip
+    return _with_ways(nodes, offer) if offer is not None and offer.cache is not None else nodes
+
+
+def node_groups(nodes: Sequence[LocalNode]) -> tuple[NodeGroup, ...]:
+    """The same nodes as a cluster states them: runs of nodes that are alike, numbered in the same order."""
+    found = []
+    for (cores, memory, ways, least, classes), run in groupby(nodes, _kind):
+        alike = list(run)
+        # Nodes of one machine are domains of one server: jobs can be moved between them.
+        found.append(NodeGroup(
+            len(alike), cores, memory, ways=ways, min_ways=least, closids=classes, domains=len(alike),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def describe(nodes: Sequence[LocalNode]) -> list[str]:
+    """One line per node: its CPUs, memory and ways."""
+    return [
+        f"{one.name}: {len(one.cores)} cores (CPUs {format_cpus(one.cpus)}), {one.memory_bytes / 2**30:.1f} GiB, "
+        + (f"ways {one.first_way} to {one.first_way + one.ways - 1}" if one.ways else "cache not divided")
+        for one in nodes
+    ]
+
+
+def _kind(node: LocalNode) -> tuple[int, int, int, int, int]:
+    return len(node.cores), node.memory_bytes, node.ways, node.min_ways, node.classes
+
+
+def _split(cores: tuple[Core, ...], count: int) -> list[list[Core]]:
+    """Consecutive cores, which keeps a part in as few L3 domains as can be; the first parts have one more."""
+    if count < 1 or count > len(cores):
+        raise InputError(
+            f"{count} virtual nodes of {len(cores)} cores", "nodes", f"give a number from 1 to {len(cores)}"
+        )
+    each, more = divmod(len(cores), count)
+    parts, first = [], 0
+    for number in range(count):
+        size = each + (number < more)
+        parts.append(list(cores[first : first + size]))
+        first += size
+    return parts
+
+
+def _with_ways(nodes: tuple[LocalNode, ...], offer: ResctrlOffer) -> tuple[LocalNode, ...]:
+    """Nodes that have their domains to themselves have all ways; others get a run each, the same in all domains."""
+    cache = offer.cache
+    assert cache is not None
+    known = set(cache.domains)
+    able = [one for one in nodes if one.domains and set(one.domains) <= known]
+    sharing = any(set(a.domains) & set(b.domains) for a in able for b in able if a is not b)
+    if not sharing:
+        given = {one.name: (cache.private.first, cache.private.ways, offer.classes) for one in able}
+    else:
+        given = _runs(able, cache.private.first, cache.private.ways, offer.classes)
+    return tuple(
+        replace(one, first_way=given[one.name][0], ways=given[one.name][1], min_ways=cache.min_ways,
+                classes=given[one.name][2])
+        if one.name in given and given[one.name][1] >= cache.min_ways and given[one.name][2] > 0 else one
+        for one in nodes
+    )  # fmt: skip
+
+
+def _runs(nodes: list[LocalNode], first: int, ways: int, classes: int) -> dict[str, tuple[int, int, int]]:
+    """(first way, ways, classes) by node. Every domain's ways are cut at the shares of the cores behind it; nodes that
+    meet in no domain may have the same classes, so classes are shared out by the busiest domain."""
+    behind: dict[int, list[LocalNode]] = {}
+    for one in nodes:
+        for domain in one.domains:
+            behind.setdefault(domain, []).append(one)
+    most = max(len(found) for found in behind.values())
+    given: dict[str, tuple[int, int, int]] = {}
+    for domain, found in behind.items():
+        sizes = {one.name: sum(core.domain == domain for core in one.cores) for one in found}
+        cores, begin = sum(sizes.values()), 0
+        for one in found:
+            end = begin + sizes[one.name]
+            low, high = first + ways * begin // cores, first + ways * end // cores
+            begin = end
+            if one.name in given:  # behind several domains: only what it has in all of them
+                was_low, was_ways, _ = given[one.name]
+                low, high = max(low, was_low), min(high, was_low + was_ways)
+            given[one.name] = low, max(high - low, 0), classes // most
+    return given

@@ -1,0 +1,232 @@
+"""The agent's hand on the cache: told which jobs run where and how the cache is divided, it keeps resctrl like that.
+
+It remembers only what it was told; what is, it reads from the kernel every time. Where resctrl is absent, goes away or
+refuses, jobs run on and the reason is said once. It touches no group that is not ours and never mounts anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cohabit.agent.local_nodes import LocalNode
+from cohabit.agent.resctrl.bandwidth import shut_valve
+from cohabit.agent.resctrl.executing import Patience, TasksOf, carry_out, no_tasks
+from cohabit.agent.resctrl.failures import LATER, LOST, REFUSED
+from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
+from cohabit.agent.resctrl.groups import job_name, read_current
+from cohabit.agent.resctrl.monitoring import Traffic, rates_gbs, read_traffic
+from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
+from cohabit.agent.resctrl.planning import ROOT, Plan, plan
+from cohabit.agent.resctrl.schemata import Run, run_of
+from cohabit.agent.resctrl.wanted import Placed, Reach, divisions, unbooked, wanted_shares
+from cohabit.agent.resctrl.writes import Make, Write, shell_lines
+from cohabit.model.command import SetShares
+from cohabit.model.errors import InputError
+
+HOLD = ("always", "full", "never")
+_PLANS = 12  # a plan that fails is made anew without the job it failed for; more failures than this wait for next time
+
+
+@dataclass
+class Result:
+    """What a call did: writes, jobs that go without their share and why, and whether calling again may help."""
+
+    writes: list[Write] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    unfinished: bool = False
+
+
+class Actuator:
+    """One per machine. `say` gets each sentence that people should hear, once until things change.
+
+    `hold` says when a job is held to the bandwidth it booked: "always", "full" (when the memory is nearly full, which
+    `relieve` finds out), or "never".
+    """
+
+    def __init__(
+        self, nodes: Sequence[LocalNode], say: Callable[[str], None], files: Files | None = None,
+        mount: Callable[[], Mount | None] = find_mount, reach: Reach = unbooked, processor: str = "",
+        hold: str = "full", patience: Patience | None = None,
+    ) -> None:  # fmt: skip
+        if hold not in HOLD:
+            raise InputError(f"hold = {hold!r}", "bandwidth", f"use one of {', '.join(HOLD)}")
+        self.nodes, self.files, self.reach = tuple(nodes), files or HostFiles(), reach
+        self._say, self._mount, self._processor, self._patience = say, mount, processor, patience
+        self._hold, self._held = hold, set[tuple[str, int]]()  # held: job and domain
+        self._traffic: tuple[float, Traffic] | None = None
+        self._said: set[str] = set()
+        self._placed: dict[str, Placed] = {}
+        self._divided: dict[int, dict[str, Run]] = {}
+        self._homes: dict[str, str] = {}
+        self._root: Path | None = None
+        self._monitored = False
+
+    def place(self, job: Placed) -> None:
+        """The job is on these nodes, or about to be; told again, it replaces what was told."""
+        if not all(0 <= number < len(self.nodes) for number in job.nodes):
+            raise InputError(f"job {job.job_id} is placed on nodes {job.nodes}", "",
+                             f"this machine has nodes 0 to {len(self.nodes) - 1}")  # fmt: skip
+        self._placed[job.job_id] = job
+
+    def divide(self, command: SetShares) -> None:
+        """From now on the cache of these nodes is divided like this."""
+        for node, shares in divisions(command).items():
+            if node < len(self.nodes):
+                self._divided[node] = shares
+
+    def forget(self, job_id: str) -> None:
+        """The job has ended."""
+        self._placed.pop(job_id, None)
+        self._homes.pop(job_id, None)
+        self._held = {one for one in self._held if one[0] != job_id}
+
+    def adopt(self) -> None:
+        """After a restart: the jobs just placed keep the ways that the kernel says they have, until told otherwise."""
+        offer = self._offer()
+        if offer is None or offer.cache is None:
+            return
+        for group in read_current(self.files, offer.root).groups.values():
+            masks = group.schemata.get(offer.cache.resources[0], {})
+            for job in group.jobs:
+                for number in self._placed[job].nodes if job in self._placed else ():
+                    node = self.nodes[number]
+                    run = run_of(masks.get(node.domains[0], 0)) if node.domains else None
+                    if run is not None and run.first >= node.first_way and masks[node.domains[0]] != offer.cache.mask:
+                        own = Run(run.first - node.first_way, run.ways)
+                        self._divided[number] = {**self._divided.get(number, {}), job: own}
+
+    def joins(self, job_id: str) -> tuple[Path, ...]:
+        """The files into which the job's first process writes its id between fork and exec, the class first."""
+        home = self._homes.get(job_id)
+        if home is None or self._root is None:
+            return ()
+        if home == ROOT and not self._monitored:
+            return ()
+        own = self._root / home / "tasks"
+        inner = self._root / _home(home, job_id) / "tasks"
+        return (own,) if inner == own else (own, inner)
+
+    def relieve(self, now_s: float) -> bool:
+        """Look at the traffic since the last call and decide whom to hold to its booking; True: `apply` has work."""
+        if self._root is None or self._hold != "full":
+            return False
+        seen = {job: read_traffic(self.files, self._root / _home(home, job)) for job, home in self._homes.items()}
+        before, self._traffic = self._traffic, (now_s, seen)
+        if before is None or now_s <= before[0]:
+            return False
+        rates = rates_gbs(before[1], seen, now_s - before[0])
+        was = {job for job, _ in self._held}
+        for domain in {one for node in self.nodes for one in node.domains}:
+            measured, shut = rates.get(domain, {}), {job for job, place in self._held if place == domain}
+            if shut <= measured.keys():  # otherwise somebody could not be measured: nothing changes there
+                shut = set(shut_valve(measured, self._booked_gbs(domain), self._peak_gbs(domain), shut))
+                self._held = {one for one in self._held if one[1] != domain} | {(job, domain) for job in shut}
+        return {job for job, _ in self._held} != was
+
+    def preview(self) -> list[str]:
+        """What `apply` would write now, as shell lines; nothing is written."""
+        offer = self._offer()
+        if offer is None:
+            return []
+        return shell_lines(self._plan(offer, {}, {}, no_tasks)[0].writes, offer.root)
+
+    def apply(self, tasks_of: TasksOf = no_tasks) -> Result:
+        """Make it so. Call after any change, after `unfinished`, and now and then."""
+        result = Result()
+        try:
+            self._apply(result, tasks_of)
+        except OSError as error:  # it went away while it was read
+            self._lose(f"resctrl cannot be read any more ({error.strerror}): jobs run on, the cache is not divided")
+            result.unfinished = True
+        return result
+
+    def _apply(self, result: Result, tasks_of: TasksOf) -> None:
+        """Plan, carry out; where a write fails for a job, again without its share, then without a group for it."""
+        bare: dict[str, str] = {}
+        absent: dict[str, str] = {}
+        for _ in range(_PLANS):
+            offer = self._offer()
+            if offer is None:
+                return
+            made, problems = self._plan(offer, bare, absent, tasks_of)
+            outcome = carry_out(self.files, offer.root, made.writes, tasks_of, self._patience)
+            result.writes += outcome.done
+            result.refused = {**problems, **made.refused, **bare, **absent}
+            failure = outcome.failure
+            if failure is None:
+                break
+            result.unfinished = result.unfinished or failure.kind != REFUSED
+            if failure.kind == LOST:
+                self._lose(failure.sentence)
+                return
+            left_out = [job for job in failure.write.jobs if job not in absent]
+            if not left_out or (failure.kind == LATER and not isinstance(failure.write, Make)):
+                self._speak([failure.sentence])  # what is there stays as it is until the next call
+                break
+            for job in left_out:
+                (absent if job in bare else bare)[job] = failure.sentence
+        self._speak(result.refused.values())
+        assert self._root is not None
+        current = read_current(self.files, self._root)
+        self._homes = dict.fromkeys(current.root_jobs, ROOT)
+        self._homes |= {job: name for name, group in current.groups.items() for job in group.jobs}
+
+    def _plan(
+        self, offer: ResctrlOffer, bare: Mapping[str, str], absent: Mapping[str, str], tasks_of: TasksOf
+    ) -> tuple[Plan, dict[str, str]]:
+        """`bare` jobs are only monitored, `absent` ones not even that."""
+        held = self._placed.keys() if self._hold == "always" else {job for job, _ in self._held}
+        placed = [one if one.job_id in held else replace(one, bandwidth_gbs=0.0) for one in self._placed.values()]
+        wanted = wanted_shares(self.nodes, placed, self._divided, offer, self.reach)
+        needs = {job: {} if job in bare else need for job, need in wanted.needs.items() if job not in absent}
+        running = [job for job in needs if tasks_of(job)]
+        return plan(read_current(self.files, offer.root), needs, offer, running), wanted.problems
+
+    def _booked_gbs(self, domain: int) -> dict[str, float]:
+        """Of one domain: a booking is for a node, and each domain of it carries its part."""
+        found: dict[str, float] = {}
+        for job in self._placed.values():
+            there = [self.nodes[number] for number in job.nodes if domain in self.nodes[number].domains]
+            if there and job.bandwidth_gbs > 0:
+                found[job.job_id] = sum(job.bandwidth_gbs / len(node.domains) for node in there)
+        return found
+
+    def _peak_gbs(self, domain: int) -> float:
+        return sum(self.reach(number, len(node.cores)) / len(node.domains)
+                   for number, node in enumerate(self.nodes) if domain in node.domains)  # fmt: skip
+
+    def _offer(self) -> ResctrlOffer | None:
+        """What there is at this moment; None, and said, where resctrl is not mounted."""
+        mount = self._mount()
+        if mount is None:
+            self._lose("resctrl is not mounted: jobs run, the cache is not divided")
+            return None
+        try:
+            offer = read_offer(self.files, mount, self._processor)
+        except OSError:
+            self._lose("resctrl is no longer mounted: jobs run on, the cache is not divided until it is back")
+            return None
+        if self._root is None and self._said:
+            self._said.clear()
+            self._say("resctrl is there (again): the cache is divided as ordered")
+        self._root, self._monitored = offer.root, offer.monitored
+        return offer
+
+    def _lose(self, sentence: str) -> None:
+        self._root = None
+        self._homes.clear()
+        self._speak([sentence])
+
+    def _speak(self, sentences: Iterable[str]) -> None:
+        for one in sentences:
+            if one not in self._said:
+                self._said.add(one)
+                self._say(one)
+
+
+def _home(home: str, job_id: str) -> str:
+    """The group that counts for the job alone: a class named after it, or its monitoring group in a class."""
+    name = job_name(job_id)
+    return home if home == name else str(Path(home) / "mon_groups" / name)

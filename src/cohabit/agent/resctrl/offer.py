@@ -1,0 +1,162 @@
+"""What a mounted resctrl offers: ways, classes of service, bandwidth control, monitoring. Only reads.
+
+Intel, AMD and ARM differ in what is in `info` and in what the numbers mean; here those differences become plain data.
+A resource whose files are absent or odd is not offered.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cohabit.agent.resctrl.files import Files, Mount
+from cohabit.agent.resctrl.schemata import Run, longest_run, parse, run_of
+
+PERCENT, UNITS, MIBS = "percent", "eighths of GB/s", "MiB/s"
+
+
+@dataclass(frozen=True)
+class CacheOffer:
+    """The last-level cache as it can be divided. `io_mask` are ways that devices write into as well."""
+
+    resources: tuple[str, ...]  # lines to write: L3, or L3CODE and L3DATA
+    mask: int
+    min_ways: int
+    io_mask: int
+    sparse: bool
+    domains: tuple[int, ...]
+
+    @property
+    def private(self) -> Run:
+        """The ways to divide between jobs: those devices do not use; all, where devices may use every one."""
+        free = longest_run(self.mask & ~self.io_mask)
+        return free if free.ways >= self.min_ways else longest_run(self.mask)
+
+    def refuses(self, mask: int) -> str:
+        """Why the kernel would not take this mask; empty: it would."""
+        if mask & ~self.mask or mask == 0:
+            return f"mask {mask:x} is not within {self.mask:x}"
+        if not self.sparse and run_of(mask) is None:
+            return f"mask {mask:x} has gaps, and this processor needs consecutive ways"
+        # The kernel counts the first run of ones only, also where gaps are allowed.
+        lowest = mask >> ((mask & -mask).bit_length() - 1)
+        first_run = (~lowest & (lowest + 1)).bit_length() - 1
+        if first_run < self.min_ways:
+            return f"mask {mask:x} has {first_run} ways in a row, the least is {self.min_ways}"
+        return ""
+
+
+@dataclass(frozen=True)
+class BandwidthOffer:
+    """Memory bandwidth control: what a value means, its least and most, and its steps.
+
+    `per_core`: the percentage slows every core down (Intel); otherwise the group as a whole has a limit.
+    """
+
+    kind: str  # PERCENT, UNITS or MIBS
+    least: int
+    step: int
+    most: int
+    per_core: bool
+    domains: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ResctrlOffer:
+    """All of it. `classes` are groups that can exist beside the root, ours and others' together."""
+
+    root: Path
+    cache: CacheOffer | None
+    bandwidth: BandwidthOffer | None
+    classes: int
+    monitored: bool
+    events: tuple[str, ...] = ()
+    monitoring_ids: int = 0
+
+
+def read_offer(files: Files, mount: Mount, processor: str = "") -> ResctrlOffer:
+    """Look into `info` and the root's schemata; OSError where nothing is mounted any more.
+
+    `processor` is what `uname -m` says, of this machine if empty: percentages mean something else on ARM.
+    """
+    info, names = mount.root / "info", files.names(mount.root / "info")
+    schemata = parse(files.read(mount.root / "schemata")) if "schemata" in files.names(mount.root) else {}
+    caches = [name for name in ("L3", "L3CODE", "L3DATA") if name in names and name in schemata]
+    cache = _cache(files, info, tuple(caches), tuple(schemata[caches[0]])) if caches else None
+    band = None
+    if "MB" in names and "MB" in schemata:
+        per_core = not (processor or os.uname().machine).startswith(("aarch64", "arm"))
+        band = _bandwidth(files, info / "MB", schemata["MB"], mount.options, per_core)
+    # The kernel gives out as many classes as the resource with the fewest has; one is the root's.
+    counts = [_number(files, info / name / "num_closids") for name in names if not name.endswith("_MON")]
+    classes = min((count for count in counts if count > 0), default=1) - 1
+    monitored = "L3_MON" in names and "mon_groups" in files.names(mount.root)
+    events = tuple(_text(files, info / "L3_MON" / "mon_features").split()) if monitored else ()
+    ids = _number(files, info / "L3_MON" / "num_rmids") if monitored else 0
+    return ResctrlOffer(mount.root, cache, band, classes, monitored, events, ids)
+
+
+def describe(offer: ResctrlOffer) -> list[str]:
+    """What that means, in plain sentences."""
+    said = []
+    if (cache := offer.cache) is None:
+        said.append("the cache cannot be divided")
+    else:
+        own, total = cache.private, cache.mask.bit_count()
+        shared = f", {total - own.ways} of them also used by devices" if own.ways < total else ""
+        code = ", code and data apart" if len(cache.resources) > 1 else ""
+        said.append(f"cache: {total} ways{shared}, at least {cache.min_ways} per group, "
+                    f"{len(cache.domains)} domains{code}")  # fmt: skip
+        said.append(f"{offer.classes} groups beside the root (classes of service)")
+    if (band := offer.bandwidth) is None:
+        said.append("memory bandwidth cannot be limited")
+    elif band.kind == PERCENT:
+        of = "each core's requests" if band.per_core else "the memory's maximum"
+        said.append(f"memory bandwidth: {band.least} to {band.most} % of {of} in steps of {band.step}")
+    else:
+        said.append(f"memory bandwidth: limits in {band.kind}")
+    said.append(f"monitoring: {', '.join(offer.events)} ({offer.monitoring_ids} ids)" if offer.events
+                else "no monitoring")  # fmt: skip
+    return said
+
+
+def _cache(files: Files, info: Path, names: tuple[str, ...], domains: tuple[int, ...]) -> CacheOffer | None:
+    place = info / names[0]
+    mask = _number(files, place / "cbm_mask", 16)
+    if mask <= 0:
+        return None
+    return CacheOffer(
+        resources=names, mask=mask, min_ways=max(_number(files, place / "min_cbm_bits"), 1),
+        io_mask=max(_number(files, place / "shareable_bits", 16), 0),
+        sparse=_number(files, place / "sparse_masks") == 1, domains=domains,
+    )  # fmt: skip
+
+
+def _bandwidth(
+    files: Files, place: Path, now: dict[int, int], options: tuple[str, ...], per_core: bool
+) -> BandwidthOffer | None:
+    least, step = _number(files, place / "min_bandwidth"), max(_number(files, place / "bandwidth_gran"), 1)
+    if least < 0 or not now:
+        return None
+    domains = tuple(now)
+    if "mba_MBps" in options:
+        return BandwidthOffer(MIBS, 1, 1, 2**32 - 1, False, domains)
+    if least == 0 or max(now.values()) > 100:  # AMD: absolute, nothing is a fraction of anything
+        return BandwidthOffer(UNITS, 1, step, max(2048, *now.values()), False, domains)
+    return BandwidthOffer(PERCENT, least, step, 100, per_core, domains)
+
+
+def _text(files: Files, path: Path) -> str:
+    try:
+        return files.read(path)
+    except OSError:
+        return ""
+
+
+def _number(files: Files, path: Path, base: int = 10) -> int:
+    """-1 where there is no such file, or no number in it."""
+    try:
+        return int(_text(files, path), base)
+    except ValueError:
+        return -1

@@ -1,0 +1,119 @@
+"""What every job on this machine should have of every L3 domain, from the orders of the core. Pure.
+
+`SetShares` speaks of nodes and ways; resctrl speaks of domains and masks. A job that is named on none of its nodes and
+has no bandwidth to keep needs nothing of its own: it shares the root's cache and is only monitored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cohabit.agent.local_nodes import LocalNode
+from cohabit.agent.resctrl.bandwidth import control_value
+from cohabit.agent.resctrl.offer import CacheOffer, ResctrlOffer
+from cohabit.agent.resctrl.schemata import Run, longest_run, mask_of
+from cohabit.model.command import SetShares
+
+Reach = Callable[[int, int], float]  # (node, active cores) -> GB/s those cores can draw; infinite: not calibrated
+
+
+class Share(NamedTuple):
+    """Of one domain: a mask (None: all ways) and a bandwidth value (None: no limit)."""
+
+    mask: int | None = None
+    bandwidth: int | None = None
+
+
+Need = Mapping[int, Share]  # by domain; empty: nothing of its own
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A job on this machine: its nodes, and on each the cores it has and the bandwidth to hold it to (0: none)."""
+
+    job_id: str
+    nodes: tuple[int, ...]
+    cores: int = 0
+    bandwidth_gbs: float = 0.0
+
+
+class Wanted(NamedTuple):
+    """What each job needs, and what cannot be had, in one sentence per job."""
+
+    needs: dict[str, Need]
+    problems: dict[str, str]
+
+
+def unbooked(node: int, cores: int) -> float:
+    """The reach of cores that nobody has calibrated."""
+    return float("inf")
+
+
+def divisions(command: SetShares) -> dict[int, dict[str, Run]]:
+    """The order by node: the ways of each job, numbered from the node's first way."""
+    shares = {job: Run(first, ways) for job, first, ways in command.shares}
+    return {node: shares for first, count in command.nodes for node in range(first, first + count)}
+
+
+def wanted_shares(
+    nodes: Sequence[LocalNode], placed: Sequence[Placed], divided: Mapping[int, Mapping[str, Run]],
+    offer: ResctrlOffer, reach: Reach = unbooked,
+) -> Wanted:  # fmt: skip
+    """All jobs, by domain. Nodes and names that are not here are passed over: their end may not have been told yet."""
+    found = Wanted({}, {})
+    for job in placed:
+        need: dict[int, Share] = {}
+        for number in job.nodes:
+            run = divided.get(number, {}).get(job.job_id)
+            mask = None
+            if run is not None and offer.cache is not None:
+                mask, problem = _mask(nodes[number], run, offer.cache)
+                if problem:
+                    found.problems[job.job_id] = problem
+            for domain in nodes[number].domains:
+                share = Share(mask, _bandwidth(nodes, number, job, domain, offer, reach))
+                if share != Share():
+                    need[domain] = _joined(need[domain], share, offer) if domain in need else share
+        found.needs[job.job_id] = need
+    return found
+
+
+def _mask(node: LocalNode, run: Run, cache: CacheOffer) -> tuple[int | None, str]:
+    """The mask, or why there is none."""
+    if run.ways < 1 or run.first < 0 or run.first + run.ways > node.ways:
+        return None, f"ways {run.first} to {run.first + run.ways - 1} are not among the {node.ways} of {node.name}"
+    mask = mask_of(Run(node.first_way + run.first, run.ways))
+    refusal = cache.refuses(mask)
+    return (None, refusal) if refusal else (mask, "")
+
+
+def _bandwidth(
+    nodes: Sequence[LocalNode], number: int, job: Placed, domain: int, offer: ResctrlOffer, reach: Reach
+) -> int | None:
+    """A booking is for a node; each of its domains carries its part."""
+    band, node = offer.bandwidth, nodes[number]
+    if band is None or domain not in band.domains:
+        return None
+    parts = len(node.domains)
+    cores = job.cores or len(node.cores)
+    return control_value(
+        job.bandwidth_gbs / parts, band, reach(number, cores) / parts, reach(number, len(node.cores)) / parts
+    )
+
+
+def _joined(one: Share, other: Share, offer: ResctrlOffer) -> Share:
+    """Two virtual nodes of one job behind the same cache: both their ways where the processor allows that."""
+    if one.mask is None or other.mask is None or offer.cache is None:
+        mask = one.mask if other.mask is None else other.mask
+    else:
+        mask = one.mask | other.mask
+        if offer.cache.refuses(mask):
+            mask = mask_of(longest_run(mask))
+    if one.bandwidth is None or other.bandwidth is None or offer.bandwidth is None:
+        return Share(mask, None)
+    if offer.bandwidth.per_core:  # a percentage of each core's requests: not a sum
+        return Share(mask, max(one.bandwidth, other.bandwidth))
+    total = one.bandwidth + other.bandwidth
+    return Share(mask, total if total < offer.bandwidth.most else None)

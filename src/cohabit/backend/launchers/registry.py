@@ -1,0 +1,61 @@
+"""Every launcher by name. Adding one is a file in this folder and a line here; the tests run over the table."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from typing import NamedTuple
+
+from cohabit.backend.launchers.contract import Launcher
+from cohabit.model.errors import InputError
+
+
+class LauncherEntry(NamedTuple):
+    """Where a launcher lives and what a person should know of it."""
+
+    module: str
+    summary: str
+
+
+_HERE = "cohabit.backend.launchers."
+LAUNCHERS: dict[str, LauncherEntry] = {
+    "plain": LauncherEntry(_HERE + "plain", "the command as it stands, once, on the first node"),
+    "mpi": LauncherEntry(_HERE + "mpi", "MPI ranks under Open MPI or MPICH, each bound to its cores"),
+    "spark": LauncherEntry(_HERE + "spark", "a standalone Spark cluster for the time of the job"),
+    "tensorflow": LauncherEntry(_HERE + "tensorflow", "thread pools to the cores; TF_CONFIG on several nodes"),
+    "pytorch": LauncherEntry(_HERE + "pytorch", "threads to the cores; torchrun on several nodes"),
+    "replicated": LauncherEntry(
+        _HERE + "replicated", "one copy per core, each with its index; the worst status counts"
+    ),
+}
+SYNONYMS = {"replicate": "replicated", "tf": "tensorflow", "torch": "pytorch", "openmpi": "mpi", "mpich": "mpi"}
+
+
+def find_launcher(name: str) -> Launcher:
+    """The launcher of that name."""
+    entry = LAUNCHERS.get(SYNONYMS.get(name, name))
+    if entry is None:
+        near = difflib.get_close_matches(name, [*LAUNCHERS, *SYNONYMS], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(LAUNCHERS)}"
+        raise InputError(f"there is no framework called {name!r}", "--framework", hint)
+    launcher: Launcher = importlib.import_module(entry.module).prepare
+    return launcher
+
+
+def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(launcher, command) where the command itself leaves no doubt; otherwise it is a plain one.
+
+    Only a framework's own starter without options of its own is such a sign: whoever gives options has decided how
+    the program is to be started, and a program's name or its arguments prove nothing.
+    """
+    word = command[0].rpartition("/")[2] if command else ""
+    rest = command[1:]
+    bare = bool(rest) and not rest[0].startswith("-")
+    if bare and re.fullmatch(r"mpirun|mpiexec", word):
+        return "mpi", rest
+    if bare and word == "torchrun":
+        return "pytorch", command
+    if bare and word == "spark-submit":
+        return "spark", command
+    return "plain", command

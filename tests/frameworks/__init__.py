@@ -1,0 +1,1 @@
+"""Launchers with the real frameworks: what was asked for is what the processes find."""

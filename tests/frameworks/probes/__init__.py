@@ -1,0 +1,1 @@
+"""Tiny programs that report what they were given: ranks, threads, cores."""
