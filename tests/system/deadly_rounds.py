@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SLEEPER = Path(__file__).with_name("sleeper.py")
 
 
-def sleeper(log: Path, seconds: float) -> Launch:
+def sleeper(log: Path, seconds: float, *more: str, **asked: Any) -> Launch:
     """What a test's job executes."""
-    return Launch((sys.executable, "-I", "-S", str(SLEEPER), str(log), str(seconds)))
+    return Launch((sys.executable, "-I", "-S", str(SLEEPER), str(log), str(seconds), *more), **asked)
 
 
 class Nursery:
@@ -117,6 +118,15 @@ def doubled(runs: list[Ran]) -> str:
     if len({run.attempt for run in runs}) != len(runs):
         return f"an attempt was started twice: {runs}"
     return ""
+
+
+def cores_of(log: Path) -> dict[tuple[str, int], set[int]]:
+    """The cores of every run, as the run itself saw them."""
+    found = {}
+    for line in Path(f"{log}.cores").read_text().splitlines():
+        job, attempt, cores = line.split()
+        found[job, int(attempt)] = {int(core) for core in cores.split(",")}
+    return found
 
 
 def kill_launcher(controller: int) -> bool:
