@@ -28,23 +28,25 @@ def serve(
     verify: Annotated[
         bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")
     ] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Serve until stopped (Ctrl-C): jobs survive it, and a killed server goes on where it was when started again.
 
-    Jobs of the file are submitted once, by their names. docs/live.md describes the file.
+    Callers reach it over PLACE/cohabit.sock. Jobs of the file are submitted once, by their names. docs/live.md
+    describes the file, docs/api.md what callers may ask.
     """
     import asyncio
-    import logging
 
     from cohabit.app.site_file import read_site
     from cohabit.cli.console import note, show_json
+    from cohabit.live.api import logs
 
     read = read_site(site)
     if verify:
         _verify(read, as_json)
         return
-    logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
+    logs.set_up(read.log.level, "json" if log_json else read.log.format)
     standing = asyncio.run(_serve(read, until_idle, note))
     if as_json:
         show_json(standing)
@@ -95,6 +97,11 @@ async def _serve(site: Site, until_idle: bool, note: Any) -> dict[str, Any]:
     await service.open()
     if service.port:
         note(f"peers reach domain {service.domain} at {site.config.host}:{service.port}")
+    if service.api is not None:
+        note(f"callers reach it at {service.api.server.path}")
+        if service.api.server.port:
+            assert site.config.api is not None
+            note(f"and with tokens at {site.config.api.host}:{service.api.server.port}")
     new = await service.submit_new(site.jobs)
     note(f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}")
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.controller.failed())]
