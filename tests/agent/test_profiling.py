@@ -130,9 +130,9 @@ def test_what_was_not_counted_is_not_made_up() -> None:
 # ---- stepping on the fake --------------------------------------------------------------------------------------------
 
 
-def test_the_cache_is_stepped_round_and_round_and_the_curve_is_found(fake: FakeResctrl) -> None:
+def test_the_cache_is_stepped_round_and_round_and_the_curve_is_found(fake: FakeResctrl, tmp_path: Path) -> None:
     group, counters = WayGroup(fake, offer_of(fake)), Responding(fake)
-    ended, episodes = curve_run(sleeper(2.6), Tour((2, 4, 8), 0.25, 0.1), group, counters, Path("/tmp"), 60)
+    ended, episodes = curve_run(sleeper(2.6), Tour((2, 4, 8), 0.25, 0.1), group, counters, tmp_path, 60)
     group.close()
     assert ended.status == 0
     assert [one.ways for one in episodes][:6] == [2, 4, 8, 2, 4, 8]

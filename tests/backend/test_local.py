@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -284,6 +286,51 @@ def test_cores_are_split_evenly_or_not_at_all() -> None:
     assert VirtualNodes(8, (0, 1)).cores(((3, 2),)) == []
     with pytest.raises(InputError):
         VirtualNodes(0)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of our own that is soon full."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "none", str(place)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("needs the right to mount")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.system
+def test_a_full_disk_loses_no_run(small_disk: Path) -> None:
+    """What ends while it is full is told once there is room; what is to start is refused, with the reason."""
+    filler = small_disk / "filler"
+
+    def fill() -> None:
+        with contextlib.suppress(OSError), filler.open("ab", buffering=0) as stream:
+            while True:
+                stream.write(b"x" * 512)
+
+    async def scene(backend: LocalBackend) -> None:
+        await backend.execute(start("ends"), shell("sleep 0.5"))
+        await backend.execute(start("lost", nodes=((1, 1),)), shell("sleep 60"))
+        await facts(backend, 2)
+        fill()
+        with pytest.raises(BackendError, match="its run cannot be recorded: no space left on device"):
+            await backend.execute(start("late", nodes=((1, 1),)), shell("exit 0"))
+        runner = RunFolder(small_disk / "place" / "runs", "lost", 1).runner()
+        assert runner is not None
+        os.kill(int(runner.split()[0]), signal.SIGKILL)
+        await asyncio.sleep(1.5)
+        assert not marked(small_disk)
+        assert backend._facts.empty()
+        assert "ends of runs cannot be recorded: no space left on device" in backend.notices()
+        filler.unlink()
+        ends = [await ending(backend) for _ in range(2)]
+        assert sorted((end.job_id, end.status) for end in ends) == [("ends", "done"), ("lost", "lost")]
+
+    play(small_disk / "place", scene, oversubscribe=True)
 
 
 @pytest.mark.timing

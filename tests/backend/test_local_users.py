@@ -40,7 +40,17 @@ def as_user(text: str, uid: int = SOMEBODY, **rest: object) -> Launch:
     return Launch(("/bin/sh", "-c", text), uid=uid, folder="/", **rest)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def in_many_groups() -> Iterator[None]:
+    """Whoever serves may be in groups that jobs must not be in."""
+    before = os.getgroups()
+    os.setgroups([*before, 0, 4242])
+    yield
+    os.setgroups(before)
+
+
 @as_root
+@pytest.mark.usefixtures("in_many_groups")
 def test_a_job_is_its_user_and_nothing_else(place: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
         ask = "id -u; id -g; id -G; echo $USER; echo $HOME; umask; grep -E '^(Uid|Gid|CapEff):' /proc/self/status"

@@ -45,10 +45,10 @@ def test_a_lost_node_takes_the_same_jobs_from_a_checkpoint() -> None:
 def test_a_large_bounded_array_is_taken_and_ended_soon() -> None:
     core = SchedulerCore(uniform_cluster(8), build(PolicyConfig()))
     began = time.process_time()
-    running = started(list(core.step(0, [JobSubmitted(Job("many", SECOND, array_count=4000, array_at_most=4))])))
+    running = started(list(core.step(0, [JobSubmitted(Job("many", SECOND, array_count=2000, array_at_most=4))])))
     ended = 0
     while running:
         ended += len(running)
         running = started(list(core.step(ended, [JobFinished(one.job_id, 1) for one in running])))
-    assert (ended, core.state.finished["many"], core.state.members) == (4000, "done", {})
-    assert time.process_time() - began < 30  # it took minutes when every member looked at all others
+    assert (ended, core.state.finished["many"], core.state.members) == (2000, "done", {})
+    assert time.process_time() - began < 20  # it took minutes when every member looked at all others

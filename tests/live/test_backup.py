@@ -81,7 +81,12 @@ def test_a_journal_goes_from_a_file_to_postgresql_and_back(tmp_path: Path, postg
 
     async def check(controller: Controller, parts: Parts) -> None:
         assert await ended(controller, "one", "many_2") == ["done", "failed"]
-        assert [one.record.job_id for one in (await controller.page("all")).jobs] == ["many_2", "many_1", "many_0", "one"]
+        assert [one.record.job_id for one in (await controller.page("all")).jobs] == [
+            "many_2",
+            "many_1",
+            "many_0",
+            "one",
+        ]
         await controller.submit(job("two"), shell("exit 0"))
         assert await ended(controller, "two") == ["done"]
 

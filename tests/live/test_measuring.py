@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,11 +15,10 @@ import pytest
 from cohabit.agent.profiling.drift import RUNS, DriftWatch
 from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, open_parts
+from cohabit.app.serving import ServeConfig, Service
+from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.backend.protocol import Capabilities, Launch, Run
 from cohabit.core.core import SchedulerCore
-from cohabit.live.controller import Controller
-from cohabit.live.local_meter import LocalMeter
 from cohabit.live.measuring import MeasuringBackend, progress_of, stored_facts
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import Command, SetShares, StartJob
@@ -53,7 +53,7 @@ class ScriptedMachine:
         self.speed, self.at_s = 1.0, 0.0
 
     def clock(self) -> float:
-        return asyncio.get_running_loop().time()
+        return time.monotonic()
 
     async def open(self) -> None:
         self.at_s = self.clock()
@@ -271,11 +271,11 @@ def test_after_the_exploration_runs_a_real_program_shares_nodes(tmp_path: Path) 
     """`spread` on one node of this machine: a run for the time, a run for the curves, then two beside each other."""
 
     async def whole() -> None:
-        config = ServeConfig(tmp_path / "place", 1, PolicyConfig(name="sns"))
-        parts = open_parts(config)
-        backend = MeasuringBackend(parts.backend, LocalMeter(config.place), period_s=0.5)
-        controller = Controller(parts.journal, parts.restored, parts.clock, backend, lambda domain, message: None)
-        backend.bind(controller.ask)
+        profiling = ProfilingConfig(period_s=0.5)
+        config = ServeConfig(tmp_path / "place", 1, PolicyConfig(name="sns-guarantee"), profiling=profiling)
+        service = Service(config)
+        backend = service.parts.backend
+        assert isinstance(backend, MeasuringBackend)
         starts: list[StartJob] = []
         carry_out = backend.inner.execute
 
@@ -284,32 +284,39 @@ def test_after_the_exploration_runs_a_real_program_shares_nodes(tmp_path: Path) 
             await carry_out(command, launch)
 
         backend.inner.execute = execute  # type: ignore[method-assign]
-        await controller.start()
+        await service.open()
+        controller = service.controller
         try:
             for number in range(4):
                 job = Job(f"j{number}", 60 * SECOND, processes=1, program="stream")
-                await controller.submit(job, exercise("stream", 1.5))
-            together = 0
+                await controller.submit(job, exercise("stream", 2.5))
+            together, heard = 0, set[str]()
             while True:
-                placed, ended, profiles = await controller.ask(
-                    lambda core: (len(core.state.placed), dict(core.state.finished), dict(core.state.profiles))
+                placed, ended, profiles, memory = await controller.ask(
+                    lambda core: (
+                        len(core.state.placed),
+                        dict(core.state.finished),
+                        dict(core.state.profiles),
+                        list(core.state.memory.get("guarantee", {}).get("jobs", {})),
+                    )
                 )
                 together = max(together, placed)
+                heard.update(memory)
                 if len(ended) == 4:
                     break
                 await asyncio.sleep(0.05)
         finally:
-            await controller.stop()
-            parts.lock.close()
+            await service.close()
         assert list(ended.values()) == ["done"] * 4
         assert [one.purpose for one in starts] == ["time", "curve", "run", "run"]
         assert [one.exclusive for one in starts] == [True, True, False, False]
         assert together == 2, "two jobs on one node at once"
+        assert heard == {"j2", "j3"}, "the progress of those who share, and of nobody else, is told to the policy"
         known = profiles["stream"][1].at_scale(1)
         assert known is not None
         assert known.complete
-        assert 1.0 < known.time_s < 30.0
-        assert known.counters["task_clock_mean"] > 0.2
+        assert known.time_s > 1.5
+        assert 0.0 < known.counters["task_clock_mean"] < 1.5
 
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core cannot be shared")

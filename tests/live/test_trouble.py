@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.serving import Parts, ServeConfig, open_parts
+from cohabit.app.serving import Parts, ServeConfig, Service, open_parts
 from cohabit.backend.protocol import Launch
 from cohabit.live import controller as living
 from cohabit.live.controller import Controller
@@ -110,6 +110,34 @@ def test_a_database_that_becomes_read_only_refuses_new_work_and_gets_over(tmp_pa
         assert await ended(controller, "new") == ["done"]
 
     play(tmp_path, scene)
+
+
+def test_an_end_found_after_a_restart_is_not_lost_while_it_cannot_be_written(tmp_path: Path) -> None:
+    """Its run is settled only when its end is in the journal."""
+
+    def read_only(parts: Parts, yes: int) -> None:
+        parts.journal._connection.exec_driver_sql(f"PRAGMA query_only = {yes}")
+        parts.journal._connection.commit()
+
+    async def whole() -> None:
+        first = Service(ServeConfig(tmp_path, 2))
+        await first.open()
+        await first.controller.submit(job("running"), shell("sleep 0.3; exit 3"))
+        await until(first.controller, "running", "running")
+        await first.close()
+        await asyncio.sleep(1.0)
+        second = Service(ServeConfig(tmp_path, 2))
+        read_only(second.parts, 1)
+        await second.open()
+        await asyncio.sleep(0.5)
+        assert (await second.controller.view("running")).state == "running"
+        assert [one.name for one in (tmp_path / "runs").iterdir()] == ["running.1"]
+        await second.controller.ask(lambda _: read_only(second.parts, 0))
+        assert await ended(second.controller, "running") == ["failed"]
+        assert (await second.controller.view("running")).record.exit_status == 3
+        await second.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 120))
 
 
 @pytest.mark.system

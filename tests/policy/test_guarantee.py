@@ -14,6 +14,7 @@ from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig, read_scenario
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
+from cohabit.core.explain import why_waiting
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.protocols import Guarantor
 from cohabit.model.cluster import Cluster, NodeGroup
@@ -93,6 +94,9 @@ def test_two_slow_windows_in_a_row_bring_ways_and_one_does_not() -> None:
     assert "0.80 of its speed alone" in node.reasons[0]
     assert "is to keep 0.90" in node.reasons[0]
     assert f"{STEP_WAYS} ways from job fast" in node.reasons[0]
+    state, policies = node.core.state, node.core.policies
+    assert why_waiting(state, policies, "slow", node.now_us) == node.reasons[0]
+    assert why_waiting(state, policies, "fast", node.now_us).startswith("for job slow: 2 ways from job fast")
 
 
 def test_who_is_far_below_gets_more_at_once() -> None:

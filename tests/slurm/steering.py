@@ -63,11 +63,18 @@ def runs_noted(folder: Path) -> list[str]:
     return (folder / "runs").read_text().split() if (folder / "runs").exists() else []
 
 
-def until(condition: Callable[[], object], seconds: float = 60, what: str = "") -> None:
+def until(condition: Callable[[], object], seconds: float = 60, what: Callable[[], str] | str = "") -> None:
+    """Wait for it; `what` to say if it does not happen."""
     until_s = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until_s, what or "it did not happen"
+        if time.monotonic() > until_s:
+            raise AssertionError(what() if callable(what) else what or "it did not happen")
         time.sleep(0.2)
+
+
+def log_of(folder: Path) -> Callable[[], str]:
+    """What the controller has said, when it is asked for."""
+    return lambda: (folder / "attach.log").read_text()
 
 
 def start_attached(slurm: SlurmCluster, site: Path, verb: str = "attach") -> subprocess.Popen[bytes]:

@@ -15,7 +15,7 @@ import pytest
 from cohabit.app.slurm import verify_slurm_journal
 from cohabit.app.slurm_site import read_slurm_site
 from cohabit.testing.slurm_cluster import SlurmCluster
-from tests.slurm.steering import attached, jobs_of, runs_noted, start_attached, stop, submit, until, write_site
+from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, start_attached, stop, submit, until, write_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 
@@ -46,7 +46,7 @@ def test_kill_nine_in_the_middle_loses_and_doubles_nothing(empty: SlurmCluster, 
             time.sleep(chance.uniform(0.3, 2.5))
             stop(process, hard=True)
             process = start_attached(empty, site)
-        until(lambda: all_completed(empty, names), 240, (tmp_path / "attach.log").read_text())
+        until(lambda: all_completed(empty, names), 240, log_of(tmp_path))
     finally:
         stop(process)
     assert sorted(runs_noted(tmp_path)) == sorted(names)
@@ -69,7 +69,7 @@ def test_a_dead_controller_leaves_its_jobs_to_slurm_when_the_lease_is_over(empty
     assert not jobs_of(empty)[late].mark
     with attached(empty, site):  # whoever comes back later finds its queue gone, and goes on
         new = submit(empty, tmp_path, 1, "-n1")
-        until(lambda: jobs_of(empty)[new].state == "COMPLETED", 60, (tmp_path / "attach.log").read_text())
+        until(lambda: jobs_of(empty)[new].state == "COMPLETED", 60, log_of(tmp_path))
     assert jobs_of(empty)[new].mark.startswith("cohabit:run:1:")
 
 
@@ -103,14 +103,15 @@ def test_slurm_restarts_in_the_middle(empty: SlurmCluster, tmp_path: Path) -> No
         empty.start("slurmctld")
         empty.await_controller()
         names += [submit(empty, tmp_path, 1, "-n14") for _ in range(4)]
-        until(lambda: all_completed(empty, names), 180, (tmp_path / "attach.log").read_text())
+        until(lambda: all_completed(empty, names), 180, log_of(tmp_path))
     assert sorted(runs_noted(tmp_path)) == sorted(names)
     said = (tmp_path / "attach.log").read_text()
     assert said.count("Slurm does not answer") == said.count("Slurm answers again") == 1
 
 
 def test_slurm_dies_and_forgets_what_it_had_not_saved(empty: SlurmCluster, tmp_path: Path) -> None:
-    """Slurm itself may lose the last seconds; whatever it still has is run, and nothing waits for ever."""
+    """Slurm itself may lose the last seconds, and may be slow to notice an end; whatever it still has is run, and
+    nothing waits for ever."""
     site = write_site(empty, tmp_path, "cs", within_s=60)
     with attached(empty, site):
         old = [submit(empty, tmp_path, 2, "-n28") for _ in range(12)]
@@ -123,8 +124,12 @@ def test_slurm_dies_and_forgets_what_it_had_not_saved(empty: SlurmCluster, tmp_p
         empty.await_controller()
         kept = [name for name in (*old, *new) if name in jobs_of(empty)]
         assert set(old) <= set(kept)
-        until(lambda: all(not (job.waits or job.runs) for job in jobs_of(empty).values()), 240, empty.run("squeue"))
+        # Slurm may start a job again whose first run it forgot, fail to, and hold it for an operator: that is its word
+        until(
+            lambda: not any(job.waits and "launch" not in job.reason for job in jobs_of(empty).values()),
+            240,
+            lambda: empty.run("squeue") + log_of(tmp_path)(),
+        )
         last = submit(empty, tmp_path, 1, "-n28")
-        until(lambda: all_completed(empty, [last]), 60, (tmp_path / "attach.log").read_text())
-    assert all_completed(empty, kept)
+        until(lambda: all_completed(empty, [last]), 60, log_of(tmp_path))
     assert {*kept, last} <= set(runs_noted(tmp_path))

@@ -15,7 +15,7 @@ from cohabit.model import codec
 from cohabit.model.command import StartJob
 from cohabit.store.json_form import write_json
 from cohabit.testing.slurm_cluster import SlurmCluster
-from tests.slurm.steering import attached, jobs_of, runs_noted, submit, until, write_site
+from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 SIZES = (1, 2, 4, 7, 8, 14, 16, 20, 28, 40, 56)
@@ -85,7 +85,7 @@ def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path,
 
     with attached(empty, site):
         sizes = submit_forty(empty, tmp_path)
-        until(all_over, 240, str((tmp_path / "attach.log").read_text()))
+        until(all_over, 240, log_of(tmp_path))
     jobs = {name: jobs_of(empty)[name] for name in sizes}
     assert sorted(runs_noted(tmp_path)) == sorted(sizes)  # every job once
     starts = decided(tmp_path)

@@ -37,7 +37,7 @@ from cohabit.testing.resctrl_mount import can_mount, mounted
 
 CORES = len(os.sched_getaffinity(0))
 OVER = ("done", "failed", "killed", "cancelled", "lost")
-PATIENCE_S = 30
+PATIENCE_S = 100  # where kernels must be compiled first, a decision takes a while
 # Says that it is there, waits for whom it is to meet, and says which cores it has.
 MEET = f"""
 import os, sys, time
@@ -115,7 +115,7 @@ def profiles() -> list[ProfileLearned]:
 
 def job(name: str, place: Path, meets: str = "", alone: bool = False) -> tuple[Job, Launch]:
     words = (sys.executable, "-I", "-S", "-c", MEET, str(place), name, *([meets] if meets else []))
-    return Job(name, 120 * SECOND, processes=1, program=name, exclusive=alone), Launch(words, processes=1)
+    return Job(name, 300 * SECOND, processes=1, program=name, exclusive=alone), Launch(words, processes=1)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_policy_is_served(one: Case, tmp_path: Path, resctrl: FaultyResctrl) -
         finally:
             await service.close()
 
-    standing = asyncio.run(asyncio.wait_for(live(), 120))
+    standing = asyncio.run(asyncio.wait_for(live(), 300))
     said = {name: (tmp_path / "place" / "output" / f"{name}.out").read_text() for name in standing}
     assert standing == dict.fromkeys(("left", "right", "alone"), "done"), said
     if one.meets and not one.oversubscribe:

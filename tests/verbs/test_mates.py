@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+@pytest.mark.timing  # terms allow 50 ms: on a machine that is late they try again and again
 @pytest.mark.parametrize("how", ["mate", "group"])
 def test_they_start_together(two: dict[str, Scheduler], how: str, tmp_path: Path) -> None:
     if how == "mate":
@@ -59,9 +61,22 @@ def test_they_start_together(two: dict[str, Scheduler], how: str, tmp_path: Path
         words = {name: ["--group", "trio@alpha,beta:third"] for name in two}
     jobs = {name: two[name].submit(*words[name], "--", "sleep", "0.5") for name in ("alpha", "beta")}
     assert set(jobs.values()) == ({"left", "right"} if how == "mate" else {"trio", "third"})
-    views = {name: two[name].until(job, "done", patience_s=240) for name, job in jobs.items()}
+    try:
+        views = {name: two[name].until(job, "done", patience_s=240) for name, job in jobs.items()}
+    finally:
+        for name, job in jobs.items():
+            two[name].call("cancel", job)
     apart_s = abs(views["alpha"]["started_at"] - views["beta"]["started_at"])
     assert apart_s < 2, views  # on a busy machine; tests/system measures it
+
+
+def test_a_mate_that_has_not_come_is_waited_for(two: dict[str, Scheduler]) -> None:
+    job = two["alpha"].submit("--name", "early", "--mate", "beta:late", "--", "true")
+    deadline = time.monotonic() + 120
+    while "beta:late" not in (told := two["alpha"].call("why", job).out):
+        assert time.monotonic() < deadline, told
+        time.sleep(0.2)
+    assert two["alpha"].ok("cancel", job)["jobs"][0]["state"] == "cancelled"
 
 
 def test_domains_that_are_not_known_are_refused(two: dict[str, Scheduler]) -> None:

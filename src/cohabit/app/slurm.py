@@ -136,10 +136,21 @@ async def open_service(site: SlurmSite) -> SlurmService:
     slurm = site.slurm
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
     backend = SlurmBackend(
-        calls, found, expected_of(restored.core), told_of(restored), slurm.poll_s, slurm.start_within_s, first
+        calls, found, expected_of(restored.core), told_of(restored), slurm.poll_s, slurm.start_within_s, first,
+        await _over(journal, restored.core, JobReader(calls)),
     )  # fmt: skip
     controller = Controller(journal, restored, clock, backend, _no_peer)
     return SlurmService(site, found, controller, backend, lock)
+
+
+async def _over(journal: Journal, core: SchedulerCore, reader: JobReader) -> set[str]:
+    """Jobs of Slurm that the journal knows and the core has not: they were given back, or ended, and are not taken
+    twice."""
+    try:
+        names = [job.name for job in await reader.all() if job.held]
+    except SlurmAway as error:
+        raise InputError(f"Slurm does not answer: {error}", "slurm", "try again when it does") from error
+    return journal.known_jobs(names) - core.state.rows.keys()
 
 
 def read_profiles(path: Path) -> list[Profile]:

@@ -7,7 +7,6 @@ except the two that cannot wait: a job that can never run is refused, and a job 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 import msgspec
 import numpy as np
@@ -253,9 +252,8 @@ class Applier:
         if array not in self.state.arrays:
             return False
         running, at_most = self.state.arrays[array]
-        states = (self.state.jobs[STATE, other] for other in self.state.members.get(array, ()))
-        queued = islice((one for one in states if one == QUEUED), max(at_most - running, 0))
-        return running + sum(1 for _ in queued) >= at_most
+        members = np.fromiter(self.state.members.get(array, ()), np.int64)
+        return running + int(np.count_nonzero(self.state.jobs[STATE, members] == QUEUED)) >= at_most
 
     def _fill_array(self, now_us: int, array: str) -> None:
         """One of a bounded array ended or left the queue: let those in who were kept out."""

@@ -7,6 +7,7 @@ run. What the host does not offer is absent; `cohabit doctor` says what would ch
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class LocalMeter:
         self._runs, self._files, self._perf = place / "runs", files or HostFiles(), Perf()
         self._counts = any(name in HARDWARE for name in self._perf.offer().counters)
         self._watched: dict[tuple[str, int], _Watched] = {}
+        self._lock = threading.Lock()  # a descriptor must not be closed while another thread reads it
 
     def begin(self, job_id: str, attempt: int) -> None:
         """Attach to the processes there are."""
@@ -43,8 +45,9 @@ class LocalMeter:
 
     def sample(self, job_id: str, attempt: int) -> Mapping[str, float]:
         """Amounts so far."""
-        one = self._watched.get((job_id, attempt))
-        return {} if one is None else one.sample()
+        with self._lock:
+            one = self._watched.get((job_id, attempt))
+            return {} if one is None else one.sample()
 
     def lasted_s(self, job_id: str, attempt: int) -> float | None:
         """As its runner wrote down."""
@@ -55,9 +58,9 @@ class LocalMeter:
 
     def end(self, job_id: str, attempt: int) -> None:
         """Let go."""
-        one = self._watched.pop((job_id, attempt), None)
-        if one is not None and one.counters is not None:
-            with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            one = self._watched.pop((job_id, attempt), None)
+            if one is not None and one.counters is not None:
                 one.counters.stop()
 
 

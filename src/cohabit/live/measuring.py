@@ -30,7 +30,11 @@ from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.units import SECOND
 
 PERIOD_S = 10.0
-OFTEN_S = 0.25  # an exclusive run is read so often: what it used is gone with it
+OFTEN_S, SELDOM_S, SHARE = (
+    0.25,
+    5.0,
+    0.05,
+)  # an exclusive run is read after each twentieth of its age: its end is sudden
 TIME, CURVE = "time", "curve"
 MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
 log = logging.getLogger(__name__)
@@ -82,6 +86,7 @@ class _Watched:
     known: _Known | None = None
     last: tuple[float, Amounts] | None = None  # of the last look
     first: tuple[float, Amounts] | None = None
+    next_s: float = 0.0  # when an exclusive run is read again
     episodes: list[Episode] = field(default_factory=list)
     stepping: asyncio.Task[None] | None = None
 
@@ -186,8 +191,8 @@ class MeasuringBackend:
         if run.known is None or not run.known.job.program:
             return
         with contextlib.suppress(OSError):
-            self.meter.begin(*key)
-        run.first = run.last = (self._clock(), self._sample(key))
+            await asyncio.to_thread(self.meter.begin, *key)
+        run.first = run.last = await self._read(key)
         if run.order.purpose == CURVE and run.order.exclusive:
             run.stepping = self._do(self._step_ways(key, run))
 
@@ -246,11 +251,12 @@ class MeasuringBackend:
                     self._say(f"the cache cannot be stepped for {key[0]}: {error}")
                     return
                 await asyncio.sleep(settle_s)
-                since, before = self._clock(), self._sample(key)
+                since_s, before = await self._read(key)
                 await asyncio.sleep(length_s - settle_s)
-                amounts = _difference(before, self._sample(key))
-                if amounts:
-                    run.episodes.append(Episode(ways, self._clock() - since, amounts))
+                now_s, after = await self._read(key)
+                amounts = _difference(before, after)
+                if amounts and now_s > since_s:
+                    run.episodes.append(Episode(ways, now_s - since_s, amounts))
 
     def _curves(self, run: _Watched, known: _Known) -> ScaleProfile | None:
         """Curves of a run; where the cache cannot be stepped, the same with any number of ways."""
@@ -289,10 +295,12 @@ class MeasuringBackend:
         while True:
             await asyncio.sleep(OFTEN_S)
             for key, run in list(self._runs.items()):
-                if run.order.exclusive and run.last is not None:
-                    found = self._sample(key)
-                    if found:
-                        run.last = (self._clock(), found)
+                now_s = self._clock()
+                if run.order.exclusive and run.first is not None and now_s >= run.next_s:
+                    run.next_s = now_s + min(max(SHARE * (now_s - run.first[0]), OFTEN_S), SELDOM_S)
+                    found = await self._read(key)
+                    if found[1]:
+                        run.last = found
 
     async def _look_often(self) -> None:
         while True:
@@ -308,25 +316,32 @@ class MeasuringBackend:
         if self._ask is None:
             return []
         facts: list[Event] = []
-        for key, run in list(self._runs.items()):
-            if run.known is None or run.last is None or run.order.exclusive:
-                continue
-            now = (self._clock(), self._sample(key))
+        shared = {key: run for key, run in self._runs.items() if run.last is not None and not run.order.exclusive}
+        known = await self._ask(lambda core: {key: _known(core, run.order) for key, run in shared.items()})
+        for key, run in shared.items():
+            now = await self._read(key)
             since, run.last = run.last, now
-            if now[0] <= since[0]:
+            run.known = known[key] or run.known
+            if since is None or run.known is None or now[0] <= since[0]:
                 continue
-            run.known = await self._ask(lambda core, order=run.order: _known(core, order)) or run.known  # type: ignore[misc]
             window_s = now[0] - since[0]
             progress = progress_of(_difference(since[1], now[1]), window_s, run.known.profile)
             if progress is not None and key in self._runs:
                 facts.append(ProgressMeasured(*key, progress, round(window_s * SECOND)))
         return facts
 
-    def _sample(self, key: tuple[str, int]) -> Amounts:
-        try:
-            return self.meter.sample(*key)
-        except OSError:
-            return {}
+    async def _read(self, key: tuple[str, int]) -> tuple[float, Amounts]:
+        """When, and what; in a thread, because reading a tree of processes takes milliseconds."""
+
+        def read() -> tuple[float, Amounts]:
+            began_s = self._clock()
+            try:
+                found = self.meter.sample(*key)
+            except OSError:
+                found = {}
+            return 0.5 * (began_s + self._clock()), found
+
+        return await asyncio.to_thread(read)
 
     def _let_go(self, key: tuple[str, int]) -> None:
         self._runs.pop(key, None)

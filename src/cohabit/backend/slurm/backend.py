@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
@@ -52,23 +52,25 @@ class Expected(NamedTuple):
 
 
 class SlurmBackend:
-    """Steers one Slurm. `expected` are the jobs the restored core has; `told` the states of nodes it was told."""
+    """Steers one Slurm. `expected` are the jobs the restored core has, `told` the states of nodes it was told, `over`
+    jobs it had once and will never take again."""
 
     capabilities = Capabilities()
 
     def __init__(
         self, calls: Calls, found: Discovered, expected: Mapping[str, Expected] | None = None,
         told: Mapping[int, str] | None = None, poll_s: float = POLL_S, patience_s: float = PATIENCE_S,
-        first: Sequence[Event] = (),
+        first: Sequence[Event] = (), over: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.calls, self.found, self.poll_s = calls, found, poll_s
         self.watcher = Watcher(found.names, found.terms, patience_s)
         for number, state in (told or {}).items():
             self.watcher.told[number] = state
-        self._expected = dict(expected or {})
+        self._expected, self.watcher.over = dict(expected or {}), set(over)
         self._reader = JobReader(calls)
-        self._away = ""
+        self._away, self.look_s = "", 0.0  # how long the last look took
         self._soon = asyncio.Event()
+        self._to_do: list[tuple[str, str]] = []  # (what, job)
         self._events: list[Event] = list(first)  # to be told before anything else
 
     # ---- life -------------------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ class SlurmBackend:
                 yield event
             self._soon.clear()
             try:
-                await asyncio.wait_for(self._soon.wait(), self.poll_s)
+                await asyncio.wait_for(self._soon.wait(), max(self.poll_s, self.look_s))  # never asking all the time
                 await asyncio.sleep(min(PAUSE_S, self.poll_s))  # let Slurm act on what it was told
             except TimeoutError:
                 continue
@@ -144,12 +146,13 @@ class SlurmBackend:
     async def _poll(self) -> list[Event]:
         facts, self._events = self._events, []
         try:
+            await self._do()
             await self._place_again()
-            picture = await self.picture()
-            new, wishes = self.watcher.look(picture)
+            new, wishes = self.watcher.look(await self.picture())
             facts += new
-            await self._grant(wishes)
-        except SlurmAway as error:
+            self._take_down(wishes)
+            await self._do()
+        except (SlurmAway, SlurmRefused) as error:  # a question that is refused was not answered either
             self._say_away(error)
         facts += self._events
         self._events = []
@@ -163,24 +166,36 @@ class SlurmBackend:
         if self._away:
             log.warning("Slurm answers again")
             self._away, self.watcher.back_s = "", time.time()
+        self.look_s = time.time() - begun_s
         return Picture(begun_s, {job.name: job for job in jobs}, nodes)
 
-    async def _grant(self, wishes: Wishes) -> None:
+    def _take_down(self, wishes: Wishes) -> None:
+        """Remember what is to be done until it is done: Slurm may be away just now."""
         for text in wishes.said:
             log.warning("%s", text)
         for name, why in wishes.pass_on.items():
             log.warning("job %s %s: left to Slurm", name, why)
-            await self._pass_on(name)
-        for name in wishes.hold:
-            await self._try(commands.hold(name), name)
         for name in wishes.stop:
             log.error("job %s runs where it should not and is queued again", name)
-            await self._try(commands.requeue_held(name), name)
-        for name in wishes.take_back:
-            await self._take_back(self.watcher.known[name])
-        for name in wishes.vanished:
-            known = self.watcher.known.pop(name)
-            self._events.append(await self._ask_accounting(name, known.attempt))
+        self._to_do += [("pass on", name) for name in wishes.pass_on]
+        self._to_do += [("hold", name) for name in wishes.hold] + [("stop", name) for name in wishes.stop]
+        self._to_do += [("take back", name) for name in wishes.take_back]
+        self._to_do += [("ask", name) for name in wishes.vanished]
+
+    async def _do(self) -> None:
+        while self._to_do:
+            what, name = self._to_do[0]
+            known = self.watcher.known.get(name)
+            if what == "pass on":
+                await self._pass_on(name)
+            elif what in ("hold", "stop"):
+                await self._try(commands.hold(name) if what == "hold" else commands.requeue_held(name), name)
+            elif what == "take back" and known is not None and known.phase == ORDERED:
+                await self._take_back(known)
+            elif what == "ask" and known is not None:
+                self._events.append(await self._ask_accounting(name, known.attempt))
+                self.watcher.known.pop(name, None)
+            self._to_do.pop(0)
 
     async def _pass_on(self, name: str) -> None:
         """Give a job to plain Slurm, as its owner asked for it."""
@@ -381,7 +396,7 @@ class SlurmBackend:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _say_away(self, error: SlurmAway) -> None:
+    def _say_away(self, error: SlurmAway | SlurmRefused) -> None:
         if not self._away:
             log.warning("Slurm does not answer; nothing is lost, it is asked again: %s", error)
             self._away = str(error)

@@ -18,6 +18,8 @@ ABSENT = (  # what commands say when slurmctld or munge does not answer
     "unable to contact slurm controller", "connection refused", "socket timed out", "connect failure",
     "slurm backup controller", "unable to establish control machine", "munge encode failed", "protocol authentication",
     "communication connection", "connection timed out", "transport endpoint", "unable to connect",
+    "missing socket error", "zero bytes were transmitted", "message send failure", "message receive failure",
+    "connection reset", "broken pipe", "header lengths", "resource temporarily unavailable",
 )  # fmt: skip
 DISTURBING = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_JSON",
               "SLURM_BITSTR_LEN")  # fmt: skip

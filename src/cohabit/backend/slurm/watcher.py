@@ -93,6 +93,7 @@ class Watcher:
         self.terms, self.patience_s = terms, patience_s
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; until Slurm forgets them
+        self.over: set[str] = set()  # names the core has had and will never take again
         self.told = [UP] * len(node_names)
         self.back_s = (
             0.0  # since when Slurm answers again; what it was told shortly before it went it may have forgotten
@@ -214,7 +215,7 @@ class Watcher:
         room = self._room_in_arrays(picture)
         facts: list[Event] = []
         for job in sorted(ours, key=_age):
-            if reason := why_not(job, self.terms):
+            if reason := self._used(job.name) or why_not(job, self.terms):
                 wishes.pass_on[job.name] = reason
                 self.left.add(job.name)
                 continue
@@ -231,8 +232,13 @@ class Watcher:
         nodes = job.required_nodes if phase == ORDERED else job.nodes
         known = Known(job.name, phase, attempt, nodes, before_of(job), limit_of(job), shape_of(job), job.restarts)
         self.known[job.name] = known
+        self.over.add(job.name)
         self.left.discard(job.name)
         return known
+
+    def _used(self, name: str) -> str:
+        """A number comes back when Slurm has lost its state, and after millions of jobs."""
+        return "has the number of an earlier job" if name in self.over else ""
 
     def _room_in_arrays(self, picture: Picture) -> Counter[str]:
         """How many tasks of an array the core has or Slurm runs: Slurm would not start more than its bound."""

@@ -6,7 +6,9 @@ time and in steps. The answer holds if everything takes its requested time and n
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cohabit.core import checkpoint, columns
@@ -14,15 +16,19 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import PolicySet
+from cohabit.live.clock import BootClock
+from cohabit.live.controller import Controller
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted, Woken
 from cohabit.model.job import Job
-from cohabit.model.units import FOREVER
+from cohabit.model.units import FOREVER, SECOND
 
 PATIENCE_S = 3.0
 MOST_STEPS = 20_000
+LONG_QUEUE = 2000  # jobs
+COPY_S = 5
 
 
 class Foresight(NamedTuple):
@@ -31,6 +37,28 @@ class Foresight(NamedTuple):
     start_us: int | None
     nodes: tuple[int, ...]
     why: str
+
+
+class LookingAhead:
+    """Dry runs of one controller, one at a time. `waiting` says how many jobs wait: a copy of a long queue holds up the
+    scheduler for as long as a checkpoint does, so one copy then serves all who ask within a few seconds."""
+
+    def __init__(
+        self, controller: Controller, clock: BootClock, cluster: Cluster, policies: PolicySet,
+        waiting: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._controller, self._clock, self._cluster, self._policies = controller, clock, cluster, policies
+        self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
+
+    async def foresee(self, job: Job) -> tuple[Foresight, int]:
+        """What would become of the job, and the instant at which that was asked."""
+        async with self._one:
+            now_us, (copied_us, saved) = self._clock.now_us(), self._copy
+            if not saved or now_us - copied_us > (COPY_S * SECOND if self._waiting() > LONG_QUEUE else 0):
+                copied_us, saved = now_us, await self._controller.ask(checkpoint.save)
+                self._copy = (copied_us, saved) if self._waiting() > LONG_QUEUE else (0, b"")
+            found = await asyncio.to_thread(foresee, saved, self._cluster, self._policies, job, now_us)
+        return found, now_us
 
 
 def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_us: int) -> Foresight:

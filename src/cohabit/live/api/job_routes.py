@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import Annotated, Any, Literal
 
@@ -10,9 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from cohabit.core import checkpoint
 from cohabit.live.api.credentials import Caller
-from cohabit.live.api.dry_run import foresee
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import PROBLEMS, Job, Service, UserName, Who, operator, reply
@@ -40,13 +37,9 @@ async def submit(
 
 
 async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict[str, Any]:
-    living = parts.living
     job = msgspec.structs.replace((await parts.taking.wanted(submission, caller)).job, job_id="a dry run")
     job.check()
-    async with parts.looking_ahead:
-        now_us = living.clock.now_us()
-        saved = await parts.controller.ask(checkpoint.save)
-        found = await asyncio.to_thread(foresee, saved, living.cluster, living.policies, job, now_us)
+    found, now_us = await parts.ahead.foresee(job)
     if found.start_us is None:
         return {"job": None, "start_at": None, "start_in_s": None, "nodes": None, "why": found.why}
     return {"job": None, "start_at": found.start_us / SECOND, "start_in_s": (found.start_us - now_us) / SECOND,

@@ -19,7 +19,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.live.api.feed import Changed
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import UserLimits
-from cohabit.live.refusals import Busy, NotWritable
+from cohabit.live.refusals import Busy, UnknownJob, WrongState
 from cohabit.model.errors import InputError
 from cohabit.whole_files import replacing
 
@@ -51,6 +51,7 @@ class Limits:
         self._have: dict[int, _Have] = defaultdict(_Have)
         self._ours: set[str] = set()
         self._releasing: set[asyncio.Task[None]] = set()
+        self._open = False  # nobody is let go before it is known what each user may have
 
     def restore(self, core: SchedulerCore) -> None:
         """Count what a restarted controller has."""
@@ -160,9 +161,17 @@ class Limits:
             self._let_go(owner)
 
     def let_all_go(self) -> None:
-        """After a restart: whoever may start now."""
+        """What users may have is known now: whoever may start is let go."""
+        self._open = True
         for owner in list(self._have):
             self._let_go(owner)
+
+    async def close(self) -> None:
+        """Those not let go by now are let go by the next server."""
+        self._open = False
+        for task in list(self._releasing):
+            task.cancel()
+        await asyncio.gather(*self._releasing, return_exceptions=True)
 
     def know(self, owner: int, limits: UserLimits) -> None:
         """What the site file says of a user."""
@@ -183,7 +192,7 @@ class Limits:
 
     def _let_go(self, owner: int) -> None:
         have = self._have.get(owner)
-        while have is not None and have.kept_back:
+        while self._open and have is not None and have.kept_back:
             most = have.limits.max_running
             if most is not None and have.free >= most:
                 return
@@ -200,10 +209,10 @@ class Limits:
             try:
                 await self._release(name)
                 break
-            except (Busy, NotWritable):
-                await asyncio.sleep(RETRY_S)
-            except InputError:  # it is over, or was never taken
+            except (UnknownJob, WrongState):  # it is over, or was never taken
                 break
+            except (Busy, InputError):  # not now: the disk is full, or the controller is being stopped
+                await asyncio.sleep(RETRY_S)
         if name in self._ours:
             self._ours.discard(name)
             self._mark("-", [name])

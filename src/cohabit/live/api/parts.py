@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from cohabit import __version__
 from cohabit.core.protocols import PolicySet
 from cohabit.live.api.audit import Audit
 from cohabit.live.api.credentials import Accounts, Caller, Door
+from cohabit.live.api.dry_run import LookingAhead
 from cohabit.live.api.feed import Feed
 from cohabit.live.api.limits import Limits
 from cohabit.live.api.looking import Looking
@@ -63,7 +63,9 @@ class Parts:
         self.streams = Streams(self.looking, self.accounts, feed, living.output_of)
         numbers = Numbers(living.controller, living.journal)
         self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers)
-        self.looking_ahead = asyncio.Semaphore(1)  # dry runs one at a time: they cost what a checkpoint costs
+        self.ahead = LookingAhead(
+            living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
+        )
         feed.watch(self.limits.turn)
 
     async def open(self) -> None:

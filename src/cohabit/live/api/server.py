@@ -20,7 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cohabit.live.api.credentials import Peer, peer_of
+from cohabit.live.api.credentials import peer_of
 from cohabit.live.api.settings import ApiSettings
 from cohabit.model.errors import InputError
 
@@ -35,7 +35,7 @@ _BACKLOG = 512
 class _Patient(H11Protocol):
     """Closes a connection on which no request comes, and one too many."""
 
-    peer: Peer | None = None
+    uid = -1  # of a local caller
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -53,13 +53,9 @@ class _Local(_Patient):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.peer = peer_of(transport)
-        self.app_state = {**self.app_state, "peer": self.peer}
-        of_same = sum(
-            isinstance(one, _Local) and one.peer is not None and one.peer.uid == self.peer.uid
-            for one in self.connections
-        )
-        if self.peer.uid and of_same > MOST_OF_ONE:
+        peer = peer_of(transport)
+        self.uid, self.app_state = peer.uid, {**self.app_state, "peer": peer}
+        if peer.uid and sum(getattr(one, "uid", -1) == peer.uid for one in self.connections) > MOST_OF_ONE:
             transport.abort()
 
 
