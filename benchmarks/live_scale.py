@@ -151,7 +151,7 @@ async def recover(place: Path, policy: str) -> dict[str, Any]:
     watched = Watched(place, policy)
     opened_s = time.perf_counter() - began
     await watched.service.open()
-    facts = {
+    facts: dict[str, Any] = {
         "recovery_s": time.perf_counter() - began, "open_and_restore_s": opened_s,
         "batches_replayed": watched.service.parts.restored.batches, "recovered_mb": resident_mb(),
     }  # fmt: skip

@@ -31,15 +31,15 @@ end
 function slurm_job_submit(job_desc, part_list, submit_uid)
   local steered = steered_partitions()
   if steered == nil or not steered[partition_of(job_desc, part_list)] then return slurm.SUCCESS end
-  if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun: somebody waits for it
+  if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun
   if job_desc.priority == 0 then return slurm.SUCCESS end -- its owner wants it held: not ours
   job_desc.priority = 0
   job_desc.admin_comment = HELD
   return slurm.SUCCESS
 end
 
--- A job that waits for Cohabit is not released by its owner. (A user may not write the mark, so a job its owner had held
--- and lets go of cannot become ours here: it goes to plain Slurm.)
+-- A job that waits for Cohabit is not released by its owner. (A user may not write the mark: a job its owner had held and
+-- lets go of cannot become ours here: it goes to plain Slurm.)
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
   local released = job_desc.priority ~= nil and job_desc.priority ~= 0 and job_desc.priority ~= slurm.NO_VAL
   if modify_uid == 0 or not released or job_rec.priority ~= 0 then return slurm.SUCCESS end

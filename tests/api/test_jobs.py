@@ -183,6 +183,7 @@ def test_events_are_told_as_they_happen(server: Server) -> None:
         ({"command": ["true"], "limit_s": 0}, 422, "greater than 0"),
         ({"command": ["a\0b"]}, 422, "NUL"),
         ({"command": ["true"], "environment": {"A=B": "c"}}, 422, "'='"),
+        ({"command": ["true"], "after": ["never-was"]}, 404, "no such job"),
         ({"command": ["true"], "array": "5-1"}, 422, "no members"),
         ({"command": ["true"], "array": "1-5000"}, 422, "5000 jobs"),
         ({"command": ["true"], "folder": "here"}, 422, "absolute"),

@@ -109,11 +109,16 @@ def adventures(seed: int, batches: int) -> list[list[Event]]:
                 attempt, code = rng.randint(1, 2), rng.randint(0, 3)
                 events += [JobStarted(name, attempt), JobFinished(name, attempt, status, exit_status=code)]
             elif kind < 0.95:
-                events.append(
-                    rng.choice([JobCancelled(name), JobHeld(name), JobReleased(name), JobChanged(name, 7 * SECOND, 3)])
-                )
+                verbs: list[Event] = [
+                    JobCancelled(name),
+                    JobHeld(name),
+                    JobReleased(name),
+                    JobChanged(name, 7 * SECOND, 3),
+                ]
+                events.append(rng.choice(verbs))
             else:
-                events.append(rng.choice([NodeDown(rng.randint(0, 3)), NodeUp(0), NodeUp(1), NodeUp(2), NodeUp(3)]))
+                nodes: list[Event] = [NodeDown(rng.randint(0, 3)), *(NodeUp(node) for node in range(4))]
+                events.append(rng.choice(nodes))
         told.append(events)
     return told
 

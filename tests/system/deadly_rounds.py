@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -143,14 +144,28 @@ def kill_launcher(controller: int) -> bool:
     return False
 
 
-def kill_runner(runs: Path) -> bool:
-    """kill -9 of the runner of some run; False: none runs just now."""
+def kill_runner(runs: Path, log: Path) -> bool:
+    """kill -9 of the runner of some run; False: none runs just now.
+
+    Its program is halted first and must have work left, or its end must be on record: if a runner is killed in the
+    instant between the last act of its program and hearing of its exit, nobody knows how that ended, and it is started
+    again (docs/launchers.md).
+    """
     for claim in runs.glob("*/claim"):
         with contextlib.suppress(OSError, ValueError):
-            pid = int(claim.read_text().split()[0])
-            if not (claim.parent / "ended").exists() and (claim.parent / "started").exists():
-                os.kill(pid, signal.SIGKILL)
-                return True
+            folder, runner = claim.parent, int(claim.read_text().split()[0])
+            if (folder / "ended").exists() or not (folder / "started").exists():
+                continue
+            program = msgspec.json.decode((folder / "started").read_bytes())["pid"]
+            if not (folder / "exited").exists():
+                os.kill(program, signal.SIGSTOP)
+                name, _, attempt = folder.name.rpartition(".")
+                ran = runs_of(log).get(unquote(name).replace(" ", "_"), [])
+                if any(run.whole and run.attempt == int(attempt) for run in ran):
+                    os.kill(program, signal.SIGCONT)
+                    continue
+            os.kill(runner, signal.SIGKILL)
+            return True
     return False
 
 

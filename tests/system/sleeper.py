@@ -28,6 +28,7 @@ def main() -> None:
         time.sleep(BEAT_S)
         say("alive")
     say("end")
+    os._exit(0)  # between that line and the end of the process nobody should be able to stop it
 
 
 if __name__ == "__main__":

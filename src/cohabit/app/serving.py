@@ -32,7 +32,7 @@ from cohabit.live.measuring import MeasuringBackend
 from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import Peer, PeerLinks
-from cohabit.live.recovery import Restored, Verified, active_runs, restore, verify
+from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
@@ -182,14 +182,9 @@ class Service:
 
     async def standing(self, jobs: Sequence[tuple[Job, Launch]]) -> dict[str, str]:
         """Where each of these jobs stands: queued, running, or how it ended."""
-
-        def look(core: SchedulerCore) -> dict[str, str]:
-            active = {name for name, _ in active_runs(core)}
-            ended = core.state.finished
-            names = [job.job_id for job, _ in jobs]
-            return {name: ended.get(name) or ("running" if name in active else "queued") for name in names}
-
-        return await self.controller.ask(look)
+        names = [job.job_id for job, _ in jobs]
+        states, words = await self.controller.states(names), {"held": "queued", "starting": "running"}
+        return {name: words.get(states.get(name, "queued"), states.get(name, "queued")) for name in names}
 
     async def close(self) -> None:
         """End in good order; jobs go on."""

@@ -9,7 +9,7 @@ from cohabit.cli.serve import peer_key, serve
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    example = "\b\nExamples:\n  cohabit controller site.toml\n  cohabit controller site.toml --verify"
+    example = "\b\nExamples:\n  cohabit controller site.toml\n  cohabit controller site.toml --until-idle"
     app.command(name="controller", short_help="Serve a site file: the daemon, for a cluster.", epilog=example)(serve)
     example = "\b\nExample:\n  cohabit serve site.toml --until-idle"
     app.command(name="serve", hidden=True, epilog=example)(serve)

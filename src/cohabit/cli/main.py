@@ -12,6 +12,7 @@ from cohabit import __version__
 from cohabit.cli import (
     advise,
     audit,
+    backup,
     compare,
     controller,
     demo,
@@ -79,7 +80,7 @@ SECTIONS = {
     "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
     "Optimising": (partition, place, match),
     "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
-    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, controller),
+    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, backup, controller),
     "This machine": (demo, doctor, warm_up),
 }  # fmt: skip
 for title, verbs in SECTIONS.items():

@@ -1,7 +1,7 @@
 """The audit log: one line of JSON for every change somebody asked for, with who, when, from where, and the outcome.
 
-Append-only, in a file of the place that only its owner may read. A line is in the file before the caller has the
-answer; lines that come together are written together, in a thread, so that a slow disk stops nobody else.
+Append-only, in a file of the place that only its owner may read. A line is handed to the operating system before the
+caller has the answer; lines that come together are written together. That does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class Audit:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: list[bytes] = []
-        self._writing: asyncio.Task[None] | None = None
         self.failed = 0  # lines that could not be written
 
     async def note(
@@ -35,15 +34,14 @@ class Audit:
         entry = {"at": time.time(), "user": who, "role": role, "from": origin, "action": action, "about": about,
                  "status": status, "said": said}  # fmt: skip
         self._lines.append(msgspec.json.encode(entry) + b"\n")
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
-        await asyncio.shield(self._writing)
-
-    async def _write(self) -> None:
         await asyncio.sleep(0)  # whoever is ready now joins
-        lines, self._lines, self._writing = self._lines, [], None
+        if self._lines:
+            self._write()
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
         try:
-            await asyncio.to_thread(self._append, b"".join(lines))
+            self._append(b"".join(lines))
         except OSError as error:
             self.failed += len(lines)
             log.error("the audit log cannot be written: %s", (error.strerror or str(error)).lower())

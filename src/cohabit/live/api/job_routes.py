@@ -30,14 +30,26 @@ async def submit(
     """Take a job; answered when it is durable. As a dry run: where and when it would start."""
     if dry_run:
         return reply(await _foresee(parts, submission, caller))
-    taking = parts.taking.take(submission, caller)
+    taking = _take(parts, submission, caller)
     name, members = await parts.change(caller, "submit", submission.name or "", taking, 201, lambda done: done[0])
     parts.metrics.submissions.inc(members)
     return reply({"job": name, "members": members}, 201)
 
 
+async def _take(parts: Parts, submission: Submission, caller: Caller) -> tuple[str, int]:
+    await _check_after(parts, submission, caller)
+    return await parts.taking.take(submission, caller)
+
+
+async def _check_after(parts: Parts, submission: Submission, caller: Caller) -> None:
+    """A job that waits for one that never was would wait for ever; one of others is none of the caller's business."""
+    for name in submission.after:
+        await parts.looking.job(name, caller)
+
+
 async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict[str, Any]:
-    job = msgspec.structs.replace((await parts.taking.wanted(submission, caller)).job, job_id="a dry run")
+    await _check_after(parts, submission, caller)
+    job = msgspec.structs.replace((await parts.taking.wanted(submission, caller)).job, job_id=submission.name or "a dry run")
     job.check()
     found, now_us = await parts.ahead.foresee(job)
     if found.start_us is None:
