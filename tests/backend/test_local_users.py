@@ -15,10 +15,8 @@ import pytest
 
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.runs import RunFolder
-from cohabit.backend.local.users import open_output
 from cohabit.backend.protocol import BackendError, Launch
 from cohabit.model.command import CancelJob
-from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished
 from tests.backend.scenes import ending, facts, play, start
 
@@ -151,26 +149,6 @@ def test_only_root_can_run_jobs_of_others(tmp_path: Path, monkeypatch: pytest.Mo
         assert JobFinished("own", 1) in await facts(backend, 2)
 
     play(tmp_path, scene)
-
-
-@as_root
-def test_output_is_shown_only_if_it_is_the_owners(place: Path) -> None:
-    mine, others, link, fifo = place / "mine", place / "others", place / "link", place / "fifo"
-    for path, uid in ((mine, SOMEBODY), (others, ANOTHER)):
-        path.write_text("text")
-        os.chown(path, uid, uid)
-    link.symlink_to(others)
-    os.mkfifo(fifo)
-    os.chown(fifo, SOMEBODY, SOMEBODY)
-    with open_output(str(mine), SOMEBODY) as stream:
-        assert stream.read() == b"text"
-    with open_output("mine", SOMEBODY, str(place)) as stream:
-        assert stream.read() == b"text"
-    for path in (others, link, fifo, place, Path("/etc/shadow"), Path("/dev/null")):
-        with pytest.raises(InputError, match="not a plain file of the job's owner"):
-            open_output(str(path), SOMEBODY)
-    with pytest.raises(InputError, match="cannot be read"):
-        open_output(str(place / "absent"), SOMEBODY)
 
 
 def sleepers() -> list[int]:

@@ -89,8 +89,9 @@ def test_the_kill_switch_gives_everything_back_at_once(empty: SlurmCluster, tmp_
         stop(process)
     released = {name: jobs_of(empty)[name] for name in said["released"]}  # type: ignore[attr-defined]
     assert all(job.waits and not job.held and job.mark == "cohabit:back" for job in released.values())
-    later = jobs_of(empty)[submit(empty, tmp_path, 1, "-n1")]
-    assert not later.held and not later.mark  # new jobs go to Slurm, too
+    late = submit(empty, tmp_path, 1, "-n1")
+    assert not jobs_of(empty)[late].held  # new jobs go to Slurm, too
+    assert not jobs_of(empty)[late].mark
     empty.run("scancel", *[name for name in names if name not in released][:2])
     until(lambda: all(jobs_of(empty)[name].state == "RUNNING" for name in released), 60)
 

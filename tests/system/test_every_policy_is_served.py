@@ -153,7 +153,7 @@ def test_a_policy_is_served(one: Case, tmp_path: Path, resctrl: FaultyResctrl) -
         await service.open()
         try:
             for fact in profiles():
-                await service.controller._report(fact)
+                await service.controller.tell(fact)
             for work, launch in jobs:
                 await service.controller.submit(work, launch)
             (meeting / "go").touch()

@@ -137,7 +137,7 @@ class Service:
 
     async def tell(self, fact: Event) -> None:
         """A fact from whoever measures; waits while the inbox is full, as the back end does."""
-        await self.controller._report(fact)
+        await self.controller.tell(fact)
 
     async def open(self) -> None:
         """Recover, then listen to peers and to callers."""

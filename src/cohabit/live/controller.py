@@ -86,7 +86,7 @@ class Controller:
         self._core: SchedulerCore = restored.core
         self._last_us, self._wake_us = restored.last_us, int(restored.core.state.wake_us)
         self._inbox = Inbox(INBOX_MOST)
-        self._dispatch = Dispatcher(backend, self._report)
+        self._dispatch = Dispatcher(backend, self.tell)
         self._worker, self._reader = ThreadPoolExecutor(1, "core"), ThreadPoolExecutor(1, "records")
         self._recorder = restored.recorder
         self._since_checkpoint = restored.batches
@@ -377,12 +377,13 @@ class Controller:
         while True:
             try:
                 async for event in self._backend.events():
-                    await self._report(event)
+                    await self.tell(event)
             except OSError:
                 log.exception("the back end does not report")
                 await asyncio.sleep(PAUSE_S)
 
-    async def _report(self, event: Event) -> None:
+    async def tell(self, event: Event) -> None:
+        """A fact of whoever executes or measures; waits while the inbox is full."""
         await self._inbox.put(Letter(event))
 
     async def _in_worker(self, work: Callable[[], T]) -> T:

@@ -182,7 +182,10 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     ),
     "sns-guarantee": (
         {
-            "order": "age", "backfill": "first-fit", "placement": "spread", "age_limit_runs": 4.0,
+            "order": "age",
+            "backfill": "first-fit",
+            "placement": "spread",
+            "age_limit_runs": 4.0,
             "partition": "guarantee",
         },
         Described("sns that measures running jobs and gives back to those below alpha", "ours, after SC 2019"),

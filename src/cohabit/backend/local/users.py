@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
-import stat
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from cohabit.backend.protocol import BackendError, Launch
-from cohabit.model.errors import InputError
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -52,23 +49,3 @@ def make_folder_of(person: Person, folder: Path) -> None:
     """A folder that is this user's alone, in one that is ours."""
     folder.mkdir(mode=0o700, exist_ok=True)
     os.chown(folder, person.uid, person.gid)
-
-
-def open_output(path: str, uid: int = -1, folder: str = "") -> BinaryIO:
-    """A job's output for reading, where it is a plain file of its owner's; whatever else is there is refused.
-
-    A user could name, or put a link to, somebody else's file; what was opened is looked at, not the name. `uid` -1:
-    the job ran as we do, and so may read what we may.
-    """
-    where = os.path.join(folder or "/", path)
-    try:
-        seen = os.open(where, os.O_PATH | os.O_CLOEXEC)  # found, not opened: opening a device can do something
-        try:
-            found = os.fstat(seen)
-            if not stat.S_ISREG(found.st_mode) or (uid >= 0 and found.st_uid != uid):
-                raise InputError("is not a plain file of the job's owner", where, "look at it yourself")
-            return open(f"/proc/self/fd/{seen}", "rb")
-        finally:
-            os.close(seen)
-    except OSError as error:
-        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", where) from error

@@ -49,7 +49,8 @@ async def _check_after(parts: Parts, submission: Submission, caller: Caller) -> 
 
 async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict[str, Any]:
     await _check_after(parts, submission, caller)
-    job = msgspec.structs.replace((await parts.taking.wanted(submission, caller)).job, job_id=submission.name or "a dry run")
+    wanted = (await parts.taking.wanted(submission, caller)).job
+    job = msgspec.structs.replace(wanted, job_id=submission.name or "a dry run")
     job.check()
     found, now_us = await parts.ahead.foresee(job)
     if found.start_us is None:
