@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +31,7 @@ from cohabit.live.measuring import MeasuringBackend
 from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import Peer, PeerLinks
+from cohabit.live.place_lock import only_one
 from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
@@ -202,7 +202,7 @@ class Service:
 
 def open_parts(config: ServeConfig) -> Parts:
     """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
-    lock = _only_one(config.place)
+    lock = only_one(config.place)
     nodes = VirtualNodes(config.nodes)
     policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
@@ -222,7 +222,7 @@ def open_parts(config: ServeConfig) -> Parts:
 
 def verify_journal(config: ServeConfig) -> Verified:
     """Replay all that a controller's journal keeps; it must not be running."""
-    with _only_one(config.place):
+    with only_one(config.place):
         journal = open_journal(config.journal)
         try:
             _same_settings(journal, config)
@@ -254,22 +254,6 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
         if isinstance(order, StartJob):
             core.step(1, [JobStarted(order.job_id, order.attempt)])
             core.step(2, [JobFinished(order.job_id, order.attempt)])
-
-
-def _only_one(place: Path) -> IO[bytes]:
-    """Held for as long as the process lives, however it ends."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        lock = open(place / "lock", "ab")  # noqa: SIM115
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be used: {reason}", str(place), "choose a folder you may write to") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise InputError("another controller uses this folder", str(place), "stop it first") from None
-    return lock
 
 
 def _same_settings(journal: Journal, config: ServeConfig) -> None:

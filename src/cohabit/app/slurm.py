@@ -19,7 +19,6 @@ import numpy as np
 from cohabit.app.policies import build
 from cohabit.app.profiles import profiles_in
 from cohabit.app.serving import CLOCK
-from cohabit.app.serving import _only_one as only_one
 from cohabit.app.slurm_site import SlurmSite
 from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
@@ -38,6 +37,7 @@ from cohabit.live.clock import Epoch, find_clock
 from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import stored_facts
+from cohabit.live.place_lock import only_one
 from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError

@@ -36,6 +36,7 @@ from cohabit.cli import (
     report,
     reproduce,
     simulate,
+    slurm,
     submit,
     sweep,
     telemetry,
@@ -80,7 +81,7 @@ SECTIONS = {
     "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
     "Optimising": (partition, place, match),
     "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
-    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, backup, controller),
+    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, backup, controller, slurm),
     "This machine": (demo, doctor, warm_up),
 }  # fmt: skip
 for title, verbs in SECTIONS.items():
