@@ -30,7 +30,14 @@ def begun(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
     )  # fmt: skip
+
+
+def own_terminal() -> None:
+    """Ctrl-C comes from the terminal a program belongs to; tests may run where it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def ended(process: subprocess.Popen[str]) -> Answer:
@@ -82,7 +89,7 @@ def test_top_on_a_terminal(living: Scheduler, key: bytes) -> None:
     process = subprocess.Popen(
         [COMMAND, "top", "--every", "0.2s", "--server", str(living.socket)], stdin=theirs, stdout=theirs, stderr=theirs,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "150", "LINES": "40"}, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C comes from the terminal it belongs to
+        preexec_fn=own_terminal,
     )  # fmt: skip
     os.close(theirs)
     try:

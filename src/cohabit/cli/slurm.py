@@ -17,7 +17,9 @@ JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    slurm = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    example = "\b\nExample:\n  cohabit slurm shadow site.toml"
+    about = "Decide for a Slurm cluster, or only watch it; Slurm keeps accounts, launching and limits. All with --json."
+    slurm = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about, epilog=example)
     for name, verb, short in (
         ("attach", attach, "Steer a cluster: decide where and when its held jobs start."),
         ("shadow", shadow, "Watch without touching anything, then say what the policy would have done."),
