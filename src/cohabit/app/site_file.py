@@ -17,6 +17,7 @@ from cohabit.app.scenario import DomainConfig, PolicyConfig
 from cohabit.app.serving import ServeConfig, TlsFiles
 from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.app.telemetry_feed import TelemetryConfig
+from cohabit.app.typed_toml import read_typed
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
 from cohabit.live.api.groups import GroupTable, group_of
@@ -158,16 +159,7 @@ class Site:
 
 def read_site(path: Path) -> Site:
     """Read and check a site file; paths in it are relative to it."""
-    try:
-        tables = msgspec.toml.decode(path.read_bytes(), type=SiteTables)
-    except OSError as error:
-        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", str(path)) from error
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        where = f"{path}: {place.strip('`$.') or 'top level'}"
-        raise InputError(message[:1].lower() + message[1:], where, "see docs/live.md") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", str(path)) from error
+    tables = read_typed(path, SiteTables, "docs/live.md")
     folder = path.parent.absolute()
     config = _config(tables, folder, str(path))
     assert config.api is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cohabit.app.scenario_tables import PolicyConfig
+from cohabit.app.typed_toml import read_typed
 from cohabit.backend.slurm.translate import PROGRAMS
 from cohabit.model.errors import InputError
 
@@ -61,16 +62,7 @@ class SlurmSite:
 
 def read_slurm_site(path: Path) -> SlurmSite:
     """Read and check; paths in it are relative to it."""
-    try:
-        tables = msgspec.toml.decode(path.read_bytes(), type=SlurmTables)
-    except OSError as error:
-        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", str(path)) from error
-    except msgspec.ValidationError as error:
-        message, _, key = str(error).partition(" - at ")
-        where = f"{path}: {key.strip('`$.') or 'top level'}"
-        raise InputError(message[:1].lower() + message[1:], where, "see docs/slurm.md") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", str(path)) from error
+    tables = read_typed(path, SlurmTables, "docs/slurm.md")
     slurm, folder = tables.slurm, path.parent.absolute()
     for key, value, known in (("held", slurm.held, HELD), ("program", slurm.program, PROGRAMS)):
         if value not in known:
