@@ -325,7 +325,7 @@ def test_demo_with_real_programs(tmp_path: Path) -> None:
     for found in real["policies"].values():
         assert found["makespan_s"] > max(real["solo_s"].values())
     ran_s = 9 * real["policies"]["exclusive"]["mean_run_s"]
-    assert real["policies"]["exclusive"]["makespan_s"] >= ran_s  # one after the other,
+    assert real["policies"]["exclusive"]["makespan_s"] >= ran_s - 1e-6  # one after the other,
     assert real["policies"]["share"]["makespan_s"] < 9 * real["policies"]["share"]["mean_run_s"]  # not so here
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     assert (tmp_path / "out" / "degradation.csv").read_text().startswith(",stream,graph-walk,dense\n")
