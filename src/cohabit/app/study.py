@@ -24,6 +24,7 @@ from cohabit.report import drawn
 from cohabit.report.html import write_report
 from cohabit.report.intervals import Comparison as Intervals
 from cohabit.report.metrics import summarise
+from cohabit.report.picture import write_comparison_svg
 from cohabit.report.tables import jobs_frame
 from cohabit.report.wording import GLOSSARY, shown
 from cohabit.sim.journal import Journal
@@ -118,6 +119,13 @@ class Comparison:
     def report(self, path: str | Path, title: str = "Policies compared") -> Path:
         """Write report.html with all policies side by side."""
         return _report(self.tables, path, title, self.intervals)
+
+    def picture(self, path: str | Path, title: str = "Utilisation over time and mean wait, by policy") -> Path:
+        """Write a small SVG for a page: utilisation over time and mean wait, readable on white and on dark."""
+        outputs.check_folder(Path(path).parent)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_comparison_svg(self.tables, path, title)
+        return Path(path)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.policies)}>"
