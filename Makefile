@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 WORKERS ?= 2
 CAMPAIGN_SECONDS ?= 600
+CRASH_ROUNDS ?= 300
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
 export COHABIT_CACHE ?= $(CURDIR)/.venv/cache
@@ -51,11 +52,12 @@ test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and Ten
 test-slurm: setup system ## steer a real Slurm of eight nodes on this machine (some minutes)
 	@$(BIN)/pytest -m cluster -rs tests/slurm
 
-campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
+campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
 	@$(BIN)/python -m tests.campaign --seconds $(CAMPAIGN_SECONDS) --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_mates --runs 10000 --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_live --seed $(COHABIT_CAMPAIGN_SEED)
+	@$(BIN)/python -m tests.campaign_crash --rounds $(CRASH_ROUNDS) --seed $(COHABIT_CAMPAIGN_SEED)
 
 bench: setup ## speed and memory, as ratios to a reference measured in the same run
 	@$(BIN)/python -m benchmarks

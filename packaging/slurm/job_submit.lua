@@ -34,7 +34,9 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun
   if job_desc.priority == 0 then return slurm.SUCCESS end -- its owner wants it held: not ours
   job_desc.priority = 0
-  job_desc.admin_comment = HELD
+  -- Jobs that start together with others elsewhere: sbatch --comment=cohabit:mates=NAME
+  local mates = (job_desc.comment or ""):match("cohabit:mates=([%w._-]+)")
+  job_desc.admin_comment = mates and #mates <= 60 and HELD .. "@" .. mates or HELD
   return slurm.SUCCESS
 end
 

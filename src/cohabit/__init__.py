@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cohabit.version import __version__
+
 if TYPE_CHECKING:
     from cohabit.app.study import Comparison, Run, add_order, compare, policies, simulate, sweep
     from cohabit.model.errors import InputError
 
-__version__ = "0.1.0"
 __all__ = [
     "Comparison", "InputError", "Run", "__version__", "add_order", "compare", "policies", "simulate", "sweep",
 ]  # fmt: skip

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,19 @@ def test_units_leave_jobs_alone_and_call_what_exists(unit: Path) -> None:
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert set(re.findall(r"--[a-z-]+", rest)) <= {option for one in command.params for option in one.opts}
     assert unit.name in LIVE
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_systemd_understands_the_units(unit: Path, tmp_path: Path) -> None:
+    """All of it, but for what only later versions know."""
+    user = ["--user"] if unit.name == "cohabit-user.service" else []
+    command = ["systemd-analyze", "verify", "--man=no", *user, str(unit)]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    )
+    about_it = [line for line in run.stderr.splitlines() if unit.name in line and "'DelegateSubgroup'" not in line]
+    assert not about_it
 
 
 @pytest.mark.parametrize("text", [LIVE, API])

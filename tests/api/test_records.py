@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.client_report import allotted_utilisation, run_table
 from cohabit.app.serving import ServeConfig
 from cohabit.live.api.accounting import as_csv, as_sacct
 from cohabit.live.api.settings import ApiSettings
 from cohabit.model.units import SECOND
+from cohabit.report.metrics import summarise
 from cohabit.trace import sacct
 from tests.api.serving import Server
 
@@ -54,7 +56,7 @@ def test_accounting_as_csv_and_json_says_the_same(server: Server) -> None:
 
 
 def test_a_spreadsheet_is_given_no_formulas() -> None:
-    view = dict.fromkeys(("cores", "scale", "attempt", "processes"), 0) | {
+    view = dict.fromkeys(("cores", "used_cores", "scale", "attempt", "processes"), 0) | {
         "job": "j", "name": "j", "user": "=cmd()", "program": "@sum", "state": "done", "nodes": [1, 2], "limit_s": 90.0,
         "submitted_at": 1.0, "started_at": None, "ended_at": 5.0, "exit_status": None, "exit_signal": 9,
         "predicted_slowdown": None, "actual_slowdown": None,
@@ -111,3 +113,20 @@ def test_numbers_lists_and_limits_go_on_after_a_restart(tmp_path: Path) -> None:
         assert second.over(names[4])["state"] == "done"
     finally:
         second.close()
+
+
+def test_cores_that_were_used_and_cores_that_were_given(server: Server) -> None:
+    """A job of one process on a whole node of several cores uses one of them, and keeps the others from everybody."""
+    nodes = [{"cores": 4}]
+    job = {
+        "job": "1", "user": "ann", "program": "x", "state": "done", "nodes": [0], "processes": 1, "cores": 4,
+        "used_cores": 1, "scale": 1, "limit_s": 60.0, "submitted_at": 100.0, "started_at": 100.0, "ended_at": 110.0,
+    }  # fmt: skip
+    assert summarise(run_table([job], nodes, "ce"))["utilisation"] == pytest.approx(0.25)
+    assert allotted_utilisation([job], nodes) == pytest.approx(1.0)
+    assert allotted_utilisation([], nodes) is None
+    view = server.over(server.submit("exit 0"))
+    assert (view["processes"], view["used_cores"]) == (1, 1)
+    whole = server.over(server.submit("exit 0", nodes=1))
+    assert whole["used_cores"] == whole["cores"] >= 1
+    assert server.ask("GET", "/v1/ping").body["policy"]

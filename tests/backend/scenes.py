@@ -72,7 +72,7 @@ async def ending(backend: LocalBackend) -> JobFinished:
     return fact
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait for it, and fail if it does not come."""
     async with asyncio.timeout(timeout_s):
         while not condition():

@@ -23,7 +23,7 @@ from cohabit.model.command import CancelJob, HoldJob, RenewJob, StartJob, StopJo
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.units import SECOND
-from tests.backend.scenes import ending, facts, marked, play, shell, start
+from tests.backend.scenes import ending, facts, marked, play, shell, start, until
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("launch", "reason"),
     [
-        (Launch(("/no/such/program",)), "could not execute: no such file"),
+        (Launch(("/no/such/program",)), "could not execute /no/such/program: no such file"),
         (Launch(("/bin/true",), folder="/no/such/folder"), "could not enter its folder"),
         (Launch(("/bin/true",), stdout="/no/such/folder/file"), "could not open its output"),
     ],
@@ -145,8 +145,7 @@ def test_a_stop_ends_the_whole_tree_before_it_returns(tmp_path: Path, order: Can
         tree = "trap '' TERM; (setsid sh -c 'sleep 60 & sleep 60' &) ; sleep 60 & sleep 60"
         await backend.execute(start(), shell(tree))
         await facts(backend, 1)
-        await asyncio.sleep(0.2)
-        assert len(marked(tmp_path)) >= 4
+        await until(lambda: len(marked(tmp_path)) >= 4)
         await backend.execute(order)
         assert not marked(tmp_path)
         assert await facts(backend, 1) == [JobFinished("job", 1, status)]
@@ -155,6 +154,7 @@ def test_a_stop_ends_the_whole_tree_before_it_returns(tmp_path: Path, order: Can
     play(tmp_path, scene)
 
 
+@pytest.mark.timing
 def test_a_fuse_burns_without_a_controller(tmp_path: Path) -> None:
     """The back end is closed, as if its controller had died; a later one learns how it ended."""
 
@@ -173,6 +173,7 @@ def test_a_fuse_burns_without_a_controller(tmp_path: Path) -> None:
     play(tmp_path, later)
 
 
+@pytest.mark.timing
 def test_a_renewed_fuse_burns_later(tmp_path: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
         began = boot_us()
@@ -317,7 +318,7 @@ def test_a_full_disk_loses_no_run(small_disk: Path) -> None:
         await backend.execute(start("lost", nodes=((1, 1),)), shell("sleep 60"))
         await facts(backend, 2)
         fill()
-        with pytest.raises(BackendError, match="its run cannot be recorded: no space left on device"):
+        with pytest.raises(BackendError, match=f"the disk of {small_disk / 'place'} is full"):
             await backend.execute(start("late", nodes=((1, 1),)), shell("exit 0"))
         runner = RunFolder(small_disk / "place" / "runs", "lost", 1).runner()
         assert runner is not None

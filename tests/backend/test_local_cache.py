@@ -154,7 +154,7 @@ def test_classes_run_out_and_foreign_groups_stay(stage: Stage) -> None:
         await give(backend, (on("one"), stage.waiting()), (on("two"), stage.waiting()), (division, None))
         told = await facts(backend, 3)
         (refused,) = [fact for fact in told if isinstance(fact, SharesRefused)]
-        assert refused.job_ids == ("two",)
+        assert refused.job_ids in (("one",), ("two",))  # who comes second; their starts run side by side
         assert "all 3 classes of service are in use (2 by others)" in refused.reason
         stage.go()
         ends = {(one.job_id, one.status) for one in await done(backend, 2)}

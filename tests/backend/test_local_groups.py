@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from cohabit.backend.protocol import Launch
 from cohabit.model.command import CancelJob, StartJob
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.units import SECOND
-from tests.backend.scenes import facts, marked, play, shell, start
+from tests.backend.scenes import facts, marked, play, shell, start, until
 
 MIB = 1 << 20
 Trees = dict[str, str]
@@ -109,9 +108,8 @@ def test_a_tree_that_runs_away_dies_with_its_group(tmp_path: Path, trees: tuple[
     async def scene(backend: LocalBackend) -> None:
         await backend.execute(start(), shell(chain))
         await facts(backend, 1)
-        await asyncio.sleep(0.5)
         groups = RunFolder(tmp_path / "runs", "job", 1).spec()["groups"]
-        assert len(control_groups.members(groups)) >= 3
+        await until(lambda: len(control_groups.members(groups)) >= 3)
         await backend.execute(CancelJob("job", 1))
         assert not control_groups.members(groups)
         assert not any(os.path.exists(group["path"]) for group in groups)
@@ -128,10 +126,9 @@ def test_a_killed_runner_leaves_neither_processes_nor_groups(tmp_path: Path) -> 
     async def scene(backend: LocalBackend) -> None:
         await backend.execute(start(), shell("env -i setsid sleep 77 & env -i sleep 77"))
         await facts(backend, 1)
-        await asyncio.sleep(0.3)
         folder = RunFolder(tmp_path / "runs", "job", 1)
         groups, runner = folder.spec()["groups"], folder.runner()
-        assert len(control_groups.members(groups)) >= 2
+        await until(lambda: len(control_groups.members(groups)) >= 2)
         assert runner is not None
         os.kill(int(runner.split()[0]), signal.SIGKILL)
         assert await facts(backend, 1) == [JobFinished("job", 1, "lost")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from cohabit.model.command import CancelJob, MoveJob, SetShares, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.units import SECOND
-from tests.backend.scenes import ending, facts, play, shell
+from tests.backend.scenes import ending, facts, play, shell, until
 
 CPUS = sorted(os.sched_getaffinity(0))
 two_cores = pytest.mark.skipif(len(CPUS) < 2, reason="needs two cores")
@@ -145,12 +144,11 @@ def test_a_running_job_is_moved_with_every_process(tmp_path: Path) -> None:
     async def before(backend: LocalBackend) -> None:
         await backend.execute(on("job", 0), shell(tree))
         await facts(backend, 1)
-        await asyncio.sleep(0.3)
+        await until(lambda: len(affinities(folder)) >= 3)
         assert set.union(*affinities(folder)) == {CPUS[0]}
         await backend.execute(MoveJob("job", 1, ((1, 1),)))
         await backend.execute(MoveJob("job", 1, ((1, 1),)))  # again: no harm
-        await asyncio.sleep(0.1)
-        assert len(affinities(folder)) >= 3
+        await until(lambda: len(affinities(folder)) >= 3)
         assert set.union(*affinities(folder)) == {CPUS[1]}
         assert backend.bound("job", 1) == {1: [CPUS[1]]}
 
@@ -191,8 +189,8 @@ def test_ranks_stay_apart_when_they_are_moved(tmp_path: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
         await backend.execute(on("job", 0, 2), shell(pair))
         await facts(backend, 1)
-        await asyncio.sleep(0.3)
         folder = RunFolder(tmp_path / "runs", "job", 1)
+        await until(lambda: [affinities(folder).count({cpu}) for cpu in CPUS[:2]] == [1, 1])
         moving.rebind(folder, CPUS[:2], CPUS[1::-1])
         found = affinities(folder)
         assert {CPUS[0]} in found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import shutil
@@ -18,7 +17,7 @@ from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.protocol import BackendError, Launch
 from cohabit.model.command import CancelJob
 from cohabit.model.event import JobFinished
-from tests.backend.scenes import ending, facts, play, start
+from tests.backend.scenes import ending, facts, play, start, until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 OTHERS = [one for one in pwd.getpwall() if one.pw_uid > 0]
@@ -116,8 +115,7 @@ def test_a_tree_of_another_user_is_killed(place: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
         await backend.execute(start(), as_user("trap '' TERM; (setsid env -i sleep 88 &); sleep 88 & sleep 88"))
         await facts(backend, 1)
-        await asyncio.sleep(0.3)
-        assert sleepers() == [SOMEBODY] * 3
+        await until(lambda: sleepers() == [SOMEBODY] * 3)
         await backend.execute(CancelJob("job", 1))
         assert sleepers() == []
 

@@ -28,7 +28,11 @@ PROBES = Path(__file__).with_name("probes")
 HOME = Path(os.environ.get("COHABIT_FRAMEWORKS", ROOT / ".venv-frameworks"))
 PYTHON = str(HOME / "bin" / "python")
 CORES = sorted(os.sched_getaffinity(0))
-SETTINGS = {"PATH": f"{HOME}/bin:{os.environ.get('PATH', os.defpath)}", "HOME": os.environ.get("HOME", "/")}
+SETTINGS = {
+    "PATH": f"{HOME}/bin:{os.environ.get('PATH', os.defpath)}", "HOME": os.environ.get("HOME", "/"),
+    "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # most of Spark's time here is six Java machines
+    "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
+}  # fmt: skip
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs two cores, to tell one from the other")
 
 

@@ -51,6 +51,7 @@ class ScriptedMachine:
         self.lasted: dict[tuple[str, int], float] = {}
         self.counted = {"instructions": 0.0, "cycles": 0.0, "memory_total_bytes": 0.0}
         self.speed, self.at_s = 1.0, 0.0
+        self.there: list[Run] = []  # runs of an earlier controller
 
     def clock(self) -> float:
         return time.monotonic()
@@ -63,7 +64,7 @@ class ScriptedMachine:
     async def settled(self, job_id: str, attempt: int) -> None: ...
 
     async def observe(self) -> list[Run]:
-        return []
+        return list(self.there)
 
     async def events(self) -> AsyncIterator[Event]:
         while True:
@@ -98,8 +99,8 @@ class ScriptedMachine:
 class Site:
     """A core that is asked, and a measuring back end around the scripted machine."""
 
-    def __init__(self, *profiles: Profile, period_s: float = 0.0) -> None:
-        self.core = SchedulerCore(Cluster((NODE,), "shared"), build(PolicyConfig(name="sns")), profiles=profiles)
+    def __init__(self, *profiles: Profile, period_s: float = 0.0, policy: str = "sns") -> None:
+        self.core = SchedulerCore(Cluster((NODE,), "shared"), build(PolicyConfig(name=policy)), profiles=profiles)
         self.machine = ScriptedMachine()
         self.backend = MeasuringBackend(
             self.machine, self.machine, period_s, clock=self.machine.clock, episode_s=0.05, drift=DriftWatch(0.15, RUNS)
@@ -149,6 +150,7 @@ def play(site: Site, scene: Callable[[Site], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(whole(), 60))
 
 
+@pytest.mark.timing
 def test_a_first_run_tells_its_time_and_what_was_counted() -> None:
     async def scene(site: Site) -> None:
         (fact,) = await site.run("a", 12.5, lambda: asyncio.sleep(0.6))
@@ -160,6 +162,7 @@ def test_a_first_run_tells_its_time_and_what_was_counted() -> None:
     play(Site(), scene)
 
 
+@pytest.mark.timing
 def test_a_curve_run_steps_the_cache_and_tells_what_each_allocation_gave() -> None:
     async def scene(site: Site) -> None:
         await site.run("time", 10.0)
@@ -176,6 +179,31 @@ def test_a_curve_run_steps_the_cache_and_tells_what_each_allocation_gave() -> No
         assert site.core.state.profiles["tested"][2].at_scale(1).complete  # type: ignore[union-attr]
 
     play(Site(), scene)
+
+
+def test_under_a_policy_that_only_shares_a_run_that_nobody_joined_tells_its_time_once() -> None:
+    async def scene(site: Site) -> None:
+        (fact,) = await site.run("a", 10.0)
+        assert isinstance(fact, ProfileLearned)
+        assert fact.measured.time_s == 10.0
+        assert await site.run("b", 10.5) == []  # that is known
+
+    play(Site(policy="cs"), scene)
+
+
+@pytest.mark.parametrize("who", ["a neighbour", "a stranger"])
+def test_a_run_beside_others_tells_nothing(who: str) -> None:
+    async def scene(site: Site) -> None:
+        async def joined() -> None:
+            other = StartJob("other", 1, ((0, 1),), SECOND, cores=1, exclusive=False)
+            await site.backend.execute(other, Launch(("x",)))
+
+        if who == "a stranger":
+            site.machine.there = [Run("stranger", 1, "running")]
+            await site.backend.observe()
+        assert await site.run("a", 10.0, joined if who == "a neighbour" else None) == []
+
+    play(Site(policy="cs"), scene)
 
 
 def test_a_run_that_failed_teaches_nothing() -> None:
@@ -199,6 +227,7 @@ def _counted(known: Profile) -> Profile:
     return profile("tested", ScaleProfile(1, one.time_s, one.ipc, one.bandwidth_gbs, counters=counters), processes=2)
 
 
+@pytest.mark.timing
 def test_shared_runs_are_measured_against_running_alone() -> None:
     async def scene(site: Site) -> None:
         async def slowed() -> None:

@@ -8,9 +8,12 @@ import pytest
 
 from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig
+from cohabit.live.api.views import slowdown_points
+from cohabit.live.neighbours import expected_slowdown
 from cohabit.live.records import Record
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, NodeDrained, ProfileLearned
 from cohabit.model.job import Job
+from cohabit.model.profile import Profile, Tenant
 from cohabit.model.units import SECOND
 from cohabit.testing.clusters import SHARED
 from cohabit.testing.programs import CACHED, COMPACT, NEUTRAL, STREAM
@@ -79,3 +82,48 @@ def test_neighbours_chosen_by_degradation_are_counted(tmp_path: Path) -> None:
     assert rows["a"].nodes == rows["b"].nodes == ((0, 1),)
     for name in ("a", "b"):
         assert 1.0 < (rows[name].predicted_slowdown or 0.0) < 2.0
+
+
+@pytest.mark.parametrize("policy", ["cs", "fifo-shared", "shepherd"])
+def test_policies_that_book_nothing_are_judged_by_the_profiles_of_all_on_the_node(tmp_path: Path, policy: str) -> None:
+    tale = Tale(tmp_path / "journal.db", SHARED, build(PolicyConfig(name=policy)))
+    known(tale)
+    tale.tell(*(NodeDrained(node) for node in (1, 2, 3)))
+    jobs = [Job("a", 1000 * SECOND, processes=4, program="compact"), Job("b", 1000 * SECOND, 4, program="neutral")]
+    starts = [one for job in jobs for one in tale.tell(JobSubmitted(job))]
+    assert [one.job_id for one in starts] == ["a", "b"]
+    assert tale.rows()["a"].predicted_slowdown == 1.0  # nobody was there when it started
+    assert 1.0 <= (tale.rows()["b"].predicted_slowdown or 0.0) < 1.5
+    tale.tell(*(JobStarted(one.job_id, one.attempt) for one in starts))
+    tale.now_us += 120 * SECOND
+    tale.tell(JobFinished("a", 1), JobFinished("b", 1))
+    rows = tale.rows()
+    assert (rows["a"].met, rows["b"].met) == (True, True)
+    assert 1.0 < (rows["a"].actual_slowdown or 0.0) < 2.0
+    points = slowdown_points(rows.values())["points"]
+    assert {point["job"] for point in points} == {"a", "b"}
+
+
+def test_a_run_that_nobody_joined_is_not_compared(tmp_path: Path) -> None:
+    tale = Tale(tmp_path / "journal.db", SHARED, build(PolicyConfig(name="cs")))
+    known(tale)
+    alone = run(tale, "a", "compact", 400, processes=4)
+    assert (alone.met, alone.predicted_slowdown, alone.actual_slowdown) == (False, 1.0, None)
+
+
+def test_neighbours_by_their_curves() -> None:
+    node = SHARED.groups[0]
+
+    def beside(*others: Profile, cores: int = 4) -> float | None:
+        tenants = [Tenant(one.program, cores, 1, 0, 0.0, 0.5, one) for one in (COMPACT, *others)]
+        return expected_slowdown(tenants, node, None)
+
+    assert beside() == pytest.approx(1.0)
+    gentle, harsh = beside(NEUTRAL), beside(STREAM)
+    assert gentle is not None
+    assert harsh is not None
+    assert 1.0 < gentle < harsh  # a stream takes more of the cache, and of the memory
+    crowd = beside(NEUTRAL, cores=8)
+    assert crowd is not None
+    assert crowd > 2 * gentle * 0.9  # sixteen processes on eight cores
+    assert beside(Profile("stranger", 8)) is None

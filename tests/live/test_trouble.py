@@ -34,7 +34,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=755", "none", str(disk)]
     made = subprocess.run(command, capture_output=True, check=False)
     if made.returncode:
         pytest.skip("needs root that may mount")

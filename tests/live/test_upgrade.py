@@ -10,14 +10,17 @@ import sqlalchemy as sa
 
 from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig
+from cohabit.app.serving import Parts
 from cohabit.live import journal_schema, records
-from cohabit.live.journal import open_journal
+from cohabit.live.controller import Controller
+from cohabit.live.journal import RECORDED, open_journal
 from cohabit.live.recovery import restore, verify
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.errors import InputError
 from cohabit.model.event import EndRecalled, JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
+from tests.live.playing import ended, job, play, shell, until
 
 OLD = Path(__file__).parent / "data" / "journal-v1.db.gz"  # written by the last version that had no records
 
@@ -55,6 +58,46 @@ def test_an_old_journal_is_upgraded_and_its_jobs_get_records(old: Path) -> None:
     seq = again.append(twice.last_us + 2, [EndRecalled("bad", "failed"), JobSubmitted(Job("x", SECOND))], {})
     assert seq == again.next_seq - 1
     again.close()
+
+
+def test_an_upgrade_leaves_jobs_that_run_alone(tmp_path: Path) -> None:
+    """The old version ends, its runner does not; the new one upgrades the journal, and finds the run."""
+    place, mark, count = tmp_path / "place", tmp_path / "mark", tmp_path / "count"
+
+    async def before(controller: Controller, parts: Parts) -> None:
+        text = f"echo once >> {count}; while ! test -e {mark}; do sleep 0.05; done; exit 3"
+        await controller.submit(job("good"), shell("exit 0"))
+        assert await ended(controller, "good") == ["done"]
+        await controller.submit(job("runs"), shell(text))
+        await controller.submit(job("waits", nodes=2), shell("exit 0"))
+        await until(controller, "runs", "running")
+
+    async def after(controller: Controller, parts: Parts) -> None:
+        assert parts.journal.get("version") == str(journal_schema.VERSION)
+        assert (await controller.view("runs")).state == "running"
+        assert (await controller.view("good")).state == "done"
+        mark.touch()
+        assert await ended(controller, "runs", "waits") == ["failed", "done"]
+        assert (await controller.view("runs")).record.exit_status == 3
+
+    play(place, before)
+    as_version_1(place / "journal.db")
+    try:
+        play(place, after)
+    finally:
+        mark.touch()
+    assert count.read_text() == "once\n"
+
+
+def as_version_1(path: Path) -> None:
+    """What the first version would have left: no records, and nothing that says how far they go."""
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP TABLE {journal_schema.RECORDS}")
+        meta = journal_schema.meta
+        connection.execute(sa.update(meta).where(meta.c.key == "version").values(value="1"))
+        connection.execute(sa.delete(meta).where(meta.c.key == RECORDED))
+    engine.dispose()
 
 
 def test_both_ways_to_today_give_the_same_tables(old: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,6 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     text = LUA.read_text(encoding="utf-8").replace("/var/lib/cohabit/lease", str(folder / "lease"))
     with running_slurm(folder, nodes=8, cores=28, sockets=2, job_submit=text) as cluster:
         yield cluster
-    subprocess.run(["pkill", "-f", f"slurm.watchdog {folder}"], check=False)  # they outlive controllers, not clusters
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -51,7 +51,7 @@ def test_a_steered_job_a_failed_one_and_a_cancelled_one() -> None:
     jobs = jobs_22()
     steered = jobs["1"]
     assert (steered.state, steered.nodes, steered.cores_on) == ("RUNNING", ("n0", "n2"), {"n0": 8, "n2": 8})
-    assert read_mark(steered.mark) == (RUN, 1, Before(1, 0, 1, 16))
+    assert read_mark(steered.mark) == (RUN, 1, Before(1, 0, 1, 16), "")
     assert before_of(steered) == Before(1, 0, 1, 16)
     assert (jobs["10"].state, jobs["10"].exit_status, jobs["10"].exit_signal) == ("FAILED", 3, None)
     assert jobs["11"].state == "CANCELLED"
@@ -165,7 +165,8 @@ def test_task_numbers() -> None:
 @given(st.integers(0, 99), st.integers(1, 99), st.integers(0, 99), st.integers(1, 64), st.integers(1, 9999))
 def test_marks_come_back(attempt: int, least: int, most: int, per_node: int, cpus: int) -> None:
     before = Before(least, most, per_node, cpus)
-    assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before)
+    assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before, "")
+    assert read_mark(run_mark(attempt, before, "pair")) == (RUN, attempt, before, "pair")
 
 
 @pytest.mark.parametrize(

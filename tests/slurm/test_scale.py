@@ -49,7 +49,7 @@ def test_a_pass_with_a_thousand_held_jobs(large: SlurmCluster, tmp_path: Path) -
             await asyncio.sleep(0.05)
         all_s = time.monotonic() - began_s
         await asyncio.sleep(5)
-        look_s, calls = service.backend.look_s, service.backend.calls.made
+        look_s, calls = service.backend.look_s, service.backend.manager.made
         await service.close()
         return look_s, all_s, calls
 

@@ -71,6 +71,7 @@ def test_what_would_have_been(tmp_path: Path) -> None:
     assert said["policy_pessimistic"]["mean_turnaround_s"] == 150
     assert said["difference"]["policy"]["wait_s"]["mean"] == -150
     assert said["would_share"] == 4
+    assert said["name"] == "cs"
     alone = judge(read_slurm_site(site_file(tmp_path, "ce")), found, four_jobs(), 0.5)
     assert alone["would_share"] == 0
     assert alone["policy"]["node_hours"] == round(400 / 3600, 4)
@@ -94,9 +95,13 @@ def test_nothing_is_changed(empty: SlurmCluster, tmp_path: Path) -> None:
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["jobs"] == 12
+    assert said["jobs"] >= 12  # and those of other tests that Slurm still remembers
     assert said["still_going"] == 1
     assert said["policy"]["mean_wait_s"] <= said["slurm"]["mean_wait_s"] + 1
+    words = [*words[:-3], "--for", "1s"]  # what it saw is kept; now for people
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cs, pessimistic" in done.stdout
     calls = log.read_text().splitlines()
     assert len(calls) > 20
     assert all(commands.changes_nothing(line.split()) for line in calls), calls

@@ -71,12 +71,14 @@ def test_nodes_drain_and_die(empty: SlurmCluster, tmp_path: Path) -> None:
         with attached(empty, site):
             empty.run("scontrol", "update", "NodeName=n0", "State=DRAIN", "Reason=test")
             until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 20, log_of(tmp_path))
-            names = [submit(empty, tmp_path, 6, "-n28") for _ in range(8)]
-            until(lambda: sum(jobs_of(empty)[name].runs for name in names) == 7, 30, log_of(tmp_path))
+            names = [submit(empty, tmp_path, 20, "-n28") for _ in range(8)]  # long enough to see them together
+            until(lambda: sum(jobs_of(empty)[name].runs for name in names) == 7, 60, log_of(tmp_path))
             assert all("n0" not in jobs_of(empty)[name].nodes for name in names)
             lost = next(name for name in names if jobs_of(empty)[name].nodes == ("n3",))
+            empty.stop("n3")  # or it is back before anybody has looked
             empty.run("scontrol", "update", "NodeName=n3", "State=DOWN", "Reason=test")
-            until(lambda: any(type(one).__name__ == "NodeDown" for one in facts(tmp_path)), 20, log_of(tmp_path))
+            until(lambda: any(type(one).__name__ == "NodeDown" for one in facts(tmp_path)), 60, log_of(tmp_path))
+            empty.start("n3")
             until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 120, log_of(tmp_path))
             assert jobs_of(empty)[lost].mark.startswith("cohabit:run:2:")
             empty.run("scontrol", "update", "NodeName=n0", "State=RESUME")
@@ -85,6 +87,8 @@ def test_nodes_drain_and_die(empty: SlurmCluster, tmp_path: Path) -> None:
             until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in last), 60, log_of(tmp_path))
             assert {jobs_of(empty)[name].nodes for name in last} == {(f"n{number}",) for number in range(8)}
     finally:
+        if "n3" not in empty.daemons:
+            empty.start("n3")
         empty.run("scontrol", "update", "NodeName=n[0-7]", "State=RESUME", check=False)
     assert sorted(runs_noted(tmp_path)) == sorted([*names, lost, *last])
 
@@ -131,14 +135,15 @@ def test_what_is_not_understood_goes_to_slurm_untouched(empty: SlurmCluster, tmp
 
 
 def test_a_job_of_slurms_own_keeps_its_node_to_itself(empty: SlurmCluster, tmp_path: Path) -> None:
-    foreign = submit(empty, tmp_path, 25, "-n2", "--nodelist=n0")  # before anybody holds jobs
+    foreign = submit(empty, tmp_path, 600, "-n2", "--nodelist=n0")  # before anybody holds jobs
     until(lambda: jobs_of(empty)[foreign].state == "RUNNING")
     site = write_site(empty, tmp_path, "cs")
     with attached(empty, site):
         names = [submit(empty, tmp_path, 1, "-n28") for _ in range(8)]
         until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 60, log_of(tmp_path))
         assert all(jobs_of(empty)[name].nodes != ("n0",) for name in names)
-        until(lambda: jobs_of(empty)[foreign].state == "COMPLETED", 60)
+        empty.run("scancel", foreign)
+        until(lambda: not jobs_of(empty)[foreign].runs, 60)
         last = [submit(empty, tmp_path, 3, "-n28") for _ in range(8)]
         until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in last), 60, log_of(tmp_path))
         assert ("n0",) in {jobs_of(empty)[name].nodes for name in last}

@@ -70,7 +70,7 @@ def test_a_start_a_run_and_an_end() -> None:
 def test_a_number_that_comes_back_is_left_to_slurm() -> None:
     watcher, _ = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
     assert look(watcher, changed(WAITS, state="COMPLETED", held=False, nodes=("n0",)))[0] == [JobFinished("1", 1)]
-    assert look(watcher, changed(WAITS, submit_s=90.0))[1].pass_on == {"1": "has the number of an earlier job"}
+    assert look(watcher, changed(WAITS, submit_s=90.0))[1].pass_on == {"1": "has the name of an earlier job"}
 
 
 def test_a_run_that_came_and_went_between_two_looks() -> None:
@@ -165,7 +165,7 @@ def test_left_jobs_stay_left() -> None:
     assert look(watcher, odd)[1].pass_on == {}
     watcher = fresh()
     watcher.over = {"1"}
-    assert look(watcher, WAITS)[1].pass_on == {"1": "has the number of an earlier job"}
+    assert look(watcher, WAITS)[1].pass_on == {"1": "has the name of an earlier job"}
     assert look(fresh(), changed(WAITS, mark=BACK))[0] == []
 
 

@@ -9,16 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
-from cohabit.backend.protocol import Launch
+from cohabit.backend.protocol import DONE, Launch
 from tests.system.deadly_controller import Orders
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,8 @@ class Nursery:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.system.deadly_controller"], cwd=ROOT, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            stdout=subprocess.PIPE, start_new_session=True,
+            env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         )  # fmt: skip
 
     def bear(self, orders: Orders) -> tuple[int, int]:
@@ -54,10 +55,13 @@ class Nursery:
 
 
 class Controller:
-    """A controller's life: started again after it died, a while later, and without its fate from the second time on."""
+    """A controller's lives: started again after it died, a while later, each time with the next of its fates."""
 
-    def __init__(self, nursery: Nursery, orders: Orders, dead_s: float = 0.0) -> None:
+    def __init__(
+        self, nursery: Nursery, orders: Orders, dead_s: float = 0.0, fates: Sequence[tuple[str, int] | None] = ()
+    ) -> None:
         self._nursery, self._orders, self._dead_s = nursery, orders, dead_s
+        self._fates = list(fates or [orders.die])
         self.starts, self.pid, self._process, self._dead_since = 0, 0, -1, 0.0
 
     def keep_alive(self) -> None:
@@ -66,9 +70,17 @@ class Controller:
             self.bury()
             self._dead_since = time.monotonic()
         if self._process < 0 and (self.starts == 0 or time.monotonic() >= self._dead_since + self._dead_s):
-            orders = self._orders if self.starts == 0 else msgspec.structs.replace(self._orders, die=None)
-            self.pid, self._process = self._nursery.bear(orders)
-            self.starts += 1
+            die = self._fates.pop(0) if self._fates else None
+            self.starts, self._dead_since = self.starts + 1, time.monotonic()
+            with contextlib.suppress(ProcessLookupError):  # it is dead already: it could not even begin
+                self.pid, self._process = self._nursery.bear(msgspec.structs.replace(self._orders, die=die))
+
+    def tell_where(self) -> None:
+        """Have it write into its log where its threads are."""
+        if self._process >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGUSR2)
+                time.sleep(0.5)
 
     def kill(self) -> None:
         """kill -9, now."""
@@ -107,17 +119,53 @@ def runs_of(log: Path) -> dict[str, list[Ran]]:
     return found
 
 
-def doubled(runs: list[Ran]) -> str:
-    """What is wrong with the runs of one job; empty: one whole run, and no two at once or under one number."""
-    if sum(run.whole for run in runs) != 1:
-        return f"{sum(run.whole for run in runs)} whole runs: {runs}"
+class End(NamedTuple):
+    """How a run ended, as the journal was told."""
+
+    status: str
+    exit_status: int | None
+    exit_signal: int | None
+
+
+Ends = Mapping[tuple[str, int], End]
+
+
+def ends_of(notes: Path) -> dict[tuple[str, int], End]:
+    """Every end any controller heard of, by job and attempt."""
+    found = {}
+    for line in (notes / "ends").read_text().splitlines() if (notes / "ends").exists() else ():
+        job, attempt, status, *exits = line.split()
+        found[job, int(attempt)] = End(status, *(None if word == "None" else int(word) for word in exits))
+    return found
+
+
+def well_ended(notes: Path) -> int:
+    """How many jobs have."""
+    return sum(end.status == DONE for end in ends_of(notes).values())
+
+
+def doubled(job: str, runs: Sequence[Ran], ends: Ends, well: bool = True) -> str:
+    """What is wrong with the runs of one job; empty: it ran to its end once, last of all, and no two at once.
+
+    A run has ended well if the executor saw that, and then the program must have done all its work. One that had done
+    all its work may still have been killed, by its fuse or with its runner, before it could exit (on a busy machine it
+    waits for a core between the two): nobody but the program itself knows then, and it is rightly run again. An exit
+    that was seen must count. `well` is False for a job that was made to fail: it has no good end.
+    """
+    if len({run.attempt for run in runs}) != len(runs):
+        return f"{job}: an attempt was started twice: {runs}"
     for before, after in pairwise(runs):
         if after.begin_us <= before.last_us:
-            return f"two runs at once: {before} {after}"
-        if before.whole:
-            return f"run again after its end: {before} {after}"
-    if len({run.attempt for run in runs}) != len(runs):
-        return f"an attempt was started twice: {runs}"
+            return f"{job}: two runs at once: {before} {after}"
+    good = [run for run in runs if (job, run.attempt) in ends and ends[job, run.attempt].status == DONE]
+    if len(good) != int(well) or good[:1] != list(runs[len(runs) - int(well) :]):
+        return f"{job}: {len(good)} runs ended well: {runs} {ends}"
+    for run in runs:
+        end = ends.get((job, run.attempt))
+        if run in good and not run.whole:
+            return f"{job}: counts as done and had work left: {run} {end}"
+        if run not in good and end is not None and end.exit_status == 0:
+            return f"{job}: ended by itself and did not count: {run} {end}"
     return ""
 
 
@@ -151,22 +199,46 @@ def kill_runner(runs: Path, log: Path) -> bool:
     instant between the last act of its program and hearing of its exit, nobody knows how that ended, and it is started
     again (docs/launchers.md).
     """
-    for claim in runs.glob("*/claim"):
+    for claim in sorted(runs.glob("*/claim")):
         with contextlib.suppress(OSError, ValueError):
             folder, runner = claim.parent, int(claim.read_text().split()[0])
             if (folder / "ended").exists() or not (folder / "started").exists():
                 continue
-            program = msgspec.json.decode((folder / "started").read_bytes())["pid"]
-            if not (folder / "exited").exists():
-                os.kill(program, signal.SIGSTOP)
-                name, _, attempt = folder.name.rpartition(".")
-                ran = runs_of(log).get(unquote(name).replace(" ", "_"), [])
-                if any(run.whole and run.attempt == int(attempt) for run in ran):
-                    os.kill(program, signal.SIGCONT)
-                    continue
-            os.kill(runner, signal.SIGKILL)
-            return True
+            if (folder / "exited").exists() or halted(folder, log):
+                os.kill(runner, signal.SIGKILL)
+                return True
     return False
+
+
+def kill_program(runs: Path, log: Path) -> tuple[str, int] | None:
+    """kill -9 of the program of some run that has work left; its job and attempt. None: none runs just now."""
+    for started in sorted(runs.glob("*/started")):
+        with contextlib.suppress(OSError, ValueError):
+            if not (started.with_name("exited")).exists() and (run := halted(started.parent, log)):
+                os.kill(program_of(started.parent), signal.SIGKILL)
+                return run
+    return None
+
+
+def in_flight(runs: Path) -> bool:
+    """Whether some program runs."""
+    return any(not started.with_name("exited").exists() for started in runs.glob("*/started"))
+
+
+def program_of(folder: Path) -> int:
+    """The first process of a run."""
+    return int(msgspec.json.decode((folder / "started").read_bytes())["pid"])
+
+
+def halted(folder: Path, log: Path) -> tuple[str, int] | None:
+    """Halt the program of a run; its job and attempt, or None where it had no work left and goes on to its exit."""
+    os.kill(program := program_of(folder), signal.SIGSTOP)
+    name, _, number = folder.name.rpartition(".")
+    job, attempt = unquote(name).replace(" ", "_"), int(number)
+    if any(run.whole and run.attempt == attempt for run in runs_of(log).get(job, [])):
+        os.kill(program, signal.SIGCONT)
+        return None
+    return job, attempt
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float, pause_s: float = 0.02) -> bool:

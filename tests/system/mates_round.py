@@ -14,7 +14,18 @@ from cohabit.model.group import WAIT, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
 from tests.system.deadly_controller import Orders, config_of
-from tests.system.deadly_rounds import Controller, Nursery, Ran, doubled, runs_of, sleeper, wait_for
+from tests.system.deadly_rounds import (
+    Controller,
+    End,
+    Nursery,
+    Ran,
+    doubled,
+    ends_of,
+    runs_of,
+    sleeper,
+    wait_for,
+    well_ended,
+)
 
 DOMAINS = ("alpha", "beta")
 RUN_S = 5.0  # more than twice the lease: who runs alone for longer than allowed must be seen
@@ -30,6 +41,7 @@ class Result:
     """What a round came to."""
 
     runs: dict[str, list[Ran]]  # by domain
+    ends: dict[str, dict[tuple[str, int], End]]  # by domain
     starts: dict[str, int]  # how often each controller was started
     boundaries: dict[str, list[str]]  # those each of them passed
     replays: dict[str, Verified]  # of their journals
@@ -67,7 +79,7 @@ def play(
     def over() -> bool:
         for controller in controllers.values():
             controller.keep_alive()
-        return sum(run.whole for runs in runs_of(log).values() for run in runs) >= len(DOMAINS) and not left(place)
+        return all(well_ended(place / name) for name in DOMAINS) and not left(place)
 
     try:
         assert wait_for(over, 90), said(place)
@@ -77,6 +89,7 @@ def play(
     runs = runs_of(log)
     return Result(
         {name: runs.get(f"job-{name}", []) for name in DOMAINS},
+        {name: ends_of(place / name) for name in DOMAINS},
         {name: controller.starts for name, controller in controllers.items()},
         {name: (place / name / "boundaries").read_text().splitlines() for name in DOMAINS},
         {name: replayed(place / name, name, scheme) for name in DOMAINS},
@@ -91,7 +104,9 @@ def replayed(place: Path, name: str, scheme: str) -> Verified:
 
 def broken(result: Result) -> list[str]:
     """Which promises a round broke."""
-    found = [f"{name}: {problem}" for name, runs in result.runs.items() if (problem := doubled(runs))]
+    found = [
+        problem for name, runs in result.runs.items() if (problem := doubled(f"job-{name}", runs, result.ends[name]))
+    ]
     for name, other in (DOMAINS, DOMAINS[::-1]):
         for run in result.runs[name]:
             alone = longest_alone_us(run, result.runs[other])

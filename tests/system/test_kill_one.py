@@ -16,11 +16,13 @@ from tests.system.deadly_rounds import (
     Controller,
     Nursery,
     doubled,
+    ends_of,
     kill_launcher,
     kill_runner,
     runs_of,
     sleeper,
     wait_for,
+    well_ended,
 )
 
 JOBS = 5
@@ -48,17 +50,16 @@ def one_round(
         if coming and rng.random() < 0.1:
             struck = kill_launcher(controller.pid) if coming[0] == "launcher" else kill_runner(runs, log)
             del coming[: int(struck)]
-        whole = sum(run.whole for runs in runs_of(log).values() for run in runs)
-        return whole >= JOBS and not os.listdir(runs)
+        return well_ended(place / "controller") >= JOBS and not os.listdir(runs)
 
     try:
         assert wait_for(all_done, 90), (place / "controller" / "controller.log").read_text()[-3000:]
     finally:
         controller.kill()
-    found = runs_of(log)
+    found, ends = runs_of(log), ends_of(place / "controller")
     assert sorted(found) == sorted(name.replace(" ", "_") for name in names)
-    for of_one in found.values():
-        assert not (problem := doubled(of_one)), problem
+    for name, of_one in found.items():
+        assert not (problem := doubled(name, of_one, ends)), problem
     return controller
 
 

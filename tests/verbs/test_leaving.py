@@ -22,7 +22,7 @@ from tests.cli.cli_calls import COMMAND, Answer, cohabit
 from tests.live.test_peers import make_certificates
 from tests.verbs.living import Scheduler
 
-TICKS = "i=0; while [ $i -lt 600 ]; do echo tick $i; i=$((i+1)); sleep 0.1; done"
+TICKS = "i=0; while [ $i -lt 6000 ]; do echo tick $i; i=$((i+1)); sleep 0.1; done"
 
 
 def begun(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
@@ -32,6 +32,16 @@ def begun(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
         env=os.environ | environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
     )  # fmt: skip
+
+
+def wait_until_connected(process: subprocess.Popen[str], patience_s: float = 120.0) -> None:
+    """Its interpreter has long begun by then."""
+    deadline = time.monotonic() + patience_s
+    while not any(os.readlink(one).startswith("socket:") for one in Path(f"/proc/{process.pid}/fd").iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.2)  # the answer it waits for
 
 
 def own_terminal() -> None:
@@ -61,7 +71,7 @@ def test_ctrl_c_leaves_the_job_alone(living: Scheduler, verb: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "tick 0\n"
     else:
-        time.sleep(1.5)
+        wait_until_connected(process)
     process.send_signal(signal.SIGINT)
     answer = ended(process)
     assert answer.code == 130, answer
@@ -129,7 +139,7 @@ def test_a_scheduler_that_is_killed_in_the_middle(own: Scheduler) -> None:
     followers = [begun("logs", job, "--follow", "--server", own.socket), begun("wait", job, "--server", own.socket)]
     assert followers[0].stdout is not None
     assert followers[0].stdout.readline() == "tick 0\n"
-    time.sleep(2)
+    wait_until_connected(followers[1])
     own.stop(signal.SIGKILL)
     for process in followers:
         answer = ended(process)
@@ -147,11 +157,13 @@ def test_a_scheduler_that_is_killed_in_the_middle(own: Scheduler) -> None:
 @pytest.mark.slow
 def test_jobs_go_on_without_the_scheduler(tmp_path: Path) -> None:
     scheduler = Scheduler(tmp_path / "place").start()
-    job = scheduler.submit("--", "sh", "-c", f"sleep 3; echo over > {tmp_path}/over")
+    wait = f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"
+    job = scheduler.submit("--", "sh", "-c", f"{wait}; echo over > {tmp_path}/over")
     scheduler.until(job, "running")
     assert scheduler.stop() == 0
     assert "go on" in scheduler.errors()
-    deadline = time.monotonic() + 30
+    (tmp_path / "go").touch()
+    deadline = time.monotonic() + 60
     while not (tmp_path / "over").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)

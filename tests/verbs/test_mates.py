@@ -79,6 +79,17 @@ def test_a_mate_that_has_not_come_is_waited_for(two: dict[str, Scheduler]) -> No
     assert two["alpha"].ok("cancel", job)["jobs"][0]["state"] == "cancelled"
 
 
+def test_a_dry_run_with_mates_promises_nothing_and_tells_nobody(two: dict[str, Scheduler]) -> None:
+    words = ("--name", "perhaps", "--mate", "beta:other", "--", "true")
+    seen = two["alpha"].ok("submit", "--dry-run", *words)
+    assert (seen["job"], seen["start_at"], seen["nodes"]) == (None, None, None)
+    assert "mates" in seen["why"]
+    for name, job in (("alpha", "perhaps"), ("beta", "other")):
+        assert "no such job" in two[name].call("show", job).sentence()  # nothing was taken, nothing was asked for
+    sentence = two["alpha"].call("submit", "--dry-run", "--name", "odd", "--mate", "gamma:x", "--", "true").sentence()
+    assert "gamma" in sentence
+
+
 def test_domains_that_are_not_known_are_refused(two: dict[str, Scheduler]) -> None:
     sentence = two["alpha"].call("submit", "--name", "odd", "--mate", "gamma:x", "--", "true").sentence()
     assert "gamma" in sentence

@@ -104,6 +104,10 @@ class Client:
         """How much neighbours were expected to slow jobs, and how much they did."""
         return self._ask("GET", "/slowdowns")
 
+    def page_link(self) -> View:
+        """A link to the page that opens once, as us; over the socket only."""
+        return self._ask("POST", "/page/link", {})
+
     def audit(self, most: int) -> View:
         """Who did what."""
         return self._ask("GET", "/audit", None, {"limit": most})

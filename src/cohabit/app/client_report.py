@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cohabit import __version__
 from cohabit.app.results import ranges_of
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable
 from cohabit.model.units import SECOND, microseconds
@@ -19,6 +18,7 @@ from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.report import tables
 from cohabit.report.html import write_report
 from cohabit.report.metrics import summarise
+from cohabit.version import __version__
 
 STATUS = {
     "done": DONE, "failed": FAILED, "killed": KILLED, "cancelled": CANCELLED, "lost": FAILED,
@@ -41,12 +41,23 @@ def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTa
     return RunTable(
         workload=_workload(views, start_us, end_us), start_us=np.where(ran, start_us, NEVER),
         end_us=np.where(ran, end_us, NEVER), nodes=np.array([len(place) for place in places], np.int32),
-        cores=np.where(ran, [int(view["cores"] or view["processes"]) for view in views], 0).astype(np.int64),
+        cores=np.where(ran, [_used(view) for view in views], 0).astype(np.int64),
         scale=np.where(ran, [int(view["scale"] or 1) for view in views], 0).astype(np.int32), status=status,
         reason=lost.astype(np.int32), reasons=("", LOST), cluster_nodes=len(nodes),
         cluster_cores=sum(int(node["cores"]) for node in nodes), policy=policy, seed=0, events=0,
         node_ranges=ranges_of(owner, first, np.ones_like(first), len(views)),
     )  # fmt: skip
+
+
+def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float | None:
+    """As `utilisation` of the metrics, but by the cores jobs were given: a node given out whole counts whole."""
+    ran = [job for job in jobs if job["started_at"] is not None and job["ended_at"] is not None]
+    if not ran:
+        return None
+    span_s = max(job["ended_at"] for job in ran) - min(job["submitted_at"] for job in ran)
+    given_s = sum(job["cores"] * (job["ended_at"] - job["started_at"]) for job in ran)
+    cores = sum(int(node["cores"]) for node in nodes)
+    return float(given_s / (cores * span_s)) if cores and span_s > 0 else None
 
 
 def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> View:
@@ -59,6 +70,11 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
     write_report([table], folder / "report.html", title=title)
     tables.write_summary(summary, folder / "summary.json")
     return summary
+
+
+def _used(view: View) -> int:
+    """Cores its processes were on; a server of an earlier version only knows those it had."""
+    return int(view.get("used_cores") or view["cores"] or view["processes"])
 
 
 def _instants(views: Sequence[View], key: str) -> np.ndarray[Any, np.dtype[np.int64]]:

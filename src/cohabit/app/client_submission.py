@@ -109,12 +109,14 @@ def memory_mb(text: str) -> int:
     return math.ceil(float(found[1]) * _MB[found[2].upper()])
 
 
-def check_files(command: list[str], folder: str) -> None:
+def check_files(command: list[str], folder: str, path: str) -> None:
     """On the scheduler's own machine: what is not there now will not be there for a job that depends on nothing."""
     if not os.path.isdir(folder):
         raise InputError("there is no such folder", folder, "name another with --chdir")
     if command[0].startswith("/") and not os.path.exists(command[0]):
         raise InputError("there is no such program", command[0], "check its name and the folder you are in")
+    if "/" not in command[0] and shutil.which(command[0], path=path) is None:
+        raise InputError("there is no such program in PATH", command[0], "check its name, or give its whole path")
 
 
 def check_array(text: str) -> str:

@@ -6,17 +6,22 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from cohabit.app.health_tools import look
+
 REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
-OPTIONAL = {  # module -> distribution, and what it is for
-    "distributed": ("distributed", "sweep --dask (install cohabit[dask])"),
-    "sklearn": ("scikit-learn", "train and reproduce colocation (install cohabit[learn])"),
-    "skops": ("skops", "train (install cohabit[learn])"),
+SERVING = ("fastapi", "uvicorn", "sqlalchemy")
+OPTIONAL = {  # module -> distribution, what it is for, and the extra that brings it
+    "distributed": ("distributed", "sweep --dask", "dask"),
+    "sklearn": ("scikit-learn", "train, and reproduce colocation", "learn"),
+    "skops": ("skops", "train", "learn"),
 }
+LEAST_DISK_GIB = 1.0
 
 
 @dataclass
@@ -26,31 +31,37 @@ class Finding:
     what: str
     state: str
     found: str
-    advice: str = ""
+    advice: str = ""  # what it would be good for, or what is wrong
+    command: str = ""  # to be typed, where that would change it
 
 
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors()]
+    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _scheduler()]
 
 
 def _python() -> Finding:
     good = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(
-        "Python", "ok" if good else "missing", platform.python_version(), "" if good else "use Python 3.11 to 3.13"
+        "Python",
+        "ok" if good else "missing",
+        platform.python_version(),
+        "" if good else "use Python 3.11 to 3.13",
     )
 
 
 def _libraries() -> list[Finding]:
     found = []
-    for name in REQUIRED:
+    for name in (*REQUIRED, *SERVING):
         present = importlib.util.find_spec(name) is not None
         version = importlib.metadata.version(name) if present else "not installed"
-        found.append(Finding(name, "ok" if present else "missing", version, "" if present else "run make setup"))
-    for module, (name, use) in OPTIONAL.items():
+        advice, command = ("", "") if present else ("cohabit cannot work without it", f"pip install {name}")
+        found.append(Finding(name, "ok" if present else "missing", version, advice, command))
+    for module, (name, use, extra) in OPTIONAL.items():
         present = importlib.util.find_spec(module) is not None
         version = importlib.metadata.version(name) if present else "not installed"
-        found.append(Finding(name, "ok" if present else "optional", version, "" if present else f"only for {use}"))
+        advice, command = ("", "") if present else (f"only for {use}", f"pip install 'cohabit[{extra}]'")
+        found.append(Finding(name, "ok" if present else "optional", version, advice, command))
     return found
 
 
@@ -60,7 +71,7 @@ def _kernels() -> Finding:
     warm = is_warm()
     return Finding(
         "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
-        "" if warm else "the first run compiles them, once (about half a minute); `cohabit warm-up` does it now",
+        "" if warm else "the first run compiles them, once (about half a minute)", "" if warm else "cohabit warm-up",
     )  # fmt: skip
 
 
@@ -72,8 +83,9 @@ def _machine() -> list[Finding]:
     return [
         Finding("cores", "ok", str(os.cpu_count())),
         Finding("memory", "ok", f"{memory:.1f} GiB"),
-        Finding("free disk here", "ok", f"{disk:.0f} GiB"),
-    ]
+        Finding("free disk here", "ok" if disk >= LEAST_DISK_GIB else "optional", f"{disk:.1f} GiB",
+                "" if disk >= LEAST_DISK_GIB else "a scheduler refuses new work when its disk is full"),
+    ]  # fmt: skip
 
 
 def _sensors() -> list[Finding]:
@@ -85,16 +97,45 @@ def _sensors() -> list[Finding]:
         why = f" ({one.reason})" if one.reason else ""
         words = f"{len(one.counters)} counters{why}" if one.available else one.reason
         state = "ok" if one.available else "optional"
-        found.append(Finding(f"counters from {one.source}", state, words, one.advice))
+        found.append(Finding(f"counters from {one.source}", state, words, *_typed(one.advice)))
     return found
 
 
 def _hardware() -> list[Finding]:
-    """What sharing nodes and steering Slurm use; the simulator needs none of it."""
+    """What sharing nodes uses; the simulator needs none of it."""
     from cohabit.agent.host import host_offers
 
-    found = [
-        Finding(one.what, "ok" if one.available else "optional", one.found, one.advice) for one in host_offers()
-    ]  # fmt: skip
-    slurm = shutil.which("scontrol")
-    return [*found, Finding("Slurm", "ok", "present") if slurm else Finding("Slurm", "optional", "not here")]
+    return [
+        Finding(one.what, "ok" if one.available else "optional", one.found, *_typed(one.advice))
+        for one in host_offers()
+    ]
+
+
+def _typed(advice: str) -> tuple[str, str]:
+    """Advice that is a command, apart from the words around it."""
+    found = re.match(r"((?:mount -t|sysctl|apt-get|dnf) [^(,;]+?)(?: \(as root\))?(?:, (.+))?$", advice)
+    if found is None:
+        return advice, ""
+    return found[2] or "", found[1] if os.geteuid() == 0 else f"sudo {found[1]}"
+
+
+def _tools() -> list[Finding]:
+    return [
+        Finding(one.what, "ok" if one.found else "optional", one.found or "not here", one.advice, one.command)
+        for one in look()
+    ]
+
+
+def _scheduler() -> Finding:
+    """Whether one answers where the verbs would look for it."""
+    from cohabit.app.client import connect
+    from cohabit.app.client_connection import Unavailable
+    from cohabit.model.errors import InputError
+
+    try:
+        client = connect(None)
+        told = client.ping()
+    except (InputError, Unavailable, OSError) as error:
+        return Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")
+    return Finding("a living scheduler", "ok", f"{client.address}: policy {told.get('policy', '?')}, you are "
+                   f"{told['user']} ({told['role']})")  # fmt: skip

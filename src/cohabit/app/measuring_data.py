@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cohabit import __version__
 from cohabit.agent.sensors.summary import Readings, Summary
 from cohabit.app.measuring_programs import Plan
+from cohabit.version import __version__
 from cohabit.whole_files import replacing
 
 SCHEMA_VERSION = 1

@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cohabit import __version__
 from cohabit.app.simulation import finished_jobs
 from cohabit.model.errors import InputError
 from cohabit.model.records import REJECTED, RunTable
 from cohabit.report import tables
 from cohabit.report.metrics import summarise
 from cohabit.sim.journal import Journal
+from cohabit.version import __version__
 
 
 def check_folder(folder: Path) -> None:

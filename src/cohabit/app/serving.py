@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cohabit.app import serving_machine as machines
-from cohabit.app.policies import build
+from cohabit.app.policies import build, title
 from cohabit.app.scenario import PolicyConfig
 from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.app.telemetry_feed import TelemetryConfig, TelemetryFeed
@@ -167,7 +167,7 @@ class Service:
         parts, place = self.parts, self.config.place
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.output_of,
+            parts.output_of, self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
         return Api(living, settings, parts.restored)
 

@@ -18,6 +18,7 @@ from cohabit.app.serving import ServeConfig, TlsFiles
 from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.app.telemetry_feed import TelemetryConfig
 from cohabit.app.typed_toml import read_typed
+from cohabit.backend.output_names import literal
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
 from cohabit.live.api.groups import GroupTable, group_of
@@ -78,6 +79,7 @@ class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_queued: int = -1
     max_running: int = -1
     qos: int = 0
+    max_array: int = 1000
 
 
 class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +89,7 @@ class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_queued: int = -1
     max_running: int = -1
     qos: int = 0
+    max_array: int = 1000
 
 
 class ProfilingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,7 +164,7 @@ def read_site(path: Path) -> Site:
     """Read and check a site file; paths in it are relative to it."""
     tables = read_typed(path, SiteTables, "docs/live.md")
     folder = path.parent.absolute()
-    config = _config(tables, folder, str(path))
+    config = config_of(tables, folder, str(path))
     assert config.api is not None
     domains = config.api.domains
     groups = {name: group_of(name, table, domains, str(path)) for name, table in tables.group.items()}
@@ -169,7 +172,7 @@ def read_site(path: Path) -> Site:
     return Site(config, tuple(_job(job, groups, folder, str(path)) for job in tables.job), tables.log)
 
 
-def _config(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
+def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
     if tables.cache not in CACHE:
         raise InputError(f"cache = {tables.cache!r}", where, f"use {', '.join(CACHE)}")
     config = ServeConfig(
@@ -237,9 +240,9 @@ def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error
 
 
-def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int]:
+def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int, int]:
     queued, running = (None if bound < 0 else bound for bound in (table.max_queued, table.max_running))
-    return queued, running, table.qos
+    return queued, running, table.qos, table.max_array
 
 
 def _address(text: str, where: str) -> tuple[str, int]:
@@ -275,5 +278,5 @@ def _job(table: JobTable, groups: dict[str, Group], folder: Path, where: str) ->
     )  # fmt: skip
     job.check()
     environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | table.environment
-    stdout, stderr = (str(folder / text) if text else "" for text in (table.stdout, table.stderr))
+    stdout, stderr = (os.path.join(literal(str(folder)), text) if text else "" for text in (table.stdout, table.stderr))
     return job, Launch(tuple(table.command), environment, str(folder / table.folder), stdout, stderr)

@@ -5,119 +5,85 @@ The lease is renewed only by a controller whose core answers. Two controllers of
 
 from __future__ import annotations
 
-import asyncio
+import getpass
 import logging
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from cohabit.app.policies import build
+from cohabit.app.policies import build, title
 from cohabit.app.profiles import profiles_in
 from cohabit.app.serving import CLOCK
+from cohabit.app.slurm_service import (
+    STATES,
+    LeaseTerms,
+    Neighbours,
+    Steering,
+    SteeringController,
+    no_output,
+    our_view,
+)
 from cohabit.app.slurm_site import SlurmSite
+from cohabit.app.slurm_submission import SlurmTaking
+from cohabit.backend.gridengine.names import RememberedNames
 from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.discovery import Discovered, discover
-from cohabit.backend.slurm.handback import Handed, hand_back
-from cohabit.backend.slurm.lease import read_lease, switch_file, write_lease
+from cohabit.backend.slurm.fuses import Fuses, fuse_file
+from cohabit.backend.slurm.lease import read_lease, switch_file
 from cohabit.backend.slurm.marks import HELD, RUN, read_mark
-from cohabit.backend.slurm.reading import JobReader
+from cohabit.backend.slurm.naming import Names
+from cohabit.backend.slurm.resource_manager import Manager, SlurmManager
+from cohabit.backend.slurm.rest import Rest, RestManager
+from cohabit.backend.slurm.translate import Terms
 from cohabit.backend.slurm.watchdog import ensure_watchdog
 from cohabit.backend.slurm.watcher import DOWN, DRAINED, UP
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
+from cohabit.live.api.parts import Living
+from cohabit.live.api.service import Api
 from cohabit.live.clock import Epoch, find_clock
-from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import stored_facts
 from cohabit.live.place_lock import only_one
 from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
-from cohabit.model.peer import Message
 from cohabit.model.profile import Profile
-from cohabit.whole_files import replacing
 
-SETTINGS, VIEW = "slurm settings", "view.json"
-STATES = {columns.QUEUED: "queued", columns.STARTING: "starting", columns.RUNNING: "running"}
-RENEWALS = 4  # of the lease, in the time it runs
+SETTINGS, WATCHDOG = "slurm settings", "cohabit.backend.slurm.watchdog"
 log = logging.getLogger(__name__)
 
 
-class _Settings(msgspec.Struct, frozen=True):
+class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the core's decisions depend on besides its facts."""
 
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
     policy: Any
     node: Any
+    coupling: Any = None
 
 
 @dataclass
-class SlurmService:
-    """A controller that steers Slurm, from open to close."""
+class SlurmService(Steering):
+    """A controller that steers Slurm."""
 
-    site: SlurmSite
-    found: Discovered
-    controller: Controller
-    backend: SlurmBackend
-    lock: IO[bytes]
-    switched_off: bool = False
-    _renewing: asyncio.Task[None] | None = None
-
-    async def open(self) -> None:
-        """Take the lease, recover, steer."""
-        switch_file(self.site.lease).unlink(missing_ok=True)
-        self._renew()
-        await self.controller.start()
-        await self._write_view()
-        self._renewing = asyncio.create_task(self._keep_lease())
-
-    async def until_off(self) -> None:
-        """Returns when somebody used the kill switch; raises what ended the controller."""
-        assert self._renewing is not None
-        failed = asyncio.create_task(self.controller.failed())
-        done, _ = await asyncio.wait([self._renewing, failed], return_when=asyncio.FIRST_COMPLETED)
-        failed.cancel()
-        for task in done:
-            task.result()
+    site: SlurmSite = field(kw_only=True)
+    found: Discovered = field(kw_only=True)
 
     async def close(self) -> None:
-        """End in good order. The lease runs on: who comes back in time finds held jobs held."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
-        await self.controller.stop()
-        self.lock.close()
-
-    async def _keep_lease(self) -> None:
-        while not self.switched_off:
-            await asyncio.sleep(min(self.site.slurm.lease_s / RENEWALS, 1.0))
-            self.switched_off = switch_file(self.site.lease).exists()
-            lease = read_lease(self.site.lease)
-            left_s = 0.0 if lease is None else lease.until_s - time.time()
-            if not self.switched_off and left_s < self.site.slurm.lease_s * (1 - 1 / RENEWALS):
-                await self._write_view()  # only a core that answers keeps the lease
-                self._renew()
-        log.warning("the kill switch was used: nothing is steered any more")
-
-    async def _write_view(self) -> None:
-        """What the core has, for `status`."""
-        jobs = await self.controller.ask(view_of)
-        with replacing(self.site.place / VIEW) as stream:
-            stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
-
-    def _renew(self) -> None:
-        slurm = self.site.slurm
-        write_lease(self.site.lease, time.time() + slurm.lease_s, self.found.terms.partitions)
-        ensure_watchdog(self.site.lease, slurm.conf, slurm.held)
+        """End in good order, and hang up."""
+        await super().close()
+        if isinstance(self.backend.manager, RestManager):
+            await self.backend.manager.rest.close()
 
 
 async def open_service(site: SlurmSite) -> SlurmService:
@@ -133,23 +99,48 @@ async def open_service(site: SlurmSite) -> SlurmService:
     clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
     if not clock.same:
         journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
-    slurm = site.slurm
+    slurm, manager = site.slurm, manager_of(site, calls)
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
     backend = SlurmBackend(
-        calls, found, expected_of(restored.core), told_of(restored), slurm.poll_s, slurm.start_within_s, first,
-        await _over(journal, restored.core, JobReader(calls)),
+        manager, found, expected_of(restored.core), told_of(restored), slurm.poll_s, slurm.start_within_s, first,
+        await over_of(journal, restored.core, manager, found.terms), Fuses(fuse_file(site.lease), clock.since_boot_us),
+        slurm.mates_within_s,
     )  # fmt: skip
-    controller = Controller(journal, restored, clock, backend, _no_peer)
-    return SlurmService(site, found, controller, backend, lock)
+    backend.names = RememberedNames(found.terms, site.place / "mates.json", restored.core.state.rows)
+    backend.orders = Path(slurm.orders) if slurm.orders else None
+    neighbours = Neighbours(site.config, lambda message: controller.hear(message))
+    controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
+    for row in restored.core.state.rows.values():
+        site.groups.remember(restored.core.state.spec(row).mates)
+    api = None
+    if site.config.api is not None:
+        cluster = cluster_of(site, found, policies)
+        living = Living(
+            controller, journal, clock, cluster, policies, site.place, site.domain, no_output, title(policies.names)
+        )
+        api = Api(living, site.config.api, restored)
+        api.parts.taking = SlurmTaking(api.parts, calls, backend, site.groups.remember, site.domain)
+    lease = LeaseTerms(
+        site.lease, slurm.lease_s, found.terms.partitions,
+        lambda: ensure_watchdog(site.lease, WATCHDOG, slurm.conf, slurm.held),
+    )  # fmt: skip
+    return SlurmService(site.place, lease, controller, backend, lock, neighbours, api, site=site, found=found)
 
 
-async def _over(journal: Journal, core: SchedulerCore, reader: JobReader) -> set[str]:
-    """Jobs of Slurm that the journal knows and the core has not: they were given back, or ended, and are not taken
-    twice."""
+def manager_of(site: SlurmSite, calls: Calls) -> SlurmManager:
+    """Slurm's commands, or slurmrestd before them."""
+    if not site.slurm.rest:
+        return SlurmManager(calls)
+    return RestManager(calls, Rest(site.slurm.rest, site.rest_token, getpass.getuser()))
+
+
+async def over_of(journal: Journal, core: SchedulerCore, manager: Manager, terms: Terms) -> set[str]:
+    """Jobs of the manager that the journal knows and the core has not: they were given back, or ended, and are not
+    taken twice."""
     try:
-        names = [job.name for job in await reader.all() if job.held]
+        names = [name for name, job in Names(terms).ours(await manager.jobs()).items() if job.held]
     except SlurmAway as error:
-        raise InputError(f"Slurm does not answer: {error}", "slurm", "try again when it does") from error
+        raise InputError(f"{manager.title} does not answer: {error}", "slurm", "try again when it does") from error
     return journal.known_jobs(names) - core.state.rows.keys()
 
 
@@ -178,7 +169,8 @@ async def look_around(site: SlurmSite, calls: Calls) -> Discovered:
     """The cluster; one sentence where Slurm cannot be asked."""
     slurm = site.slurm
     try:
-        return await discover(calls, slurm.partitions, slurm.held == "all", slurm.program)
+        found = await discover(calls, slurm.partitions, slurm.held == "all", slurm.program)
+        return replace(found, terms=found.terms._replace(domain=site.domain, group_of=site.groups.find))
     except SlurmAway as error:
         fix = "start it, or name its slurm.conf: [slurm] conf = ..."
         raise InputError(f"Slurm does not answer: {error}", "slurm", fix) from error
@@ -188,7 +180,7 @@ async def look_around(site: SlurmSite, calls: Calls) -> Discovered:
 
 def policies_of(site: SlurmSite, found: Discovered) -> PolicySet:
     """The policies; cores are never given out twice."""
-    policies = build(site.policy, oversubscribe=False)
+    policies = replace(build(site.policy, oversubscribe=False), mates=site.config.coupling)
     if found.whole_nodes_because and not policies.placer.exclusive:
         raise InputError(
             f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}", "policy",
@@ -212,9 +204,11 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
     """The jobs a restored core has."""
     jobs, found = core.state.jobs, {}
     for name, row in core.state.rows.items():
-        active = jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING)
+        stands = jobs[columns.STATE, row]
+        active = stands in (columns.STARTING, columns.RUNNING)
         attempt = core.state.attempts.get(name, 0)
-        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]))
+        confirmed = bool(stands == columns.RUNNING)
+        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed)
     return found
 
 
@@ -227,41 +221,14 @@ def told_of(restored: Restored) -> dict[int, str]:
 # ---- without a controller -------------------------------------------------------------------------------------------
 
 
-async def give_back(site: SlurmSite, only_if_over: bool) -> Handed | None:
-    """Release what waits for us; None: the lease runs, so nothing was done."""
-    lease = read_lease(site.lease)
-    if only_if_over and lease is not None and lease.runs(time.time()):
-        return None
-    try:
-        partitions = site.slurm.partitions or (() if lease is None else lease.partitions)
-        return await hand_back(Calls(site.slurm.conf), partitions, site.slurm.held == "all")
-    except SlurmAway as error:
-        raise InputError(f"Slurm does not answer: {error}", "slurm", "try again when it does") from error
-
-
-async def detach(site: SlurmSite) -> Handed:
-    """The kill switch: nobody renews the lease, no new job is held, held ones go to plain Slurm now."""
-    switch = switch_file(site.lease)
-    try:
-        switch.parent.mkdir(parents=True, exist_ok=True)
-        switch.touch()
-    except OSError as error:
-        raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", str(switch)) from error
-    lease = read_lease(site.lease)
-    write_lease(site.lease, 0, ("-",) if lease is None else lease.partitions)
-    handed = await give_back(site, only_if_over=False)
-    assert handed is not None
-    return handed
-
-
 async def status(site: SlurmSite) -> dict[str, Any]:
     """Slurm's view and ours, and where they disagree. Changes nothing."""
     calls = ReadOnly(site.slurm.conf)
     found = await look_around(site, calls)
-    jobs = await JobReader(calls).all()
-    steered = [job for job in jobs if job.partition in found.terms.partitions]
+    jobs = Names(found.terms).ours(await SlurmManager(calls).jobs())
+    steered = [job for job in jobs.values() if job.partition in found.terms.partitions]
     marked = {job.name: mark for job in steered if (mark := read_mark(job.mark)) is not None}
-    at_s, ours = _our_view(site.place / VIEW)
+    at_s, ours = our_view(site.place)
     theirs = {
         job.name: "running" if job.runs else "held" if job.held else "waiting"
         for job in steered
@@ -289,28 +256,9 @@ async def status(site: SlurmSite) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def view_of(core: SchedulerCore) -> dict[str, str]:
-    """The jobs a core has and how far they are."""
-    jobs = core.state.jobs
-    return {name: STATES.get(int(jobs[columns.STATE, row]), "queued") for name, row in core.state.rows.items()}
-
-
-def _our_view(file: Path) -> tuple[float, dict[str, str]]:
-    """When the controller last said what it has, and what; it says so whenever it renews its lease."""
-    try:
-        kept = msgspec.json.decode(file.read_bytes())
-        return float(kept["at"]), dict(kept["jobs"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0.0, {}
-
-
-def _no_peer(domain: str, message: Message) -> None:
-    """Mates in other domains are not coupled with Slurm yet."""
-
-
 def _same_settings(journal: Journal, site: SlurmSite, found: Discovered) -> None:
     """A journal can be replayed only under the settings it was written under."""
-    now = msgspec.json.encode(_Settings(found.names, found.cpus, site.policy, site.node)).decode()
+    now = msgspec.json.encode(_Settings(found.names, found.cpus, site.policy, site.node, site.config.coupling)).decode()
     kept = journal.get(SETTINGS)
     if kept is None:
         journal.put({SETTINGS: now})

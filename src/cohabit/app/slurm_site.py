@@ -8,25 +8,27 @@ from pathlib import Path
 import msgspec
 
 from cohabit.app.scenario_tables import PolicyConfig
+from cohabit.app.serving import ServeConfig
+from cohabit.app.site_file import (
+    ApiTable,
+    DomainTable,
+    LimitsTable,
+    PeerTable,
+    SiteTables,
+    TlsTable,
+    UserTable,
+    config_of,
+)
+from cohabit.app.slurm_mates import Groups, MatesTable
+from cohabit.app.slurm_table import SlurmTable as SlurmTable
+from cohabit.app.slurm_table import lease_of
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.slurm.translate import PROGRAMS
+from cohabit.live.api.groups import GroupTable
 from cohabit.model.errors import InputError
 
 OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
 HELD = ("marked", "all")
-
-
-class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[slurm]"""
-
-    partitions: list[str] = []  # none: all that are up
-    conf: str = ""  # its slurm.conf, where the commands do not find it themselves
-    held: str = "marked"  # "marked": jobs that job_submit.lua held; "all": every held job of these partitions
-    program: str = "name"  # where a job's program is named: its name, command or comment, or none
-    poll_s: float = 1.0
-    start_within_s: float = 20.0  # a released job that Slurm has not started by then is decided upon anew
-    lease_s: float = 60.0
-    lease: str = ""  # the file; "": PLACE/lease
 
 
 class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +48,14 @@ class SlurmTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: PolicyConfig = PolicyConfig()
     slurm: SlurmTable = SlurmTable()
     node: NodeTable = NodeTable()
+    api: ApiTable = ApiTable()
+    limits: LimitsTable = LimitsTable()
+    users: dict[str, UserTable] = {}
+    domain: DomainTable | None = None
+    peer: dict[str, PeerTable] = {}
+    tls: TlsTable | None = None
+    group: dict[str, GroupTable] = {}
+    mates: MatesTable = MatesTable()
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,14 @@ class SlurmSite:
     lease: Path
     profiles: Path | None
     node: NodeTable
+    config: ServeConfig  # the domain among its peers, and where callers reach it
+    rest_token: Path | None  # for slurmrestd
+    groups: Groups  # mates by the name of their group
+
+    @property
+    def domain(self) -> str:
+        """What mates elsewhere call it; empty: it has none."""
+        return "" if self.config.coupling is None else self.config.coupling.domain
 
 
 def read_slurm_site(path: Path) -> SlurmSite:
@@ -67,13 +85,22 @@ def read_slurm_site(path: Path) -> SlurmSite:
     for key, value, known in (("held", slurm.held, HELD), ("program", slurm.program, PROGRAMS)):
         if value not in known:
             raise InputError(f"{key} is {value!r}", f"{path}: slurm.{key}", f"use {', '.join(known)}")
-    for key, least in (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0)):
+    for key, least in (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0), ("mates_within_s", 0.5)):
         if not getattr(slurm, key) >= least:
             raise InputError(f"{key} is {getattr(slurm, key):g}", f"{path}: slurm.{key}", f"give at least {least:g}")
+    if slurm.rest and not slurm.rest.startswith(("unix:", "http://", "https://")):
+        raise InputError(f"rest is {slurm.rest!r}", f"{path}: slurm.rest", "write unix:PATH or http://HOST:PORT")
     named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
     place = folder / tables.place
+    others = SiteTables(
+        place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,
+        domain=tables.domain, peer=tables.peer, tls=tables.tls, group=tables.group,
+    )  # fmt: skip
+    name = "" if tables.domain is None else tables.domain.name
     return SlurmSite(
         place, msgspec.structs.replace(tables.policy, **named), slurm,
-        folder / slurm.lease if slurm.lease else place / "lease", folder / tables.profiles if tables.profiles else None,
-        tables.node,
+        lease_of(folder, place, slurm), folder / tables.profiles if tables.profiles else None,
+        tables.node, config_of(others, folder, str(path)),
+        folder / slurm.rest_token if slurm.rest_token else None,
+        Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
     )  # fmt: skip

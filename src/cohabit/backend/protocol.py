@@ -13,6 +13,7 @@ import msgspec
 
 from cohabit.model.command import Command
 from cohabit.model.event import Event
+from cohabit.model.units import SECOND
 
 # How a run can end, as JobFinished.status says it.
 DONE = "done"
@@ -44,6 +45,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: int = -1  # whose job it is, if the back end is to run it as that user; -1: as whoever serves
     gid: int = -1  # -1: the user's own
     groups: tuple[int, ...] = ()  # besides; none: those the user is in
+    array_first: int = 0  # of an array: the number of its first member
+    array_count: int = 0  # how many members it has; 0: it is no array
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -55,6 +58,7 @@ class Run(msgspec.Struct, frozen=True):
     status: str = ""  # of one that has ended
     exit_status: int | None = None  # of its program, where it is known
     exit_signal: int | None = None  # that ended its program
+    reason: str = ""  # what went wrong beside the program
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -90,4 +94,8 @@ class Backend(Protocol):
 
 
 class BackendError(Exception):
-    """An order could not be carried out; the text says why."""
+    """An order could not be carried out; the text says why, `back_off_us` when a start may be tried again."""
+
+    def __init__(self, said: str, back_off_us: int = 60 * SECOND) -> None:
+        super().__init__(said)
+        self.back_off_us = back_off_us

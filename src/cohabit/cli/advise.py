@@ -6,22 +6,49 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 EXAMPLES = """\b
 Examples:
   cohabit advise coscheduling big.swf small.swf
   cohabit advise coscheduling theta.swf.xz gpu.swf --nodes 4392,24 --vicinity-s 3600 --proportion 0.1
   cohabit advise coscheduling big.csv small.csv --pairing column --days 10 --json"""
-TOPICS = ("coscheduling",)
+SHARING = """\b
+Examples:
+  sacct -a -X --parsable2 -o JobID,User,JobName,Submit,Start,End,ElapsedRaw,TimelimitRaw,NCPUS,State > log.txt
+  cohabit advise sharing log.txt --nodes 64 --cores 32
+  cohabit advise sharing jobs.swf --nodes 64 --cores 32 --today cores --days 7 --repeat 10 --json"""
+
+
+class Topics(TyperGroup):
+    """What advice there is on; one sentence where there is none."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command for the first word."""
+        from cohabit.policy.registry import unknown
+
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise unknown("advice on", args[0], list(self.commands))
+        return super().resolve_command(ctx, args)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="advise", short_help="Which scheme to use, from your own logs.", epilog=EXAMPLES)(advise)
+    about = "What a site should do, from its own logs: coscheduling of two machines, or sharing of nodes. With --json."
+    topics = typer.Typer(
+        cls=Topics, no_args_is_help=True, rich_markup_mode=None, help=about,
+        epilog="\b\nExample:\n  cohabit advise sharing log.txt --nodes 64 --cores 32",
+    )  # fmt: skip
+    topics.command(name="coscheduling", short_help="Which scheme, for two to four machines.", epilog=EXAMPLES)(
+        coscheduling
+    )
+    topics.command(name="sharing", short_help="Whether jobs should share nodes, and what it gains.", epilog=SHARING)(
+        sharing
+    )
+    app.add_typer(topics, name="advise", short_help="What to do, from your own logs.")
 
 
-def advise(
-    topic: Annotated[str, typer.Argument(metavar="coscheduling", help="What to advise on.")],
+def coscheduling(
     logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Two to four logs: SWF or jobs.csv.")],
     nodes: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Machine sizes, in the order of the logs; else their headers.")
@@ -46,10 +73,7 @@ def advise(
     from cohabit.cli.console import note, progress, show_json
     from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError
-    from cohabit.policy.registry import unknown
 
-    if topic not in TOPICS:
-        raise unknown("advice on", topic, TOPICS)
     if not 2 <= len(logs) <= MOST_SIDES:
         raise InputError(f"{len(logs)} log{'s' if len(logs) > 1 else ''} cannot be coupled", "", "give two to four")
     if seed < 0:
@@ -66,6 +90,62 @@ def advise(
         show_json(document)
     else:
         _show(document)
+
+
+def sharing(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="What sacct wrote (--parsable2), SWF or jobs.csv.")],
+    nodes: Annotated[int, typer.Option(help="Nodes of the machine.")],
+    cores: Annotated[int, typer.Option(help="Cores of a node.")],
+    today: Annotated[str, typer.Option(help="How nodes are given out now: whole or cores.")] = "whole",
+    days: Annotated[float, typer.Option(help="Length of each stretch of the log that is simulated.")] = 3.0,
+    repeat: Annotated[int, typer.Option(help="Stretches, each with other assumed programs.")] = 5,
+    memory_gb: Annotated[float, typer.Option(help="Memory of a node; 0: memory is not looked at.")] = 0.0,
+    ways: Annotated[int, typer.Option(help="Ways of the last-level cache.")] = 20,
+    bandwidth_gbs: Annotated[float, typer.Option(help="Memory bandwidth of a node; 0: assumed by its cores.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="For everything random.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Simulate your own log under today's rule and under policies that share nodes, and say which to use.
+
+    What programs ask of cache and memory is in no log: it is assumed in three ways, and the advice says how much hangs
+    on that. Nothing is written and no cluster is asked.
+    """
+    from cohabit.app.site_advice import Question
+    from cohabit.app.site_advice import advise as ask
+    from cohabit.cli.console import note, progress, show_json
+    from cohabit.compiled import is_warm
+    from cohabit.model.errors import InputError
+
+    if seed < 0:
+        raise InputError(f"{seed} is negative", "--seed", "use a number from 0 up")
+    question = Question(log, nodes, cores, today, days, repeat, seed, memory_gb, ways, bandwidth_gbs)
+    if not is_warm("kernels.enqueue"):
+        note("first run of this version: compiling, once (about half a minute) ...")
+    with progress("simulating") as advance:
+        document = ask(question, advance)
+    if as_json:
+        show_json(document)
+    else:
+        _show_sharing(document)
+
+
+def _show_sharing(document: dict[str, Any]) -> None:
+    from cohabit.cli.console import note, table
+    from cohabit.report.wording import shown
+
+    for what, count in document["defects"].items():
+        note(f"{count:,} {what}")
+    rows = []
+    for case in document["cases"]:
+        change = case["mean_turnaround_change_pct"]
+        bounds = "" if change["low"] is None else f" ({change['low']:+.0f} to {change['high']:+.0f})"
+        wait, turnaround = (shown("duration", case[name]) for name in ("mean_wait_s", "mean_turnaround_s"))
+        row = [case["assumption"], case["policy"], wait, turnaround, f"{change['mean']:+.1f}{bounds}"]
+        rows.append([*row, f"{case['node_hours']:,.0f}", f"{case['slowed_pct']:.0f}"])
+    heads = ["programs", "policy", "wait", "turnaround", "change %", "node-hours", "slowed %"]
+    table(f"{document['jobs_simulated']:,} jobs, mean of {document['repeats']} stretches", heads, rows)
+    for sentence in document["words"]:
+        typer.echo(sentence)
 
 
 def _sizes(text: str | None, logs: int) -> tuple[int, ...]:

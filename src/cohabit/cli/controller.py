@@ -1,9 +1,10 @@
-"""`cohabit controller`: the daemon for a cluster, from a site file. Its earlier name, `serve`, is understood too."""
+"""`cohabit controller` and `cohabit agent`: the daemons of a cluster. The first one's earlier name is `serve`."""
 
 from __future__ import annotations
 
 import typer
 
+from cohabit.cli import node
 from cohabit.cli.serve import peer_key, serve
 
 
@@ -11,6 +12,9 @@ def register(app: typer.Typer) -> None:
     """Add the verbs."""
     example = "\b\nExamples:\n  cohabit controller site.toml\n  cohabit controller site.toml --until-idle"
     app.command(name="controller", short_help="Serve a site file: the daemon, for a cluster.", epilog=example)(serve)
+    example = "\b\nExample:\n  cohabit agent /etc/cohabit/site.toml"
+    short = "The daemon on a node of a cluster (as `node serve`)."
+    app.command(name="agent", short_help=short, epilog=example)(node.serve)
     example = "\b\nExample:\n  cohabit serve site.toml --until-idle"
     app.command(name="serve", hidden=True, epilog=example)(serve)
     example = "\b\nExample:\n  cohabit peer-key pair.key"

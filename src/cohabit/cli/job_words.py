@@ -55,10 +55,12 @@ def outcome(job: dict[str, Any]) -> str:
     state = str(job["state"])
     if state == "killed":
         return f"killed: at its limit of {span(job['limit_s'])}"
+    if state == "failed" and job.get("why"):
+        return f"failed: {job['why']}"
     if state == "failed" and job.get("exit_signal"):
         return f"failed: signal {job['exit_signal']}"
     if state == "failed" and job.get("exit_status") is not None:
-        hint = {126: " (it may not be executed)", 127: " (its command or folder was not found)"}
+        hint = {126: " (something in it may not be executed)", 127: " (a command in it was not found)"}
         return f"failed: exit status {job['exit_status']}{hint.get(job['exit_status'], '')}"
     return state
 

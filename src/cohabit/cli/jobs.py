@@ -145,12 +145,12 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
 
     from cohabit.cli.job_words import counted, moment, numbers, outcome, plain, ran_s, span, waited_s
 
-    now = time.time()
+    now, stands = time.time(), outcome(view)
     cores = counted(view["cores"] or view["processes"], "core")
     where = f"{cores} on node {numbers(view['nodes'])}" if view["nodes"] else cores
     lines = [
         ("job", f"{view['job']} of {view['user']}"),
-        ("state", outcome(view) + (f": {view['why']}" if view["why"] not in ("", view["state"]) else "")),
+        ("state", _with_why(stands, view["why"])),
         ("program", view["program"]),
         ("command", shlex.join(view["command"]) if view.get("command") else ""),
         ("asks for", f"{counted(view['processes'], 'core')} for up to {span(view['limit_s'])}"),
@@ -168,6 +168,13 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
         ("slowed by", _slowdown(view)),
     ]
     return [(label, plain(text)) for label, text in lines if text]
+
+
+def _with_why(stands: str, why: str) -> str:
+    """Nothing twice."""
+    if not why or why in stands:
+        return stands
+    return why if why.startswith(stands) else f"{stands}: {why}"
 
 
 def _slowdown(view: dict[str, Any]) -> str:

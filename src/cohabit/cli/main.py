@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import typer
 
-from cohabit import __version__
 from cohabit.cli import (
     advise,
     audit,
@@ -19,12 +18,15 @@ from cohabit.cli import (
     doctor,
     exercise,
     generate,
+    gridengine,
     import_log,
     jobs,
     logs,
     match,
     measure,
+    node,
     nodes,
+    page,
     partition,
     place,
     policies,
@@ -51,6 +53,7 @@ from cohabit.cli import (
 )
 from cohabit.cli.sections import Sections, section
 from cohabit.model.errors import InputError
+from cohabit.version import __version__
 
 INTERRUPTED = 130
 app = typer.Typer(
@@ -81,7 +84,8 @@ SECTIONS = {
     "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
     "Optimising": (partition, place, match),
     "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
-    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, backup, controller, slurm),
+    "Living": (up, submit, queue, jobs, logs, wait, nodes, page, top, report, token, audit, backup, controller, slurm,
+               gridengine, node),
     "This machine": (demo, doctor, warm_up),
 }  # fmt: skip
 for title, verbs in SECTIONS.items():

@@ -105,7 +105,7 @@ def _pass_on(text: str, output: Path | None, as_json: bool) -> None:
 
 
 def _write_page(client: Client, out: Path, span: tuple[float | None, float | None], user: str, as_json: bool) -> None:
-    from cohabit.app.client_report import run_table, write_live_report
+    from cohabit.app.client_report import allotted_utilisation, run_table, write_live_report
     from cohabit.app.outputs import check_folder
     from cohabit.cli.console import show_json
     from cohabit.cli.job_words import counted
@@ -115,9 +115,14 @@ def _write_page(client: Client, out: Path, span: tuple[float | None, float | Non
     jobs = json.loads(client.accounting(*span, user, "json"))["jobs"]
     if not jobs:
         raise InputError("no jobs have ended in that time", "", "choose an earlier --since")
-    table = run_table(jobs, client.nodes(), str(client.ping().get("policy") or "live"))
+    nodes = client.nodes()
+    table = run_table(jobs, nodes, str(client.ping().get("policy") or "live"))
     seen = client.slowdowns()
-    more = {"slowdown_mean_abs_error": seen["mean_abs_error"], "slowdown_points": len(seen["points"])}
+    more = {
+        "allotted_utilisation": allotted_utilisation(jobs, nodes),
+        "slowdown_mean_abs_error": seen["mean_abs_error"],
+        "slowdown_points": len(seen["points"]),
+    }
     summary = write_live_report(table, out, f"Jobs of {client.address}", more)
     if as_json:
         show_json(summary)
@@ -133,7 +138,7 @@ def _show(jobs: list[dict[str, Any]]) -> None:
         typer.echo("no jobs in that time")
         return
     now = time.time()
-    slowed = any(job["actual_slowdown"] is not None or job["predicted_slowdown"] is not None for job in jobs)
+    slowed = any(job["actual_slowdown"] is not None for job in jobs)
     rows, core_s, states = [], 0.0, dict[str, int]()
     for job in jobs:
         ran = ran_s(job, now)

@@ -1,9 +1,10 @@
-"""`cohabit controller`: run real jobs on this machine, together with those of other domains."""
+"""Serving a site file until it is stopped, the one way `cohabit controller` and `cohabit up` do it; keys for peers."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
     from cohabit.app.site_file import Site
 
 LOOK_S = 0.2  # how often --until-idle looks
+T = TypeVar("T")
 
 
 def serve(
     site: Annotated[Path, typer.Argument(metavar="SITE.toml", help="Nodes, policy, peers, groups and jobs.")],
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when all its jobs have ended.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
@@ -28,12 +30,16 @@ def serve(
     import asyncio
 
     from cohabit.app.site_file import read_site
-    from cohabit.cli.console import note, show_json
+    from cohabit.cli.console import show_json
     from cohabit.live.api import logs
 
     read = read_site(site)
     logs.set_up(read.log.level, "json" if log_json else read.log.format)
-    standing = asyncio.run(_serve(read, until_idle, note))
+    standing = asyncio.run(
+        serve_until(
+            read, until_idle, lambda service, new: _greeting(service, read, new), lambda one: _standing(one, read)
+        )
+    )
     if as_json:
         show_json(standing)
     else:
@@ -56,40 +62,74 @@ def peer_key(
         note(f"wrote {file}; name it as key of the peer in both site files")
 
 
-async def _serve(site: Site, until_idle: bool, note: Any) -> dict[str, Any]:
+async def serve_until(
+    site: Site, until_idle: bool, greeting: Callable[[Service, int], Iterable[str]],
+    result: Callable[[Service], Awaitable[T]],
+) -> T:  # fmt: skip
+    """Serve until a signal, a failure, or (if asked) until nothing waits or runs; what `result` finds then.
+
+    `greeting` has the lines to say once callers can come; it is told how many jobs of the site file are new.
+    """
     import asyncio
     import signal
 
     from cohabit.app.serving import Service
+    from cohabit.cli.console import note
 
     service, stop = Service(site.config), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await service.open()
-    if service.port:
-        note(f"peers reach domain {service.domain} at {site.config.host}:{service.port}")
-    if service.api is not None:
-        note(f"callers reach it at {service.api.server.path}")
-        if service.api.server.port:
-            assert site.config.api is not None
-            note(f"and with tokens at {site.config.api.host}:{service.api.server.port}")
     new = await service.submit_new(site.jobs)
-    note(f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}")
+    for text in greeting(service, new):
+        note(text)
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.controller.failed())]
     if until_idle:
-        ends.append(asyncio.create_task(_idle(service, site)))
-    done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
+        ends.append(asyncio.create_task(_idle(service)))
+    done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
         task.cancel()
     for task in done:
         task.result()
-    standing = {"domain": service.domain or None, "jobs": await service.standing(site.jobs)}
+    found = await result(service)
     await service.close()
-    return standing
+    return found
 
 
-async def _idle(service: Service, site: Site) -> None:
+async def left(service: Service) -> dict[str, Any]:
+    """What runs and how many wait."""
+    from cohabit.live.recovery import active_runs
+
+    def look(core: Any) -> dict[str, Any]:
+        running = sorted(name for name, _ in active_runs(core))
+        return {"running": running, "waiting": len(core.state.rows) - len(running)}
+
+    return await service.controller.ask(look)
+
+
+def addresses(service: Service) -> list[str]:
+    """Where callers reach it."""
+    if service.api is None:
+        return []
+    lines = [f"it listens on {service.api.server.path}"]
+    settings = service.config.api
+    if service.api.server.port and settings is not None:
+        scheme = "http" if settings.certificate is None else "https"
+        lines.append(f"and, for callers with a token, on {scheme}://{settings.host}:{service.api.server.port}")
+    return lines
+
+
+async def _idle(service: Service) -> None:
     import asyncio
 
-    while any(status in ("queued", "running") for status in (await service.standing(site.jobs)).values()):
+    while (now := await left(service))["running"] or now["waiting"]:
         await asyncio.sleep(LOOK_S)
+
+
+def _greeting(service: Service, site: Site, new: int) -> list[str]:
+    peers = [f"peers reach domain {service.domain} at {site.config.host}:{service.port}"] if service.port else []
+    return [*peers, *addresses(service), f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}"]
+
+
+async def _standing(service: Service, site: Site) -> dict[str, Any]:
+    return {"domain": service.domain or None, "jobs": await service.standing(site.jobs)}

@@ -89,7 +89,8 @@ def shadow(
     if as_json:
         show_json(found)
         return
-    cases = {"Slurm": "slurm", found["policy"]: "policy", f"{found['policy']}, pessimistic": "policy_pessimistic"}
+    name = found["name"]
+    cases = {"Slurm": "slurm", name: "policy", f"{name}, pessimistic": "policy_pessimistic"}
     rows = [[title, *(f"{value:,.2f}" for value in found[case].values())] for title, case in cases.items()]
     table(f"{found['jobs']} jobs in {found['hours']:g} h", ["", "mean wait s", "mean turnaround s", "node-hours"], rows)
     for case, one in found["difference"].items():
@@ -131,20 +132,19 @@ def handback(site: SITE, as_json: JSON = False) -> None:
     """For a timer: does nothing while the lease runs. Jobs that run are not touched."""
     import asyncio
 
-    from cohabit.app.slurm import give_back
-    from cohabit.app.slurm_site import read_slurm_site
+    from cohabit.app.slurm_switch import give_back, read_switch
 
-    _say(asyncio.run(give_back(read_slurm_site(site), only_if_over=True)), as_json)
+    _say(asyncio.run(give_back(read_switch(site), only_if_over=True)), as_json)
 
 
 def detach(site: SITE, as_json: JSON = False) -> None:
     """A running `attach` stops steering, no new job is held, held ones are released. Jobs that run are not touched."""
     import asyncio
 
-    from cohabit.app.slurm import detach as switch_off
-    from cohabit.app.slurm_site import read_slurm_site
+    from cohabit.app.slurm_switch import detach as switch_off
+    from cohabit.app.slurm_switch import read_switch
 
-    _say(asyncio.run(switch_off(read_slurm_site(site))), as_json)
+    _say(asyncio.run(switch_off(read_switch(site))), as_json)
 
 
 def _say(handed: Handed | None, as_json: bool) -> None:
@@ -153,11 +153,13 @@ def _say(handed: Handed | None, as_json: bool) -> None:
     if as_json:
         failed = {} if handed is None else handed.failed
         released = [] if handed is None else list(handed.released)
-        show_json({"lease_runs": handed is None, "released": released, "failed": failed})
+        to_owners = [] if handed is None else list(handed.to_owners)
+        show_json({"lease_runs": handed is None, "released": released, "to_owners": to_owners, "failed": failed})
     elif handed is None:
         typer.echo("the lease runs: nothing was done")
     else:
-        typer.echo(f"{len(handed.released)} jobs were given back to Slurm")
+        mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
+        typer.echo(f"{len(handed.released)} jobs were given back to Slurm{mates}")
         for name, why in handed.failed.items():
             note(f"job {name} was not: {why}")
     if handed is not None and handed.failed:
@@ -218,4 +220,4 @@ async def _attach(site: SlurmSite) -> dict[str, Any]:
     for task in done:
         task.result()
     await service.close()
-    return {"switched_off": service.switched_off, "calls": service.backend.calls.made}
+    return {"switched_off": service.switched_off, "calls": service.backend.manager.made}

@@ -20,7 +20,7 @@ EXAMPLES = """\b
 Examples:
   cohabit submit -- sleep 60
   cohabit submit -n 4 --limit 2h --mem 2G -- ./solve input.dat
-  cohabit submit --array 1-10%2 -- sh -c './solve part-${COHABIT_JOB##*_}'
+  cohabit submit --array 1-10%2 -o part-%a.out -- sh -c './solve $COHABIT_ARRAY_MEMBER'
   cohabit submit --after 12,13 --wait -- ./collect
   cohabit submit --framework mpi -n 8 -- ./ring
   cohabit submit --dry-run -n 2 -- ./solve
@@ -30,6 +30,7 @@ OPTIONS = {  # of what the server may refuse
     "processes": "-n", "nodes": "--nodes", "limit_s": "--limit", "memory_mb": "--mem", "program": "--program",
     "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "qos": "--qos",
     "workload_type": "--workload-type", "skip_threshold": "--skip-threshold", "threads": "--threads",
+    "stdout": "--output", "stderr": "--error",
 }  # fmt: skip
 
 
@@ -103,8 +104,12 @@ def submit(
     qos: Annotated[int | None, typer.Option(metavar="N", help="Priority; higher first, where you may.")] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Do not start before `cohabit release`.")] = False,
     no_requeue: Annotated[bool, typer.Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
-    output: Annotated[str, typer.Option(metavar="FILE", help="Its output; else kept for `cohabit logs`.")] = "",
-    error: Annotated[str, typer.Option(metavar="FILE", help="Its error output; else with the output.")] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Its output; %j: job, %a: member. Else for `logs`.")
+    ] = "",
+    error: Annotated[
+        str, typer.Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")
+    ] = "",
     chdir: Annotated[Path | None, typer.Option(metavar="DIR", help="Run there; else here.")] = None,
     export: Annotated[
         str | None, typer.Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")
@@ -159,7 +164,7 @@ def _check_there(client: Client, document: dict[str, Any]) -> None:
     from cohabit.model.errors import InputError
 
     if client.is_here and not document["after"]:
-        check_files(document["command"], document["folder"])
+        check_files(document["command"], document["folder"], document["environment"].get("PATH", os.defpath))
     for name in document["after"]:
         if not client.is_known(name):
             raise InputError(f"there is no job {name}", "--after", "`cohabit queue --all` lists jobs")
@@ -175,7 +180,8 @@ def _in_our_words() -> Iterator[None]:
     except Refused as error:
         if error.where not in OPTIONS:
             raise
-        raise Refused(error.status, error.what, OPTIONS[error.where], "see `cohabit submit --help`") from None
+        fix = error.fix if error.fix and "docs/" not in error.fix else "see `cohabit submit --help`"
+        raise Refused(error.status, error.what, OPTIONS[error.where], fix) from None
 
 
 def _what_runs(
@@ -184,6 +190,7 @@ def _what_runs(
     """The command with its framework, where it runs and where its output goes, all as seen from here."""
     from cohabit.app.client_submission import executable_command, program_of
     from cohabit.backend.launchers.registry import SYNONYMS, choose, find_launcher
+    from cohabit.backend.output_names import literal
 
     words, program = executable_command(command), program_of(command)
     if framework is None:
@@ -196,7 +203,8 @@ def _what_runs(
     return {
         "command": words, "program": program, "framework": SYNONYMS.get(framework, framework),
         "folder": here if chdir is None else os.path.abspath(chdir),
-        "stdout": os.path.join(here, output) if output else "", "stderr": os.path.join(here, error) if error else "",
+        "stdout": os.path.join(literal(here), output) if output else "",
+        "stderr": os.path.join(literal(here), error) if error else "",
     }  # fmt: skip
 
 

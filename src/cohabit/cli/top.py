@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from cohabit.app.client import Client
+    from cohabit.cli.top_keys import Choice
 
-EXAMPLES = "\b\nExamples:\n  cohabit top            (q leaves)\n  cohabit top --every 5s\n  cohabit top --once"
+EXAMPLES = """\b
+Examples:
+  cohabit top            (? shows the keys: s sorts, / searches, w waiting, r running, n nodes, p pauses, q leaves)
+  cohabit top --every 5s
+  cohabit top --once"""
 MOST_NODES, MOST_ENDED = 16, 5
 BAR = 20
 
@@ -33,7 +38,7 @@ def top(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch nodes and jobs; q or Ctrl-C leaves. Away from a terminal it is shown once."""
+    """Watch nodes and jobs; ? shows the keys, q or Ctrl-C leaves. Away from a terminal it is shown once."""
     from cohabit.cli.console import show_json
     from cohabit.cli.server_options import asking, duration_s
     from cohabit.model.errors import InputError
@@ -56,16 +61,23 @@ def top(
 
 
 def _watch(client: Client, pause_s: float) -> None:
-    """Draw until somebody presses q."""
+    """Draw until somebody presses q; a key shows at once, without asking the scheduler again."""
     from rich.live import Live
 
-    with _keys() as pressed, Live(screen=True, auto_refresh=False) as live:
+    from cohabit.cli.top_keys import Choice, pressed
+
+    choice = Choice()
+    with _keys() as key, Live(screen=True, auto_refresh=False) as live:
         try:
-            while True:
-                rows = live.console.size.height
-                live.update(_frame(_look(client), time.time(), rows), refresh=True)
-                if pressed(pause_s) in ("q", "Q", "\x1b"):
-                    return
+            while not choice.left:
+                seen, until = _look(client), time.monotonic() + pause_s
+                while not choice.left:
+                    live.update(_frame(seen, time.time(), live.console.size.height, choice), refresh=True)
+                    left_s = until - time.monotonic()
+                    if left_s <= 0 and not choice.paused:
+                        break
+                    if text := key(max(left_s, 0.0) if not choice.paused else pause_s):
+                        choice = pressed(text, choice)
         except KeyboardInterrupt:
             return
 
@@ -99,13 +111,14 @@ def _look(client: Client) -> dict[str, Any]:
             "ended": ended}  # fmt: skip
 
 
-def _frame(seen: dict[str, Any], now: float, height: int) -> Group:
-    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended."""
+def _frame(seen: dict[str, Any], now: float, height: int, choice: Choice | None = None) -> Group:
+    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended; or as chosen."""
     from rich.console import Group
     from rich.text import Text
 
     from cohabit.cli.job_words import counted, moment
     from cohabit.cli.queue import folded, place_of
+    from cohabit.cli.top_keys import HELP, Choice
 
     nodes, jobs = seen["nodes"], seen["jobs"]
     running = [job for job in jobs if job["state"] in ("running", "starting")]
@@ -114,12 +127,20 @@ def _frame(seen: dict[str, Any], now: float, height: int) -> Group:
     headline = Text(f"cohabit {seen['version']}", style="bold")
     headline.append(f"  {moment(now, now)}  {len(running):,} running, {len(waiting):,} waiting, ", style="not bold")
     headline.append(f"{used} of {counted(cores, 'core')} in use", style="not bold")
-    shown_nodes = nodes[:MOST_NODES]
+    parts: list[Any] = [headline]
+    if choice is not None and choice.keys:
+        parts.append(Text(HELP, style="dim"))
+    if choice is not None and choice.line():
+        parts.append(Text(choice.line(), style="reverse"))
+    shown_nodes = nodes[:MOST_NODES] if choice is None or choice.nodes else []
     room = max(height - len(shown_nodes) - 12, 6)
+    if shown_nodes:
+        parts.append(_node_table(shown_nodes))
+        if len(nodes) > MOST_NODES:
+            parts.append(Text(f"  and {len(nodes) - MOST_NODES} more nodes", style="dim"))
+    if choice is not None and choice != Choice(nodes=choice.nodes, paused=choice.paused, keys=choice.keys):
+        return Group(*parts, _job_table([], choice.shown(jobs, now)[:room], [], now))
     ran = running[: max(room - min(len(waiting), room // 2), 1)]
-    parts: list[Any] = [headline, _node_table(shown_nodes)]
-    if len(nodes) > MOST_NODES:
-        parts.append(Text(f"  and {len(nodes) - MOST_NODES} more nodes", style="dim"))
     parts.append(_job_table(ran, folded(waiting)[: max(room - len(ran), 1)], seen["ended"], now))
     return Group(*parts)
 

@@ -86,8 +86,11 @@ def _table(found: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _only_ours(place: Path) -> None:
     """A fresh place; others reach its socket and cannot write into it."""
+    from cohabit.live.place_lock import check_ours
+
     try:
         place.mkdir(parents=True, exist_ok=True)
+        check_ours(place)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be used: {reason}", os.fspath(place), "choose a folder with --place") from error

@@ -1,4 +1,4 @@
-"""`cohabit view`: a finished run in the browser."""
+"""`cohabit view`: finished runs in the browser."""
 
 from __future__ import annotations
 
@@ -7,22 +7,42 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """\b
+Examples:
+  cohabit view run1
+  cohabit view run1 run2          (side by side)
+  cohabit view comparison         (the report of `cohabit compare --out comparison`)
+  cohabit view run1 --report      (the report alone, which needs no server)"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(
-        name="view", short_help="Open a finished run in the browser.", epilog="\b\nExample:\n  cohabit view DIR"
-    )(view)
+    app.command(name="view", short_help="Look at finished runs in the browser.", epilog=EXAMPLES)(view)
 
 
 def view(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder written by simulate or compare.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Written by simulate or compare --out.")],
+    report: Annotated[bool, typer.Option("--report", help="Open report.html instead of the page.")] = False,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="On loopback; else any free one.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Only say where the report is.")] = False,
 ) -> None:
-    """Open report.html; make it first if the run was written without one."""
-    import webbrowser
-
+    """Serve the page over finished runs on this machine until Ctrl-C; it is read-only."""
     from cohabit.cli.console import show_json
+
+    pages = [folder for folder in folders if (folder / "jobs.parquet").is_file()]
+    if as_json or report or (len(folders) == 1 and not pages):
+        found = _report_of(folders[0])
+        if as_json:
+            show_json({"report": str(found)})
+        else:
+            _open_file(found)
+        return
+    _serve(folders, port, no_open)
+
+
+def _report_of(folder: Path) -> Path:
+    """report.html; it is made first if the run was written without one."""
     from cohabit.model.errors import InputError
 
     report = folder / "report.html"
@@ -34,7 +54,27 @@ def view(
 
         table = load_run(folder)[1]
         write_report([table], report, title=f"{folder.name}: {table.policy}")
-    if as_json:
-        show_json({"report": str(report)})
-    elif not webbrowser.open(report.resolve().as_uri()):
+    return report
+
+
+def _open_file(report: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(report.resolve().as_uri()):
         typer.echo(f"no browser here; open {report} yourself")
+
+
+def _serve(folders: list[Path], port: int, no_open: bool) -> None:
+    from cohabit.app.view_run import FinishedRun
+    from cohabit.app.view_server import Viewer, listen, serve
+    from cohabit.cli.console import note
+    from cohabit.cli.page import open_privately
+
+    viewer = Viewer([FinishedRun(folder) for folder in folders])
+    listener = listen(port)
+    link = f"http://127.0.0.1:{listener.getsockname()[1]}/#key={viewer.key}"
+    typer.echo(link)
+    if no_open or not open_privately(link):
+        note("open this link in a browser of this machine")
+    note("Ctrl-C ends this")
+    serve(viewer, listener)

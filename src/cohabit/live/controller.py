@@ -20,6 +20,7 @@ from cohabit.backend.protocol import Backend, BackendError, Launch
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
+from cohabit.core.guaranteeing import story_of
 from cohabit.live import records, recovery
 from cohabit.live.admission import Admission
 from cohabit.live.clock import BootClock
@@ -27,12 +28,12 @@ from cohabit.live.database import said
 from cohabit.live.dispatch import Dispatcher, Settle
 from cohabit.live.inbox import Inbox, Letter
 from cohabit.live.journal import Checkpoint, Journal, JournalError
-from cohabit.live.records import Record
+from cohabit.live.records import Note, Record
 from cohabit.live.recovery import Restored
 from cohabit.live.refusals import Busy, NotWritable, UnknownJob
-from cohabit.live.standing import Explained, Listed, Standing, stand
+from cohabit.live.standing import Explained, Listed, Standing, asked, stand, with_reason
 from cohabit.model import codec
-from cohabit.model.command import CancelJob, Command, StartJob, TellPeer, WakeAt
+from cohabit.model.command import CancelJob, Command, SetShares, StartJob, TellPeer, WakeAt
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
     Event,
@@ -212,12 +213,14 @@ class Controller:
         return await self._in_worker(look)
 
     async def why(self, job_id: str) -> Explained:
-        """Why a job waits, with all there is to say; reads the whole queue once."""
+        """Why a job waits, with all there is to say, and what was done to keep its speed; reads the queue once."""
 
         def explain() -> Explained:
             standing, now_us = self._stand(job_id), max(self._clock.now_us(), self._last_us)
             why = why_waiting(self._core.state, self._core.policies, job_id, now_us)
-            return Explained(standing, why or standing.why, standing.record.notes)
+            story = story_of(self._core.state, self._core.policies, job_id)
+            history = sorted({*standing.record.notes, *(Note(at_us, text) for at_us, text in story)})
+            return Explained(standing, with_reason(why or standing.why, standing.record.notes), tuple(history))
 
         return await self._in_worker(explain)
 
@@ -332,6 +335,9 @@ class Controller:
                     self._wake_us = at_us
                 case TellPeer(domain, message):
                     self._post(domain, message)
+                case SetShares(reason=reason) if reason:
+                    log.info("nodes are divided anew: %s", reason)
+                    self._dispatch.give(command)
                 case StartJob():
                     self._dispatch.give(command, turn.launches.get(command.job_id))
                 case _:
@@ -346,7 +352,8 @@ class Controller:
             job = one.event.job if isinstance(one.event, JobSubmitted) else None
             first = "" if job is None else f"{job.job_id}_{job.array_first}" if job.array_count else job.job_id
             if job is not None and first in never:
-                one.answer.set_exception(InputError(never[first], f"job {job.job_id}"))
+                fix = f"it asks for {asked(job)}; `cohabit nodes` shows what there is"
+                one.answer.set_exception(InputError(never[first], f"job {job.job_id}", fix))
             else:
                 one.answer.set_result(None)
 

@@ -91,7 +91,8 @@ class Dispatcher:
                 return
             except (BackendError, OSError) as error:
                 if isinstance(order, StartJob):
-                    await self._report(StartRefused(order.job_id, order.attempt, str(error)))
+                    wait = {"back_off_us": error.back_off_us} if isinstance(error, BackendError) else {}
+                    await self._report(StartRefused(order.job_id, order.attempt, str(error), **wait))
                     return
                 if not left:
                     log.error("%s was given up: %s", order, error)

@@ -1,10 +1,10 @@
 """What a back end's runs teach: a wrapper around it that turns measurements of runs into facts for the core.
 
-An exclusive run that ended well tells its program's time (ProfileLearned), with what was counted; one started for its
-curves has the cache stepped while it runs. Runs on shared nodes are measured every so often against what was counted
-when their program ran alone (ProgressMeasured). Of a program whose runs depart from its profile that is told, too
-(ProgramDrifted). Orders and facts of the back end pass through unchanged; a measurement that fails costs nobody
-anything. Runs that an earlier controller started are not measured: the trial is made again.
+A run that had its nodes to itself and ended well tells its program's time (ProfileLearned), with what was counted; one
+started for its curves has the cache stepped while it runs. Runs on shared nodes are measured every so often against
+what was counted when their program ran alone (ProgressMeasured). Of a program whose runs depart from its profile that
+is told, too (ProgramDrifted). Orders and facts of the back end pass through unchanged; a measurement that fails costs
+nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from cohabit.agent.profiling.drift import DriftWatch
 from cohabit.agent.profiling.episodes import Curves, Episode, curves_of, flat, tour_of
-from cohabit.backend.protocol import DONE, Backend, BackendError, Launch, Run
+from cohabit.backend.protocol import DONE, RUNNING, Backend, BackendError, Launch, Run
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.command import Command, MoveJob, SetShares, StartJob
@@ -89,6 +89,12 @@ class _Watched:
     next_s: float = 0.0  # when an exclusive run is read again
     episodes: list[Episode] = field(default_factory=list)
     stepping: asyncio.Task[None] | None = None
+    met: bool = False  # somebody else was on a node of it
+
+    @property
+    def alone(self) -> bool:
+        """It had all there is on its nodes, from its start to now: because it must, or because nobody came."""
+        return self.order.exclusive or (not self.met and not self.order.ways)
 
 
 class MeasuringBackend:
@@ -105,6 +111,7 @@ class MeasuringBackend:
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._said: set[str] = set()
+        self._strangers: set[tuple[str, int]] = set()  # runs of an earlier controller: nobody knows their neighbours
 
     def bind(self, ask: Ask) -> None:
         """Whom to ask what a job is."""
@@ -126,7 +133,7 @@ class MeasuringBackend:
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
         """Passed on; starts and moves are remembered."""
         if isinstance(command, StartJob):
-            self._runs[command.job_id, command.attempt] = _Watched(command)
+            self._arrives(_Watched(command))
         try:
             await self.inner.execute(command, launch)
         except BaseException:
@@ -134,7 +141,15 @@ class MeasuringBackend:
                 self._runs.pop((command.job_id, command.attempt), None)
             raise
         if isinstance(command, MoveJob) and (run := self._runs.get((command.job_id, command.attempt))) is not None:
-            run.last = None  # what it does elsewhere is measured from the next look on
+            run.last, run.met = None, True  # what it does elsewhere is measured from the next look on
+
+    def _arrives(self, run: _Watched) -> None:
+        nodes = _numbers(run.order)
+        for other in self._runs.values():
+            if not nodes.isdisjoint(_numbers(other.order)):
+                run.met = other.met = True
+        run.met = run.met or bool(self._strangers)
+        self._runs[run.order.job_id, run.order.attempt] = run
 
     async def events(self) -> AsyncIterator[Event]:
         """Facts of the back end, and what was measured."""
@@ -143,7 +158,9 @@ class MeasuringBackend:
 
     async def observe(self) -> list[Run]:
         """As it says."""
-        return await self.inner.observe()
+        found = await self.inner.observe()
+        self._strangers = {(one.job_id, one.attempt) for one in found if one.stands == RUNNING} - set(self._runs)
+        return found
 
     async def settled(self, job_id: str, attempt: int) -> None:
         """Passed on."""
@@ -197,6 +214,7 @@ class MeasuringBackend:
             run.stepping = self._do(self._step_ways(key, run))
 
     async def _ended(self, key: tuple[str, int], status: str) -> list[Event]:
+        self._strangers.discard(key)
         run = self._runs.pop(key, None)
         if run is None:
             return []
@@ -221,12 +239,13 @@ class MeasuringBackend:
         if order.purpose == CURVE:
             measured = self._curves(run, known)
             return [] if measured is None else [ProfileLearned(job.program, job.processes, measured, hardware)]
-        reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, order.exclusive)
+        reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone)
         facts: list[Event] = []
         if reason:
-            log.warning("%s: it is profiled again", reason)
+            log.log(logging.WARNING if order.exclusive else logging.INFO, "%s: it is profiled again", reason)
             facts.append(ProgramDrifted(job.program, reason))
-        if order.exclusive and (reason or not self.drift.departs(expected_s, took_s)):
+        fits = reason or not self.drift.departs(expected_s, took_s)
+        if run.alone and fits and (order.exclusive or reason or not expected_s):  # by luck alone: once is enough
             timed = ScaleProfile(order.scale, took_s, counters=_means(run), measured_at_us=time.time_ns() // 1000)
             facts.append(ProfileLearned(job.program, job.processes, timed, hardware))
         return facts
@@ -392,6 +411,10 @@ def _known(core: SchedulerCore, order: StartJob) -> _Known | None:
         return None
     job, node = state.spec(row), state.kinds.groups[int(state.kinds.of_node[order.nodes[0][0]])]
     return _Known(job, node, core.view(0).profile(job.program, job.processes))
+
+
+def _numbers(order: StartJob) -> set[int]:
+    return {node for first, count in order.nodes for node in range(first, first + count)}
 
 
 def _difference(before: Amounts, after: Amounts) -> dict[str, float]:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
+from cohabit.core.guaranteeing import story_of
 from cohabit.core.state import State
-from cohabit.live.records import OVER, RUNS, WAITS, Record
+from cohabit.live.records import OVER, REFUSED, RUNS, WAITS, Record
 from cohabit.live.slowdowns import actual_slowdown, predicted_slowdown
 from cohabit.model import event as fact
-from cohabit.model.command import CancelJob, Command, HoldJob, ReleaseJob, StartJob, StopJob
+from cohabit.model.command import CancelJob, Command, HoldJob, ReleaseJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 
@@ -31,12 +32,13 @@ class Recorder:
         self.living = {one.job_id: one for one in living}
         self._touched: dict[str, Record] = {}
         self._ends: dict[str, str] = {}  # of runs in this batch
+        self._faults: dict[str, str] = {}  # what went wrong with them
 
     def observe(
         self, seq: int, now_us: int, events: Sequence[Event], commands: Sequence[Command], core: SchedulerCore
     ) -> list[Record]:
         """One batch that the core has dealt with; the records that are different now."""
-        self._touched, self._ends = {}, {}
+        self._touched, self._ends, self._faults = {}, {}, {}
         count = 0
         for event in events:
             if isinstance(event, fact.JobSubmitted):
@@ -82,15 +84,15 @@ class Recorder:
 
     def _heard(self, now_us: int, event: Event) -> None:
         match event:
-            case fact.JobFinished(job_id, attempt, status, exit_status, exit_signal):
+            case fact.JobFinished(job_id, attempt, status, exit_status, exit_signal, reason):
                 record = self._touch(job_id)
                 if record is not None and record.attempt == attempt:
                     record.exit_status, record.exit_signal = exit_status, exit_signal
-                    self._ends[job_id] = status
+                    self._ends[job_id], self._faults[job_id] = status, reason
                     if status in (_LOST, "stopped"):
                         record.with_note(now_us, f"run {attempt} was {status}")
             case fact.StartRefused(job_id, _, reason):
-                self._note(now_us, job_id, f"its start was refused: {reason or 'no reason given'}")
+                self._note(now_us, job_id, f"{REFUSED}: {reason or 'no reason given'}")
             case fact.JobHeld(job_id):
                 self._note(now_us, job_id, "held: it must be released first")
             case fact.JobReleased(job_id):
@@ -111,6 +113,7 @@ class Recorder:
                 record.attempt, record.nodes, record.scale = attempt, command.nodes, command.scale
                 record.ways, record.bandwidth_mbs = command.ways, command.bandwidth_mbs
                 record.exclusive, record.purpose = command.exclusive, command.purpose
+                self._meets(record, core.state, row)
                 record.predicted_slowdown = _judged(lambda: predicted_slowdown(core, row, now_us))
             case CancelJob(job_id, _, reason):
                 record = self._touch(job_id)
@@ -118,8 +121,25 @@ class Recorder:
                     record.reason = reason
             case StopJob(job_id, _, reason) | ReleaseJob(job_id, reason):
                 self._note(now_us, job_id, reason)
+            case SetShares(shares=shares, reason=reason) if reason:
+                for name in {job_id for job_id, _, _ in shares}:
+                    for at_us, text in story_of(core.state, core.policies, name):
+                        if at_us == now_us:  # it was done for this job, or at its cost
+                            self._note(now_us, name, text)
             case HoldJob(job_id):
                 self._note(now_us, job_id, "has nodes and waits for its mates in other domains")
+
+    def _meets(self, record: Record, state: State, row: int) -> None:
+        """Who is on the same nodes has somebody beside it from now on."""
+        record.met = False
+        if record.exclusive or state.ledger is None:
+            return
+        ledger = state.ledger
+        for other in {one for index in ledger.classes_of.get(row, ()) for one in ledger.residents[index]} - {row}:
+            record.met = True
+            beside = self.living.get(state.spec(other).job_id)
+            if beside is not None and not beside.met:
+                beside.met, self._touched[beside.job_id] = True, beside
 
     def _running(self, record: Record, state: State, row: int, start_us: int) -> None:
         record.phase, record.start_us, record.attempt = RUNS, start_us, int(state.jobs[columns.ATTEMPT, row])
@@ -144,7 +164,7 @@ class Recorder:
         if record.status == "done" and not record.members:
             record.actual_slowdown = _judged(lambda: actual_slowdown(core, record, now_us))
         if status not in ("cancelled", "rejected"):
-            record.reason = ""
+            record.reason = self._faults.get(name, "")
         self.living.pop(name, None)
         if record.array and (array := self._touch(record.array)) is not None:
             self._settle(now_us, array, core)
@@ -163,8 +183,8 @@ class Recorder:
 
 def _record(job: Job, ordinal: int, submit_us: int) -> Record:
     return Record(
-        job.job_id, ordinal, user=job.user, program=job.program, processes=job.processes, partition=job.partition,
-        qos=job.qos, limit_us=job.limit_us, after=job.after, submit_us=submit_us,
+        job.job_id, ordinal, user=job.user, program=job.program, processes=job.processes, whole_nodes=job.nodes,
+        partition=job.partition, qos=job.qos, limit_us=job.limit_us, after=job.after, submit_us=submit_us,
     )  # fmt: skip
 
 

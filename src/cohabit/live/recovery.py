@@ -97,7 +97,7 @@ def reconcile(active: dict[Key, bool], runs: Sequence[Run], orders: Sequence[Com
         if run is not None and run.stands == RUNNING:
             facts += [] if confirmed else [JobStarted(*key)]
         elif run is not None and run.stands == ENDED:
-            facts.append(JobFinished(*key, run.status, run.exit_status, run.exit_signal))
+            facts.append(JobFinished(*key, run.status, run.exit_status, run.exit_signal, run.reason))
         elif key in wanted:
             facts.append(JobFinished(*key, wanted[key]))
         elif confirmed:

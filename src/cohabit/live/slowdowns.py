@@ -1,11 +1,14 @@
 """How much slower than alone a job was expected to run when it started, and did run: what a site watches its policy by.
 
-Alone means: exclusively, at the same scale and number of processes, as its program's profile says. None where the
-profile, or a word of the policy about the neighbours, is missing. Nothing here decides anything.
+Alone means: exclusively, at the same scale and number of processes, as its program's profile says. A policy that books
+ways or chooses neighbours by degradation is taken at its word. Under the others the profiles of all on the node say it:
+the ways each has there (live/neighbours.py) and what they draw from memory together. None where a profile is missing.
+Nothing here decides anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,10 +16,13 @@ from numpy.typing import NDArray
 
 from cohabit.core.core import SchedulerCore
 from cohabit.core.view import View
+from cohabit.live.neighbours import expected_slowdown
 from cohabit.live.records import Record
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Profile, Tenant, demand
 from cohabit.model.units import seconds
+
+LEAST = 0.8  # of its time alone: whoever is sooner done beside others had less to do
 
 
 class _Degradations(Protocol):
@@ -44,22 +50,34 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
     if how.ways and measured is not None and measured.ipc is not None:
         booked = measured.ipc.at(how.ways)
         return max(1.0, measured.ipc.values[-1] / booked) if booked > 0 else None
-    placer = core.policies.placer
-    return _beside_neighbours(view, core, row, placer.degradations) if isinstance(placer, _KnowsNeighbours) else None
+    placer, partitioner = core.policies.placer, core.policies.partitioner
+    if isinstance(placer, _KnowsNeighbours):
+        known = placer.degradations
+        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node))
+    return _on_worst_node(view, core, row, lambda tenants, node: expected_slowdown(tenants, node, partitioner))
 
 
-def _beside_neighbours(view: View, core: SchedulerCore, row: int, known: _Degradations) -> float | None:
-    """What its neighbours cost it together, on the worst of its nodes."""
+def _on_worst_node(
+    view: View, core: SchedulerCore, row: int, judge: Callable[[list[Tenant], NodeGroup], float | None]
+) -> float | None:
+    """What its neighbours cost it, where they cost it most; `judge` is told of it first, then of them."""
     ledger, worst = core.state.ledger, 1.0
     assert ledger is not None
-    for node in ledger.nodes_of(row):
-        others = [other for other in ledger.rows_on(int(node)) if other != row]
-        kind = int(view.kinds.of_node[node])
-        percent = known.between([view.tenant(one, kind) for one in (row, *others)], view.kinds.groups[kind])[0, 1:]
-        if np.isnan(percent).any():
+    for number in ledger.nodes_of(row):
+        others = [other for other in ledger.rows_on(int(number)) if other != row]
+        kind = int(view.kinds.of_node[number])
+        if not others:
+            continue
+        found = judge([view.tenant(one, kind) for one in (row, *others)], view.kinds.groups[kind])
+        if found is None:
             return None
-        worst = max(worst, 1.0 + float(percent.sum()) / 100.0)
+        worst = max(worst, found)
     return worst
+
+
+def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
+    percent = known.between(tenants, node)[0, 1:]
+    return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
 
 
 def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> float | None:
@@ -68,9 +86,12 @@ def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> float |
     profile = view.profile(record.program, record.processes)
     if profile is None or record.start_us is None or record.purpose != "run" or not record.nodes:
         return None
+    if not (record.exclusive or record.met or record.ways):
+        return None  # nobody came: nothing was shared that could have slowed it
     node = view.kinds.groups[int(view.kinds.of_node[record.nodes[0][0]])]
     alone_s = _alone_s(profile, record, node)
-    return None if not alone_s else seconds(now_us - record.start_us) / alone_s
+    found = None if not alone_s else seconds(now_us - record.start_us) / alone_s
+    return None if found is not None and record.met and found < LEAST else found
 
 
 def _alone_s(profile: Profile, record: Record, node: NodeGroup) -> float:

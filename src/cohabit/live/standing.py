@@ -8,7 +8,8 @@ from cohabit.backend.protocol import Launch
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.recorder import Recorder
-from cohabit.live.records import OVER, RUNS, Note, Record
+from cohabit.live.records import OVER, REFUSED, RUNS, Note, Record
+from cohabit.model.job import Job
 
 QUEUED, HELD, STARTING, RUNNING, CANCELLED = "queued", "held", "starting", "running", "cancelled"
 
@@ -43,6 +44,22 @@ def stand(record: Record, core: SchedulerCore, recorder: Recorder, launch: Launc
     return Standing(_copied(record), _state(record, core, recorder), _short_why(record, core), launch)
 
 
+def with_reason(why: str, notes: tuple[Note, ...]) -> str:
+    """The core knows that a start was refused and until when; its record knows what the executor said."""
+    if why.startswith(f"{REFUSED};") and notes and notes[-1].why.startswith(f"{REFUSED}:"):
+        return f"{notes[-1].why}; {why.partition('; ')[2]}"
+    return why
+
+
+def asked(job: Job) -> str:
+    """What a job wants, for whoever is told that nobody has it."""
+    much = f"{job.nodes} whole node{'' if job.nodes == 1 else 's'}" if job.nodes else (
+        f"{job.processes} core{'' if job.processes == 1 else 's'}"
+    )  # fmt: skip
+    memory = f" with {job.memory_bytes >> 20:,} MiB for each process" if job.memory_bytes else ""
+    return f"{much}{memory}" + (f" in partition {job.partition}" if job.partition else "")
+
+
 def _copied(record: Record) -> Record:
     """The recorder goes on changing its own."""
     return Record(**{name: getattr(record, name) for name in record.__struct_fields__})
@@ -73,6 +90,6 @@ def _short_why(record: Record, core: SchedulerCore) -> str:
     if row in state.held:
         return "held: it must be released first"
     if pending := state.waiting_for.get(row):
-        names = ", ".join(f"job {name}" for name in sorted(pending)[:3])
-        return f"waits for {len(pending)} that must finish first: {names}"
+        more = f" and {len(pending) - 3} more" if len(pending) > 3 else ""
+        return f"waits for the end of job {', '.join(sorted(pending)[:3])}{more}"
     return record.notes[-1].why if record.notes else "waits for nodes"

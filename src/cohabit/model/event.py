@@ -87,6 +87,7 @@ class JobFinished(_Event, frozen=True):
     status: str = "done"
     exit_status: int | None = None  # of its program, where whoever ran it knows
     exit_signal: int | None = None  # that ended its program
+    reason: str = ""  # what went wrong beside the program: it could not be started, it went over its memory
 
 
 class NodeUp(_Event, frozen=True):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cohabit import __version__
 from cohabit.model.errors import InputError
 from cohabit.predict.archive import (
     AGAIN,
@@ -28,6 +27,7 @@ from cohabit.predict.estimators import FORMS
 from cohabit.predict.features import CoRuns, Schema
 from cohabit.predict.flat import FlatFactor, load_flat
 from cohabit.predict.training import Trained
+from cohabit.version import __version__
 
 __all__ = ["StoredModel", "arranged", "check_fits", "load_model", "load_training", "save_model", "sealed"]
 

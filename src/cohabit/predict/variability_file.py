@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit import __version__
 from cohabit.predict.archive import WRONG_FORM, read_archive, write_archive, wrong_form
 from cohabit.predict.features import Floats
 from cohabit.predict.flat import Arrays
@@ -23,6 +22,7 @@ from cohabit.predict.variability_data import CLASSES, TYPE_COLUMNS, Norms
 from cohabit.predict.variability_flat import load_classifier
 from cohabit.predict.variability_learners import KINDS
 from cohabit.predict.variability_training import TrainedVariability
+from cohabit.version import __version__
 
 FORMAT = "cohabit variability model"
 FORMAT_VERSION = 1

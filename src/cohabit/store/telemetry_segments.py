@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cohabit import whole_files
+import cohabit.whole_files as whole_files
 from cohabit.model.telemetry import STATS, Window, feature_names
 from cohabit.store.telemetry_reduce import Reduced
 

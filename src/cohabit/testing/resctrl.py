@@ -60,6 +60,7 @@ class FakeResctrl:
         self.default = ControlGroup(self._counters(), self._all_values())
         self.classes: dict[str, ControlGroup] = {}
         self.foreign: set[str] = set()
+        self.touched: list[str] = []  # of those; stays empty where all is well
 
     # ---- for tests ----
 
@@ -374,6 +375,7 @@ class FakeResctrl:
         """Touching somebody else's group is a failure of the test, not of the file system."""
         inside = "/".join(parts)
         if any(inside == name or inside.startswith(f"{name}/") for name in self.foreign):
+            self.touched.append(inside)
             raise AssertionError(f"touched {inside!r}, which is not ours")
 
     def _refuse(self, number: int, words: str = "") -> NoReturn:

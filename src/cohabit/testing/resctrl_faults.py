@@ -28,13 +28,14 @@ class FaultyResctrl:
     def __init__(self, inner: Verbs) -> None:
         self.inner = inner
         self.changes: list[tuple[str, Path, str]] = []
-        self._errors: dict[int, int] = {}
+        self._errors: dict[int, tuple[int, tuple[str, ...]]] = {}
         self._before: dict[int, Callable[[], None]] = {}
         self._after: Callable[[], None] | None = None
 
-    def fail(self, number: int, error: int, times: int = 1) -> None:
-        """The number-th change from now (1: the next) and so many in a row answer with this error."""
-        self._errors |= {len(self.changes) + number + more: error for more in range(times)}
+    def fail(self, number: int, error: int, times: int = 1, only: tuple[str, ...] = ()) -> None:
+        """The number-th change from now (1: the next) and so many in a row answer with this error; `only` where the
+        change is one of these verbs, if any are named."""
+        self._errors |= {len(self.changes) + number + more: (error, only) for more in range(times)}
 
     def heal(self) -> None:
         """No more errors, also not those that are still due."""
@@ -77,8 +78,8 @@ class FaultyResctrl:
         number = len(self.changes)
         if number in self._before:
             self._before.pop(number)()
-        if number in self._errors:
-            error = self._errors.pop(number)
+        error, only = self._errors.pop(number, (0, ()))
+        if error and (not only or verb in only):
             raise OSError(error, os.strerror(error))
         do()
         if self._after is not None:

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import IO
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
+WATCHDOG = b"cohabit.backend.slurm.watchdog"
 START_S = 90.0
 PORT_BLOCK = 80  # a controller and up to 64 nodes
 FIRST_PORT, LAST_PORT = 20_000, 31_000
 CONF = """
-ClusterName=cohabit
+ClusterName={name}
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
 AuthType=auth/munge
@@ -53,6 +54,11 @@ NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{final
 {partitions}
 """
 ONE_PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO State=UP"
+
+
+def rest_missing() -> str:
+    """What stands in the way of a slurmrestd here; empty: nothing."""
+    return "" if _program("slurmrestd") else "slurmrestd is not installed (Debian: apt-get install slurmrestd)"
 
 
 def missing() -> str:
@@ -82,6 +88,24 @@ class SlurmCluster:
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
+
+    @property
+    def rest(self) -> Path:
+        """The socket of its slurmrestd, if that was started."""
+        return self.folder / "rest.socket"
+
+    def start_rest(self) -> None:
+        """Start slurmrestd; returns when it answers. (Without a plug-in named, 22.05 insists on slurmdbd.)"""
+        self.rest.unlink(missing_ok=True)
+        self.daemons["slurmrestd"] = _daemon(
+            self.folder, "slurmrestd", "-f", str(self.conf), "-s", "openapi/v0.0.38", "-a", "rest_auth/local",
+            f"unix:{self.rest}", environment=self.environment | {"SLURMRESTD_SECURITY": "disable_user_check"},
+        )  # fmt: skip
+        deadline_s = time.monotonic() + START_S
+        while not self.rest.exists():
+            assert self.daemons["slurmrestd"].poll() is None, "slurmrestd ended"
+            assert time.monotonic() < deadline_s, "slurmrestd did not start"
+            time.sleep(0.05)
 
     def start(self, name: str) -> None:
         """Start `slurmctld`, or the slurmd of a node by the node's name."""
@@ -127,14 +151,14 @@ class SlurmCluster:
 @contextmanager
 def running_slurm(
     folder: Path, nodes: int = 2, cores: int = 4, sockets: int = 1, partitions: str = ONE_PARTITION, more: str = "",
-    node: str = "", job_submit: str = "",
+    node: str = "", job_submit: str = "", name: str = "cohabit",
 ) -> Iterator[SlurmCluster]:  # fmt: skip
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
-    `job_submit` the text of a job_submit.lua."""
+    `job_submit` the text of a job_submit.lua, `name` the cluster's. Several may run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
-    for name in ("state", *(f"spool.n{number}" for number in range(nodes))):
-        (folder / name).mkdir()
+    for place in ("state", *(f"spool.n{number}" for number in range(nodes))):
+        (folder / place).mkdir()
     if job_submit:
         (folder / "job_submit.lua").write_text(job_submit, encoding="utf-8")
         more += "\nJobSubmitPlugins=lua"
@@ -142,13 +166,13 @@ def running_slurm(
     cluster = SlurmCluster(folder, nodes, folder / "slurm.conf")
     shape = f"Sockets={sockets} CoresPerSocket={cores // sockets} ThreadsPerCore=1"
     cluster.conf.write_text(CONF.format(
-        host=socket.gethostname().split(".")[0], port=ports, folder=folder, last=nodes - 1, first=ports + 1,
+        name=name, host=socket.gethostname().split(".")[0], port=ports, folder=folder, last=nodes - 1, first=ports + 1,
         final=ports + nodes, cores=cores, shape=shape, node=node, more=more, partitions=partitions,
     ), encoding="utf-8")  # fmt: skip
     try:
         cluster.daemons["munged"] = _munge(folder)
-        for name in ("slurmctld", *(f"n{number}" for number in range(nodes))):
-            cluster.start(name)
+        for daemon in ("slurmctld", *(f"n{number}" for number in range(nodes))):
+            cluster.start(daemon)
         cluster.await_nodes()
         yield cluster
     finally:
@@ -156,7 +180,7 @@ def running_slurm(
             subprocess.run(["scancel", "--full", "-s", "KILL", "--me"], env=cluster.environment, capture_output=True,
                            timeout=30, check=False)  # fmt: skip
         cluster.stop(*(f"n{number}" for number in range(nodes)))
-        cluster.stop("slurmctld")
+        cluster.stop("slurmrestd", "slurmctld")
         _end_steps(folder)
         cluster.stop("munged")
         kept.close()
@@ -170,14 +194,17 @@ def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[Path]:
 
 
 def _end_steps(folder: Path) -> None:
-    """Shepherds of jobs (slurmstepd) outlive their slurmd; those of this cluster have its file in their environment."""
+    """Shepherds of jobs (slurmstepd) outlive their slurmd, and our watchdogs outlive controllers: those of this cluster
+    have its file in their environment or among their words."""
     mark = f"SLURM_CONF={folder}/slurm.conf".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             names = (entry / "comm").read_text(encoding="utf-8", errors="replace").strip()
-            if names.startswith("slurmstepd") and mark in (entry / "environ").read_bytes().split(b"\0"):
+            step = names.startswith("slurmstepd") and mark in (entry / "environ").read_bytes().split(b"\0")
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if step or (WATCHDOG in words and f"{folder}/slurm.conf".encode() in words):
                 os.kill(int(entry.name), signal.SIGKILL)
         except OSError:
             continue

@@ -19,7 +19,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit import whole_files
+import cohabit.whole_files as whole_files
 from cohabit.model.errors import InputError
 
 BLOCK_BYTES = 8 * 1024 * 1024

@@ -1,16 +1,14 @@
 """One launched program and everything it forks: started held, released on order, killed and reaped whole.
 
-A script of its own (only the standard library, started by path without site packages), not a function forked off its
-caller: a caller with threads must not run Python between fork and exec. It is the nearest subreaper of the tree, so a
-child that forks twice to get away comes back to it. When the caller dies, even by kill -9, the order pipe closes and
-the tree is killed. It must never outlive its program, and never touches a process that is not its descendant.
+A script of its own (only the standard library and process_tree.py, started by path without site packages), not a
+function forked off its caller: a caller with threads must not run Python between fork and exec. When the caller dies,
+even by kill -9, the order pipe closes and the tree is killed. It must never outlive its program.
 
 Orders on standard input: the request as JSON with its length before it, then single letters: g go, t terminate, k kill.
 Reports on standard output, a JSON line each: {"pid"} once the program is bound and held, {"step", "errno"} where it
 could not be prepared or executed, and the end: {"status", "run_s", "user_s", "system_s", "peak_rss_bytes", "leftovers"}
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -20,10 +18,10 @@ import sys
 import time
 from typing import Any, NoReturn
 
+sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))  # last: nothing is hidden
+from cohabit.agent.launch.process_tree import Tree, begin_fresh, watch_over_children
+
 ORDERS, REPORTS = 0, 1
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def report(**facts: Any) -> None:
@@ -51,30 +49,14 @@ def read_exactly(length: int) -> bytes:
     return found
 
 
-def children() -> list[int]:
-    """Living and dead direct children; not every kernel has /proc/PID/task/TID/children, so all are looked at."""
-    me, found = os.getpid(), []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as stream:
-                    after_name = stream.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if int(after_name[1]) == me:
-                found.append(int(name))
-    return found
-
-
-class Program:
+class Program(Tree):
     """The launched program: its process, the gate it waits behind, and when it began and ended."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         gate, self.gate = os.pipe()
         self.faults, faults = os.pipe()
-        self.began_s = self.ended_s = 0.0
-        self.status: int | None = None
-        self.pid = os.fork()
+        self.began_s = 0.0
+        super().__init__(os.fork())
         if self.pid == 0:
             os.close(self.gate)
             become(request, gate, faults)
@@ -104,62 +86,18 @@ class Program:
             self.tell_fault(word)
         return not word
 
-    def reap(self) -> None:
-        """Collect whoever has died; the tree's orphans are our children too."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self.note_end(pid, status)
-
-    def note_end(self, pid: int, status: int) -> None:
-        if pid == self.pid:
-            self.ended_s, self.status = time.monotonic(), os.waitstatus_to_exitcode(status)
-
-    def terminate(self) -> None:
-        """Ask the whole process group to end."""
-        try:
-            os.killpg(self.pid, signal.SIGTERM)
-        except OSError:
-            return
-
     def give_up(self) -> None:
         """Kill everything; a program that we may not even kill counts as killed, for nobody can wait for it."""
         self.kill_all()
         if self.status is None:
             self.ended_s, self.status = time.monotonic(), -signal.SIGKILL
 
-    def kill_all(self) -> int:
-        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
-        left: set[int] = set()
-        while True:
-            found = children()
-            for pid in found:
-                if pid != self.pid:
-                    left.add(pid)
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except PermissionError:  # it changed its user; we may not, and waiting for it would be for ever
-                    return len(left)
-                except ProcessLookupError:
-                    continue
-            try:
-                self.note_end(*os.waitpid(-1, 0))
-            except ChildProcessError:
-                return len(left)
-
 
 def become(request: dict[str, Any], gate: int, faults: int) -> NoReturn:
     """Turn this child into the program: own session, cores, files, groups; then wait at the gate and exec."""
     step = "start"
     try:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        os.setsid()
-        for number in FRESH_SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
+        begin_fresh()
         step = "bind to cores"
         if request["cores"]:
             os.sched_setaffinity(0, request["cores"])
@@ -202,7 +140,7 @@ def serve(program: Program, woken: int, grace_s: float) -> None:
                     program.kill_all()
                     return
             elif order == b"t":
-                program.terminate()
+                program.signal(signal.SIGTERM)
                 deadline = time.monotonic() + grace_s
             else:  # k, or the caller is gone
                 program.give_up()
@@ -218,13 +156,7 @@ def serve(program: Program, woken: int, grace_s: float) -> None:
 
 def main() -> None:
     """Start one program as the caller asks, and answer for it."""
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the caller decides, through the orders
-        signal.signal(number, signal.SIG_IGN)
+    woken = watch_over_children()
     request = read_request()
     program = Program(request)
     if program.await_held():

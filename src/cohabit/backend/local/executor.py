@@ -26,6 +26,7 @@ from cohabit.backend.local import runs
 from cohabit.backend.local.cache import ON, CacheShares
 from cohabit.backend.local.moving import rebind
 from cohabit.backend.local.nodes import CoreBook, VirtualNodes, cpus_of
+from cohabit.backend.local.room import shortage
 from cohabit.backend.local.runs import NOBODY, RunFolder
 from cohabit.backend.local.spec import prepare, spec_of
 from cohabit.backend.local.users import Person, make_folder_of, person_of
@@ -37,6 +38,7 @@ from cohabit.model.units import FOREVER, SECOND
 LOOK_S = 0.05  # how often a run that is just being started is looked at, should its runner not say so
 WORD_US = SECOND // 2  # after so long the word of a runner that its program executes is lost
 ASK_AGAIN_S = 5.0  # a run that nobody has claimed by then is asked for again
+FULL_US = 10 * SECOND  # a job that found no room on the disk is tried again after that
 STOP_S = 30.0  # a runner that has not ended its run after so long does not do its work
 _RUNNER = Path(__file__).with_name("runner.py")
 log = logging.getLogger(__name__)
@@ -148,7 +150,7 @@ class LocalBackend:
                 placed.append(_placed(folder))
                 self._watch(one)
             if (ended := folder.ended()) is not None:
-                found.append(Run(*key, ENDED, runs.status_of(ended), *runs.exit_of(ended)))
+                found.append(Run(*key, ENDED, runs.status_of(ended), *runs.exit_of(ended), ended.get("fault", "")))
             else:
                 found.append(Run(*key, NEVER if folder.runner() == NOBODY else RUNNING))
         self._cache.adopt(placed)
@@ -171,6 +173,8 @@ class LocalBackend:
         folder, run = RunFolder(self._runs, command.job_id, command.attempt), (command.job_id, command.attempt)
         if folder.exists():
             return  # the same order again
+        if short := shortage(self.place):
+            raise BackendError(short, FULL_US)
         cores = self._book.take(run, command.nodes, command.cores, command.exclusive)
         try:
             person, spec, files = await asyncio.to_thread(self._spec, command, launch, folder, cores)
@@ -291,7 +295,7 @@ class LocalBackend:
         for note in one.folder.notes():
             log.warning("job %s: %s", one.folder.job_id, note)
         if ended["fault"]:
-            log.warning("job %s %s", one.folder.job_id, ended["fault"])
+            log.info("job %s %s", one.folder.job_id, ended["fault"])  # its owner finds it in its record
         self._finish(one, runs.status_of(ended))
 
     def _finish(self, one: _Watched, status: str) -> None:
@@ -300,8 +304,9 @@ class LocalBackend:
             folder = one.folder
             self._book.free((folder.job_id, folder.attempt))
             self._cache.forget(folder.job_id)
-            exits = runs.exit_of(folder.ended() or {})
-            self._facts.put_nowait(JobFinished(folder.job_id, folder.attempt, status, *exits))
+            ended = folder.ended() or {}
+            exits, fault = runs.exit_of(ended), ended.get("fault", "")
+            self._facts.put_nowait(JobFinished(folder.job_id, folder.attempt, status, *exits, fault))
 
     def _tell_start(self, one: _Watched) -> None:
         if not one.told_start:

@@ -1,16 +1,17 @@
 """Watches over jobs, whoever else is alive: starts each, enforces its limit and its fuse, records how it ended.
 
-A script of its own (standard library only, started by path without site packages). It reads the names of run folders
-from standard input and forks one runner for each, which leads a session of its own and outlives both this process and
-the controller. What a run is to do, and what became of it, is in its folder alone: see runs.py for the files. A runner
-must never start a run that somebody else has claimed, and never end before everything it started is dead.
+A script of its own (the standard library and two small modules of the agent, started by path without site packages).
+It reads the names of run folders from standard input and forks one runner for each, which leads a session of its own
+and outlives both this process and the controller. What a run is to do, and what became of it, is in its folder alone:
+see runs.py for the files. A runner must never start a run that somebody else has claimed, and never end before
+everything it started is dead.
 
 A program enters its control and resctrl groups and becomes its user between fork and exec; nothing the user may have
 prepared is opened before that. The runner keeps its own rights, so that it can end whatever the program has become.
 """
 
 import contextlib
-import ctypes
+import errno
 import json
 import os
 import resource
@@ -22,15 +23,14 @@ from typing import Any, NoReturn
 
 sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))  # last: nothing is hidden
 from cohabit.agent import control_groups
+from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, watch_over_children
 
 REQUESTS, REPORTS = 0, 1
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
 NEVER_US = 2**62
 NOTE = "note "
+FULL = (errno.ENOSPC, errno.EDQUOT)
 AGAIN_S = 0.5  # between two tries to record an end on a full disk
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def clock_us() -> int:
@@ -46,21 +46,6 @@ def identity() -> str:
         return f"{os.getpid()} {ticks} {stream.read().strip()}"
 
 
-def children() -> list[int]:
-    """Living and dead direct children; not every kernel lists them, so all processes are looked at."""
-    me, found = os.getpid(), []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as stream:
-                    after_name = stream.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if int(after_name[1]) == me:
-                found.append(int(name))
-    return found
-
-
 def tell_controller(line: str) -> None:
     """Say it once, if anybody listens: the controller may be dead or busy, and finds the same in the folder."""
     with contextlib.suppress(OSError):
@@ -68,12 +53,12 @@ def tell_controller(line: str) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), REPORTS)
 
 
-class Run:
+class Run(Tree):
     """One run, from its claim to the record of its end."""
 
     def __init__(self, folder: str) -> None:
-        self.folder, self.pid, self.began_us = folder, 0, 0
-        self.status: int | None = None
+        super().__init__()
+        self.folder, self.began_us = folder, 0
         self.spec: dict[str, Any] = {}
         self.groups: list[control_groups.Group] = []
 
@@ -132,8 +117,10 @@ class Run:
                     why = self.watch(woken)
             elif not why:
                 why = "burnt"
-        except OSError as error:  # a full disk, most likely
+        except OSError as error:
             fault = f"could not be recorded: {os.strerror(error.errno or 0).lower()}"
+            if error.errno in FULL:  # the program was not let go yet: it may be started again
+                why = why or "stopped"
         with contextlib.suppress(OSError):
             self.write(
                 "exited", {"why": why, "fault": fault, "status": self.status}, durable=False
@@ -183,10 +170,11 @@ class Run:
         said = self.listen(faults, woken)
         os.close(opened)
         os.close(faults)
-        lines = said.decode().splitlines()
+        lines = said.decode(errors="replace").splitlines()
         notes += [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
         if notes:
-            self.write("notes", notes, durable=False)
+            with contextlib.suppress(OSError):  # its program executes: nothing may end it that is not about it
+                self.write("notes", notes, durable=False)
         return "".join(line for line in lines if not line.startswith(NOTE))
 
     def listen(self, faults: int, woken: int) -> bytes:
@@ -225,57 +213,20 @@ class Run:
                 self.reap()
         return why
 
-    def signal(self, number: int) -> None:
-        try:
-            os.killpg(self.pid, number)
-        except OSError:
-            return
-
-    def reap(self) -> None:
-        """Collect whoever has died; the tree's orphans are our children too."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self.note_end(pid, status)
-
-    def note_end(self, pid: int, status: int) -> None:
-        if pid == self.pid:
-            self.status = os.waitstatus_to_exitcode(status)
-
     def kill_all(self) -> int:
-        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        """Whatever is in its groups first: a tree that forks faster than it can be looked at dies at once there."""
         control_groups.kill(self.groups)
-        left: set[int] = set()
-        while True:
-            for pid in children():
-                if pid != self.pid:
-                    left.add(pid)
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except PermissionError:  # it changed its user; waiting for it would be for ever
-                    return len(left)
-                except ProcessLookupError:
-                    continue
-            try:
-                self.note_end(*os.waitpid(-1, 0))
-            except ChildProcessError:
-                return len(left)
-            self.reap()  # all of them: to look for children costs more than to bury thousands
+        return super().kill_all()
 
 
 def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, faults: int) -> NoReturn:
-    """Turn this child into the program: own session, groups, cores, user, files; then wait at the gate and execute."""
-    step = "start"
+    """Turn this child into the program: own session, groups, cores, user, files; then wait at the gate and execute.
+
+    What goes wrong is said in words for whoever submitted it.
+    """
+    step = "be started"
     try:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (*FRESH_SIGNALS, POKE):
-            signal.signal(number, signal.SIG_DFL)
+        begin_fresh((POKE,))
         enter(spec, groups, faults)
         step = "bind to its cores"
         if spec["cores"]:
@@ -283,18 +234,20 @@ def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, 
         step = "become its user"
         if spec["user"] is not None:
             become_user(spec["user"])
-        step = "enter its folder"
+        step = f"enter its folder {spec['folder']}"
         os.chdir(spec["folder"])
-        step = "open its output"
+        step = f"open its output {spec['stdout']}"
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(open_output(spec["stdout"]), 1)
+        step = f"open its error output {spec['stderr']}"
         os.dup2(open_output(spec["stderr"]) if spec["stderr"] else 1, 2)
-        step = "execute"
+        step = f"execute {spec['command'][0]}"
         if os.read(gate, 1) != b"g":
             os._exit(126)
         os.execvpe(spec["command"][0], spec["command"], spec["environment"])
     except OSError as error:
-        os.write(faults, f"could not {step}: {os.strerror(error.errno or 0).lower()}\n".encode())
+        said = f"could not {step}: {os.strerror(error.errno or 0).lower()}"
+        os.write(faults, os.fsencode(said.replace("\n", "?")) + b"\n")
     finally:
         os._exit(127)
 
@@ -333,21 +286,14 @@ def become_user(user: dict[str, Any]) -> None:
     os.setresgid(user["gid"], user["gid"], user["gid"])
     os.setresuid(user["uid"], user["uid"], user["uid"])
     os.umask(0o022)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
 
 
 def run(folder: str) -> None:
     """In a child of its own: lead a session, be the nearest reaper of all that follows, live through the run."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), REQUESTS)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, POKE):
-        signal.signal(number, lambda _number, _frame: None)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the folder is where orders are given
-        signal.signal(number, signal.SIG_IGN)
+    woken = watch_over_children((POKE,))
     one = Run(folder)
     if one.claim():
         one.live(woken)

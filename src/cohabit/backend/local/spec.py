@@ -9,6 +9,7 @@ from typing import Any
 
 from cohabit.agent import control_groups
 from cohabit.agent.topology import Core, format_cpus
+from cohabit.backend import output_names
 from cohabit.backend.launchers.contract import NodeShare, Placement, Prepared, Request
 from cohabit.backend.launchers.detect import detect
 from cohabit.backend.launchers.registry import find_launcher
@@ -53,12 +54,14 @@ def spec_of(
     """All that the runner needs to know, as plain data. `joins` are added by whoever divides the cache."""
     environment = _environment(launch, person) | prepared.environment
     environment |= {"COHABIT_ATTEMPT": str(command.attempt), runs.MARK: str(folder.path)}
+    environment |= output_names.member_environment(command.job_id, launch)
+    stdout, stderr = (output_names.expand(one, command.job_id, launch) for one in (launch.stdout, launch.stderr))
     cpus = sorted(cpu for own in cores.values() for cpu in cpus_of(own))
     memory = launch.memory_bytes * (launch.processes or sum(max(len(own), 1) for own in cores.values()))
     home = str(place) if person is None else person.home
     return {
         "command": prepared.argv, "environment": environment, "folder": launch.folder or home,
-        "stdout": launch.stdout or str(output), "stderr": launch.stderr,
+        "stdout": stdout if launch.stdout else str(output), "stderr": stderr if launch.stderr else "",
         "cores": cpus, "nodes": [[number, cpus_of(own)] for number, own in cores.items()],
         "cores_each": command.cores, "bandwidth_mbs": command.bandwidth_mbs,
         "limit_us": command.limit_us, "grace_us": GRACE_US, "memory_bytes": memory,

@@ -10,14 +10,18 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
+from cohabit.agent.node.orders import order_division
 from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
-from cohabit.backend.slurm import commands, text_output
-from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.marks import BACK, RUN, read_mark, run_mark
-from cohabit.backend.slurm.reading import JobReader
+from cohabit.backend.slurm.expected import Expected as Expected
+from cohabit.backend.slurm.fuses import Fuses
+from cohabit.backend.slurm.marks import BACK, RUN, back_mark, read_mark, run_mark
+from cohabit.backend.slurm.naming import Names, mates_of
+from cohabit.backend.slurm.resource_manager import Manager
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.watcher import (
     BACK_OFF_US,
@@ -31,45 +35,43 @@ from cohabit.backend.slurm.watcher import (
     Wishes,
     finished,
 )
-from cohabit.model.command import CancelJob, Command, StartJob, StopJob
+from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
+from cohabit.model.units import FOREVER, SECOND
 
+TOO_LATE = "the agreed instant had passed before it could be started"
 POLL_S = 1.0
 PATIENCE_S = 20.0  # between a release and its start
+MATES_WITHIN_S = 2.0  # the same for a job whose mates start elsewhere at that instant
 PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm is away
+STALLS_S = 3.0  # where there are mates, a manager that has not answered for so long counts as away
 STOP_S = 120.0  # Slurm kills after its KillWait
 NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # how the core words two orders to cancel that are not the owner's
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Expected(NamedTuple):
-    """A job the core has, after a restart."""
-
-    attempt: int
-    active: bool  # it counts on a run of it
-    limit_us: int = 0  # as it knows it
-
-
 class SlurmBackend:
     """Steers one Slurm. `expected` are the jobs the restored core has, `told` the states of nodes it was told, `over`
     jobs it had once and will never take again."""
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(fuses=True)
 
     def __init__(
-        self, calls: Calls, found: Discovered, expected: Mapping[str, Expected] | None = None,
+        self, manager: Manager, found: Discovered, expected: Mapping[str, Expected] | None = None,
         told: Mapping[int, str] | None = None, poll_s: float = POLL_S, patience_s: float = PATIENCE_S,
-        first: Sequence[Event] = (), over: Collection[str] = (),
+        first: Sequence[Event] = (), over: Collection[str] = (), fuses: Fuses | None = None,
+        mates_within_s: float = MATES_WITHIN_S,
     ) -> None:  # fmt: skip
-        self.calls, self.found, self.poll_s = calls, found, poll_s
-        self.watcher = Watcher(found.names, found.terms, patience_s)
+        self.manager, self.found, self.poll_s = manager, found, poll_s
+        self.names, self.fuses = Names(found.terms), fuses or Fuses(None, int)
+        self.watcher = Watcher(found.names, found.terms, patience_s, mates_within_s, self._burnt)
         for number, state in (told or {}).items():
             self.watcher.told[number] = state
         self._expected, self.watcher.over = dict(expected or {}), set(over)
-        self._reader = JobReader(calls)
         self._away, self.look_s = "", 0.0  # how long the last look took
-        self._soon = asyncio.Event()
+        self.orders: Path | None = None  # where nodes read how their caches are divided
+        self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: nobody looks while a job is handed in
         self._to_do: list[tuple[str, str]] = []  # (what, job)
         self._events: list[Event] = list(first)  # to be told before anything else
 
@@ -94,7 +96,7 @@ class SlurmBackend:
     async def observe(self) -> list[Run]:
         """What became of the runs the core counts on, from Slurm alone; one that has not begun is held again."""
         jobs, runs = (await self._insist(self.picture)).jobs, []
-        for name, (attempt, active, limit_us) in self._expected.items():
+        for name, (attempt, active, limit_us, confirmed) in self._expected.items():
             job = jobs.get(name)
             mark = None if job is None else read_mark(job.mark)
             same = mark is not None and mark.kind == RUN and mark.attempt == attempt
@@ -110,7 +112,7 @@ class SlurmBackend:
                 runs.append(Run(name, attempt, RUNNING))
             elif job.waits:
                 self._queued(name, job, attempt, limit_us)
-                runs.append(Run(name, attempt, NEVER))
+                runs.append(Run(name, attempt, ENDED, STOPPED) if confirmed else Run(name, attempt, NEVER))
             else:
                 runs.append(Run(name, attempt, ENDED, finished(attempt, job).status))
         return runs
@@ -124,7 +126,7 @@ class SlurmBackend:
     async def _fence(self, job: SlurmJob) -> SlurmJob:
         """Make sure that a released job that has not begun does not begin; as it stands then."""
         try:
-            await self._insist_on(commands.hold(job.name))
+            await self._insist(lambda: self.manager.hold(self.names.theirs(job.name)))
         except SlurmRefused as error:
             log.warning("job %s cannot be held: %s", job.name, error)
         return await self._insist(lambda: self._job(job.name)) or job
@@ -134,11 +136,19 @@ class SlurmBackend:
     async def events(self) -> AsyncIterator[Event]:
         """Look at Slurm again and again; what changed."""
         while True:
-            for event in await self._poll():
-                yield event
+            look = asyncio.create_task(self._poll())
+            try:
+                if self.found.terms.domain and not (await asyncio.wait({look}, timeout=STALLS_S))[0]:
+                    for event in self.watcher.away():
+                        yield event
+                for event in await look:
+                    yield event
+            finally:
+                look.cancel()
             self._soon.clear()
             try:
-                await asyncio.wait_for(self._soon.wait(), max(self.poll_s, self.look_s))  # never asking all the time
+                async with asyncio.timeout(max(self.poll_s, self.look_s)):  # never asking all the time
+                    await self._soon.wait()
                 await asyncio.sleep(min(PAUSE_S, self.poll_s))  # let Slurm act on what it was told
             except TimeoutError:
                 continue
@@ -148,26 +158,31 @@ class SlurmBackend:
         try:
             await self._do()
             await self._place_again()
-            new, wishes = self.watcher.look(await self.picture())
+            async with self.alone:
+                new, wishes = self.watcher.look(await self.picture())
             facts += new
             self._take_down(wishes)
             await self._do()
         except (SlurmAway, SlurmRefused) as error:  # a question that is refused was not answered either
             self._say_away(error)
+            facts += self.watcher.away() if self.found.terms.domain else []
         facts += self._events
         self._events = []
+        for one in facts:
+            if isinstance(one, JobFinished | StartRefused):
+                self.fuses.put_out(self.names.theirs(one.job_id))
         return facts
 
     async def picture(self) -> Picture:
         """Nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
         begun_s = time.time()
-        nodes = text_output.nodes(await self.calls(commands.list_nodes()))
-        jobs = await self._reader.all()
+        nodes = await self.manager.nodes()
+        jobs = self.names.ours(await self.manager.jobs())
         if self._away:
-            log.warning("Slurm answers again")
+            log.warning("%s answers again", self.manager.title)
             self._away, self.watcher.back_s = "", time.time()
         self.look_s = time.time() - begun_s
-        return Picture(begun_s, {job.name: job for job in jobs}, nodes)
+        return Picture(begun_s, jobs, nodes)
 
     def _take_down(self, wishes: Wishes) -> None:
         """Remember what is to be done until it is done: Slurm may be away just now."""
@@ -189,7 +204,7 @@ class SlurmBackend:
             if what == "pass on":
                 await self._pass_on(name)
             elif what in ("hold", "stop"):
-                await self._try(commands.hold(name) if what == "hold" else commands.requeue_held(name), name)
+                await self._try(self.manager.hold if what == "hold" else self.manager.requeue_held, name)
             elif what == "take back" and known is not None and known.phase == ORDERED:
                 await self._take_back(known)
             elif what == "ask" and known is not None:
@@ -198,17 +213,20 @@ class SlurmBackend:
             self._to_do.pop(0)
 
     async def _pass_on(self, name: str) -> None:
-        """Give a job to plain Slurm, as its owner asked for it."""
+        """Give a job to plain Slurm, as its owner asked for it; one with mates to its owner, held."""
         job = await self._job(name)
         if job is None or not job.waits:
             return
-        mark = read_mark(job.mark)
+        mark, theirs, mates = read_mark(job.mark), self.names.theirs(name), mates_of(job, self.found.terms)
         try:
             if mark is not None and mark.kind == RUN:
-                await self.calls(commands.unplace(name, mark.before, len(self.found.names), BACK))
-            else:
-                await self.calls(commands.mark([name], BACK))
-            await self.calls(commands.release([name]))
+                await self.manager.unplace(theirs, mark.before, len(self.found.names), back_mark(mates))
+            if mates:  # it is not worth anything alone, as far as we know
+                await self.manager.give_to_owner(theirs, back_mark(mates))
+                return
+            if mark is None or mark.kind != RUN:
+                await self.manager.mark([theirs], BACK)
+            await self.manager.release([theirs])
         except SlurmRefused as error:
             log.warning("job %s could not be given back to Slurm: %s", name, error)
 
@@ -220,7 +238,7 @@ class SlurmBackend:
             return  # it started after all; the next picture tells
         if job.waits and job.held:
             known.phase = QUEUED
-            reason = f"Slurm did not start it: {job.reason or 'no reason given'}"
+            reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
             log.warning("job %s is decided upon anew; %s", known.name, reason)
             self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
 
@@ -228,14 +246,12 @@ class SlurmBackend:
         """How a run ended that Slurm's controller has forgotten. Without accounting nobody knows: it counts as failed,
         for it must not run twice."""
         try:
-            found = text_output.accounted(await self.calls(commands.accounting([name])))
-        except (SlurmRefused, SlurmAway):
-            found = []
-        ends = {one.name: one for one in found}
-        if name not in ends:
-            log.warning("nobody knows how job %s ended: Slurm has forgotten it", name)
-            return JobFinished(name, attempt, FAILED)
-        one = ends[name]
+            one = await self.manager.ended(self.names.theirs(name))
+        except SlurmAway:
+            one = None
+        if one is None:
+            log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
+            return JobFinished(name, attempt, FAILED, reason=f"{self.manager.title} has forgotten how it ended")
         return JobFinished(name, attempt, STATUS.get(one.state, FAILED), one.exit_status, one.exit_signal)
 
     # ---- orders -----------------------------------------------------------------------------------------------------
@@ -249,6 +265,11 @@ class SlurmBackend:
                 await self._cancel(job_id, attempt, reason)
             case StopJob(job_id, attempt):
                 await self._stop(job_id, attempt)
+            case RenewJob(job_id, attempt, fuse_us):
+                self._renew(job_id, attempt, fuse_us)
+            case SetShares() if self.orders is not None:
+                await asyncio.to_thread(order_division, self.orders, self.found.names, command)
+                return
             case _:
                 raise BackendError(f"Slurm cannot carry out {type(command).__name__}")
         self._soon.set()
@@ -263,16 +284,33 @@ class SlurmBackend:
         known.nodes = tuple(self.found.names[number] for number in numbers)
         whole = min(self.found.cpus[number] for number in numbers)
         known.cores = whole if order.exclusive or not order.cores else order.cores
+        if order.fuse_us < FOREVER:  # on the disk before it can begin
+            self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
         known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True
+        known.ordered_s = time.time()
         await self._place(known)
+
+    def _renew(self, job_id: str, attempt: int, fuse_us: int) -> None:
+        """Its mates were heard; or, without an end, it needs them no longer."""
+        theirs = self.names.theirs(job_id)
+        if fuse_us >= FOREVER:
+            self.fuses.put_out(theirs)
+        else:
+            self.fuses.move(theirs, attempt, fuse_us)
+
+    def _burnt(self, name: str, attempt: int) -> bool:
+        return self.fuses.burnt(self.names.theirs(name), attempt)
 
     async def _place(self, known: Known) -> None:
         """Steer and release. Where Slurm does not answer, whether it heard is unknown: the next look shows it."""
-        known.busy = True
+        known.busy, theirs = True, self.names.theirs(known.name)
         try:
-            text = run_mark(known.attempt, known.before)
-            await self.calls(commands.place(known.name, known.nodes, known.cores, text))
-            await self.calls(commands.release([known.name]))
+            text = run_mark(known.attempt, known.before, known.mates)
+            await self.manager.place(theirs, known.nodes, known.cores, text)
+            if self._too_late(known):
+                await self._give_up(known)
+                return
+            await self.manager.release([theirs])
             known.to_place = False
         except SlurmAway as error:
             self._say_away(error)
@@ -284,7 +322,7 @@ class SlurmBackend:
                 return
             known.phase, known.to_place = QUEUED, False
             log.warning("job %s: Slurm refuses its start: %s", known.name, error)
-            raise BackendError(f"Slurm refuses: {error}") from error
+            raise BackendError(f"{self.manager.title} refuses: {error}") from error
         finally:
             known.busy, known.touched_s = False, time.time()
 
@@ -292,11 +330,23 @@ class SlurmBackend:
         for known in list(self.watcher.known.values()):
             if known.to_place and not known.busy:
                 try:
-                    await self._place(known)
+                    await (self._give_up(known) if self._too_late(known) else self._place(known))
                 except BackendError as error:
                     self._events.append(StartRefused(known.name, known.attempt, str(error), BACK_OFF_US))
                 if known.to_place:
                     return  # still away
+
+    def _too_late(self, known: Known) -> bool:
+        """Its mates have started elsewhere, or given up: now it would start alone."""
+        return bool(known.mates) and time.time() - known.ordered_s > self.watcher.mates_within_s
+
+    async def _give_up(self, known: Known) -> None:
+        """The manager was away at the agreed instant; whether it heard of the start is unknown."""
+        job = await self._fence(SlurmJob(known.name, 0, ""))
+        known.to_place, known.touched_s = False, time.time()
+        if not job.runs:
+            known.phase = QUEUED
+            self._events.append(StartRefused(known.name, known.attempt, TOO_LATE, 2 * SECOND))
 
     async def _stop(self, job_id: str, attempt: int) -> None:
         known = self.watcher.known.get(job_id)
@@ -310,10 +360,12 @@ class SlurmBackend:
                 if job.waits:
                     self._stopped(known, job)
                     return
-            requeue = job is not None and job.requeue
-            await self._insist_on(commands.requeue_held(job_id) if requeue else commands.cancel(job_id))
+            stop = self.manager.requeue_held if job is not None and job.requeue else self.manager.cancel
+            await self._insist(lambda: stop(self.names.theirs(job_id)))
         except SlurmRefused as error:
-            raise BackendError(f"Slurm refuses: {error}") from error
+            job = await self._insist(lambda: self._job(job_id))
+            if job is None or job.runs:  # else somebody stopped it at the same time: the watchdog, its owner
+                raise BackendError(f"{self.manager.title} refuses: {error}") from error
         job = await self._until_off_nodes(job_id)
         if job is not None and job.waits and job_id in self.watcher.known:
             self._stopped(known, job)
@@ -342,9 +394,9 @@ class SlurmBackend:
         if job is None or not (job.waits or job.runs) or not (ours or (job.waits and job.held and self._has(job))):
             return
         try:
-            await self._insist_on(commands.cancel(job_id))
+            await self._insist(lambda: self.manager.cancel(self.names.theirs(job_id)))
         except SlurmRefused as error:
-            raise BackendError(f"Slurm refuses: {error}") from error
+            raise BackendError(f"{self.manager.title} refuses: {error}") from error
         await self._until_off_nodes(job_id)
 
     def _has(self, job: SlurmJob) -> bool:
@@ -365,25 +417,20 @@ class SlurmBackend:
     # ---- Slurm ------------------------------------------------------------------------------------------------------
 
     async def _job(self, name: str) -> SlurmJob | None:
-        try:
-            said = await self.calls(commands.show_job(name))
-        except SlurmRefused:
-            return None
-        return next((job for job in text_output.jobs(said) if job.name == name), None)
+        job = await self.manager.job(self.names.theirs(name))
+        named = None if job is None else self.names.one(job)
+        return named if named is not None and named.name == name else job
 
-    async def _try(self, words: commands.Words, name: str) -> None:
+    async def _try(self, call: Callable[[str], Awaitable[None]], name: str) -> None:
         known = self.watcher.known.get(name)
         if known is not None:
             known.touched_s = time.time()
         try:
-            await self.calls(words)
+            await call(self.names.theirs(name))
         except SlurmRefused as error:
-            log.warning("`%s`: %s", " ".join(words), error)
+            log.warning("job %s: %s", name, error)
         if known is not None:
             known.touched_s = time.time()
-
-    async def _insist_on(self, words: commands.Words) -> str:
-        return await self._insist(lambda: self.calls(words))
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Until Slurm answers, whatever it answers."""
@@ -398,5 +445,5 @@ class SlurmBackend:
 
     def _say_away(self, error: SlurmAway | SlurmRefused) -> None:
         if not self._away:
-            log.warning("Slurm does not answer; nothing is lost, it is asked again: %s", error)
+            log.warning("%s does not answer; nothing is lost, it is asked again: %s", self.manager.title, error)
             self._away = str(error)

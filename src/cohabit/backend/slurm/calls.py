@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cohabit.backend.slurm.commands import Words, changes_nothing
 
@@ -45,19 +46,27 @@ class Calls:
         self.timeout_s, self.made = timeout_s, 0
         self._free = asyncio.Semaphore(AT_ONCE)
 
-    async def __call__(self, words: Words) -> str:
-        """What the command prints; SlurmRefused or SlurmAway if it fails."""
+    async def __call__(self, words: Words, given: str = "") -> str:
+        """What the command prints when it is given this; SlurmRefused or SlurmAway if it fails."""
+        return await self.run(words, given, self.environment)
+
+    async def run(
+        self, words: Words, given: str, environment: Mapping[str, str], uid: int = -1, gid: int = -1,
+        groups: Sequence[int] = (),
+    ) -> str:  # fmt: skip
+        """The same in another environment, and as another user if one is named (root only)."""
+        person: dict[str, Any] = {} if uid < 0 else {"user": uid, "group": gid, "extra_groups": list(groups)}
         async with self._free:
             self.made += 1
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *words, env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
+                    *words, env=environment, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE, **person,
                 )  # fmt: skip
             except OSError as error:
                 raise SlurmAway(f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}") from error
             try:
-                out, err = await asyncio.wait_for(process.communicate(), self.timeout_s)
+                out, err = await asyncio.wait_for(process.communicate(given.encode()), self.timeout_s)
             except TimeoutError:
                 raise SlurmAway(f"{words[0]} did not end within {self.timeout_s:g} s") from None
             finally:
@@ -70,11 +79,14 @@ class Calls:
 class ReadOnly(Calls):
     """Refuses whatever could change something."""
 
-    async def __call__(self, words: Words) -> str:
+    async def run(
+        self, words: Words, given: str, environment: Mapping[str, str], uid: int = -1, gid: int = -1,
+        groups: Sequence[int] = (),
+    ) -> str:  # fmt: skip
         """Only calls that read."""
-        if not changes_nothing(words):
+        if given or uid >= 0 or not changes_nothing(words):
             raise Forbidden(f"`{' '.join(words)}` would change something; this mode only watches")
-        return await super().__call__(words)
+        return await super().run(words, given, environment, uid, gid, groups)
 
 
 def judged(words: Words, code: int, out: str, err: str) -> str:

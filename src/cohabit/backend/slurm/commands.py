@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from cohabit.backend.slurm.marks import Before
 
+Words = tuple[str, ...]
+SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, a line each, from its input
 READING = ("squeue", "sinfo", "sacct")
 SHOWING = ("show", "ping", "version")  # what scontrol may be asked without changing anything
-Words = tuple[str, ...]
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
@@ -21,6 +22,22 @@ def changes_nothing(words: Sequence[str]) -> bool:
 
 def list_jobs_json() -> Words:
     return ("squeue", "--all", "--states=all", "--json")
+
+
+def digest_jobs() -> Words:
+    """One line per job with whatever may change and users do not write freely: a thousand jobs in 0.05 s, where their
+    JSON takes 0.8 s (22.05). What is cut off at its width is seen at the next full look."""
+    fields = ",".join(f"{name}:{width}|" for name, width in _DIGEST)
+    return ("squeue", "--all", "--states=all", "--noheader", f"--Format={fields}")
+
+
+_DIGEST = (
+    ("JobID", 12), ("JobArrayID", 80), ("State", 16), ("Reason", 40), ("PriorityLong", 12), ("TimeLimit", 16),
+    ("NumNodes", 10), ("NumCPUs", 10), ("NumTasks", 10), ("cpus-per-task", 8), ("MinCpus", 8), ("Partition", 100),
+    ("Dependency", 200), ("ReqNodes", 400), ("NodeList", 400), ("admin_comment", 120), ("RestartCnt", 6),
+    ("StartTime", 20), ("EndTime", 20), ("exit_code", 8), ("OverSubscribe", 8), ("Feature", 60), ("tres-per-node", 60),
+    ("Licenses", 60), ("Reservation", 60), ("MinMemory", 12), ("EligibleTime", 20),
+)  # fmt: skip
 
 
 def list_jobs_text() -> Words:
@@ -79,11 +96,22 @@ def mark(names: Sequence[str], text: str) -> Words:
 
 
 def release(names: Sequence[str]) -> Words:
+    """One call for many."""
     return ("scontrol", "release", ",".join(names))
 
 
 def hold(name: str) -> Words:
     return ("scontrol", "hold", name)
+
+
+def hold_for_owner(name: str) -> Words:
+    """Held as if its owner had done it: the owner can release it."""
+    return ("scontrol", "uhold", name)
+
+
+def change_limit(name: str, limit_s: float) -> Words:
+    """Whole minutes, rounded up, as Slurm counts."""
+    return ("scontrol", "update", f"JobId={name}", f"TimeLimit={max(-(-limit_s // 60), 1):.0f}")
 
 
 def requeue_held(name: str) -> Words:

@@ -12,7 +12,7 @@ import msgspec
 
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.marks import RUN, read_mark
-from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 
 
 class NoAnswer(Exception):
@@ -26,6 +26,20 @@ def jobs(text: str | bytes) -> list[SlurmJob]:
         words = [one.get("description") or one.get("error") if isinstance(one, dict) else one for one in errors]
         raise NoAnswer("; ".join(str(word) for word in words))
     return [job for said in document.get("jobs", ()) for job in _tasks(said)]
+
+
+def nodes(text: str | bytes) -> list[SlurmNode]:
+    """slurmrestd's list of nodes; of v0.0.38 (one state and flags beside it) and later (a list of states)."""
+    document = _decoded(text)
+    return [
+        SlurmNode(
+            said["name"], int(_number(said.get("effective_cpus")) or _number(said.get("cpus")) or 1),
+            int(_number(said.get("threads")) or 1), int(_number(said.get("real_memory")) or 0),
+            tuple(said.get("partitions") or ()),
+            tuple(word.upper() for key in ("state", "state_flags") for word in _words(said.get(key))),
+        )
+        for said in document.get("nodes", ())
+    ]  # fmt: skip
 
 
 def _decoded(text: str | bytes) -> dict[str, Any]:

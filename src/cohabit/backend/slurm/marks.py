@@ -4,14 +4,18 @@
     cohabit:run:ATTEMPT:LEAST-MOST:PER_NODE:CPUS  steered and released; behind it what its owner had asked for
     cohabit:back                                 given back to plain Slurm, not ours any more
 
-A comment that is not one of these belongs to somebody else and is never changed: such a job is left to Slurm.
+Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the
+core knows it by the name its group gives it. A comment that is not one of these belongs to somebody else and is never
+changed: such a job is left to Slurm.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
+_WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
 class Before(NamedTuple):
@@ -33,23 +37,41 @@ class Mark(NamedTuple):
     kind: str
     attempt: int = 0
     before: Before = Before()
+    mates: str = ""  # its group
 
 
-def run_mark(attempt: int, before: Before) -> str:
+def held_mark(mates: str = "") -> str:
+    """Of a job that waits for a decision."""
+    return f"{HELD}@{mates}" if mates else HELD
+
+
+def run_mark(attempt: int, before: Before, mates: str = "") -> str:
     """Written with the steering of one attempt."""
-    return f"{RUN}:{attempt}:{before.text()}"
+    return f"{RUN}:{attempt}:{before.text()}" + (f"@{mates}" if mates else "")
+
+
+def back_mark(mates: str = "") -> str:
+    """Of a job that is not ours any more; with mates, so that whoever had it knows which it was."""
+    return f"{BACK}@{mates}" if mates else BACK
+
+
+def wished_mates(comment: str) -> str:
+    """The group its owner names in the job's comment; empty: none."""
+    found = _WISH.search(comment)
+    return "" if found is None else found.group(1)
 
 
 def read_mark(text: str) -> Mark | None:
     """None: it is not ours."""
+    text, _, mates = text.partition("@")
     if text in (HELD, BACK):
-        return Mark(text)
+        return Mark(text, mates=mates)
     kind, _, rest = text.partition(f"{RUN}:")
     parts = rest.split(":")
     if kind or len(parts) != 4:
         return None
     try:
         least, _, most = parts[1].partition("-")
-        return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3])))
+        return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3])), mates)
     except ValueError:
         return None

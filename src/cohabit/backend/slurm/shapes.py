@@ -57,6 +57,7 @@ class SlurmJob(msgspec.Struct, frozen=True):
     array: str = ""  # the array it is a task of
     array_at_most: int = 0  # how many of it may run at once; 0: no bound
     special: tuple[str, ...] = ()  # what it asks for that only Slurm understands
+    mates: str = ""  # the group it belongs to; its name is then the one it has there
 
     @property
     def waits(self) -> bool:

@@ -6,16 +6,22 @@ core's processes are Slurm's CPUs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
 from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.model.group import Group
 from cohabit.model.job import Job
 from cohabit.model.units import DAY, SECOND
 
 NO_LIMIT_US = 365 * DAY  # as Slurm itself reckons
 MIB = 2**20
 PROGRAMS = ("name", "command", "comment", "none")
+
+
+def no_group(name: str) -> Group | None:
+    """Where the site file has no mates."""
 
 
 class Terms(NamedTuple):
@@ -27,6 +33,8 @@ class Terms(NamedTuple):
     node_cpus: int = 1  # of the smallest node
     threads: int = 1  # CPUs of a core: Slurm gives out whole cores
     memory: bool = False  # Slurm books memory
+    domain: str = ""  # what mates elsewhere call us; empty: there are none
+    group_of: Callable[[str], Group | None] = no_group  # the group of that name
 
 
 def is_ours(job: SlurmJob, terms: Terms) -> bool:
@@ -71,7 +79,9 @@ def before_of(job: SlurmJob) -> Before:
 
 def shape_of(job: SlurmJob) -> tuple[object, ...]:
     """What must not change while the core has it in its queue."""
-    return job.tasks, job.cpus_per_task, job.partition, job.exclusive
+    return (
+        job.tasks, job.cpus_per_task, job.partition, job.exclusive, job.memory_per_cpu_mb, job.memory_per_node_mb
+    )  # fmt: skip
 
 
 def job_of(job: SlurmJob, terms: Terms) -> Job:
@@ -92,7 +102,7 @@ def job_of(job: SlurmJob, terms: Terms) -> Job:
     return Job(
         job.name, limit_of(job), cpus, whole, _memory(job, cpus, terms) if terms.memory else 0, job.user,
         _program(job, terms), job.partition, requeue=job.requeue, exclusive=job.exclusive or bool(whole),
-        single_node=single and not whole,
+        single_node=single and not whole, mates=terms.group_of(job.mates) if job.mates else None,
     )  # fmt: skip
 
 

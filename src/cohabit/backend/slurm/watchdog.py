@@ -1,4 +1,5 @@
-"""A small process of its own that outlives the controller: when the lease is over, held jobs go back to plain Slurm.
+"""A small process of its own that outlives the controller: it stops runs at their fuses, and when the lease is over it
+gives held jobs back to plain Slurm.
 
 Started by `cohabit slurm attach`, in a session of its own; one per lease, held by a lock. It decides nothing, and ends
 when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all`.
@@ -14,16 +15,19 @@ import sys
 import time
 from pathlib import Path
 
-from cohabit.backend.slurm.calls import Calls, SlurmAway
+from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.fuses import Fuse, boot_us, fuse_file, read_fuses
 from cohabit.backend.slurm.handback import hand_back
 from cohabit.backend.slurm.lease import read_lease, watch_file
+from cohabit.backend.slurm.marks import RUN, read_mark
+from cohabit.backend.slurm.resource_manager import Manager, SlurmManager
 
 LOOK_S = 0.5
 log = logging.getLogger("cohabit.slurm.watchdog")
 
 
-def ensure_watchdog(lease: Path, conf: str, held: str) -> bool:
-    """Start one unless there is one; whether one was started."""
+def ensure_watchdog(lease: Path, module: str, *arguments: str) -> bool:
+    """Start `python -m MODULE LEASE ARGUMENTS...` unless there is one for this lease; whether one was started."""
     with watch_file(lease).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,46 +35,94 @@ def ensure_watchdog(lease: Path, conf: str, held: str) -> bool:
             return False
     with lease.with_name("watchdog.log").open("ab") as said:
         subprocess.Popen(
-            [sys.executable, "-m", "cohabit.backend.slurm.watchdog", str(lease), conf, held], stdin=subprocess.DEVNULL,
-            stdout=said, stderr=said, start_new_session=True, cwd="/",
+            [sys.executable, "-m", module, str(lease), *arguments], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            start_new_session=True, cwd="/",
         )  # fmt: skip
     return True
 
 
-async def watch(lease_path: Path, calls: Calls, all_held: bool) -> None:
-    """Until the lease is over and everything has been given back."""
-    lease = read_lease(lease_path)
-    while lease is not None and lease.runs(time.time()):
-        await asyncio.sleep(LOOK_S)
+async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
+    """Until the lease is over, everything has been given back and no fuse is left."""
+    burner, lease, given = _Burner(fuse_file(lease_path), manager), read_lease(lease_path), False
+    while lease_path.parent.exists():  # without its folder it is not in use any more
+        if await burner.look():
+            given = False  # what was stopped after the lease waits, too
         lease = read_lease(lease_path) or lease
-    partitions = () if lease is None else lease.partitions
-    log.warning("the lease is over: held jobs go back to Slurm")
-    while True:
-        try:
-            handed = await hand_back(calls, partitions, all_held)
-            break
-        except SlurmAway as error:
-            log.warning("Slurm does not answer (%s); it is asked again", error)
-            await asyncio.sleep(5 * LOOK_S)
-        renewed = read_lease(lease_path)
-        if renewed is not None and renewed.runs(time.time()):
-            log.warning("the lease was renewed")
+        runs = lease is not None and lease.runs(time.time())
+        if not runs and not given:
+            given = await _give_back(manager, () if lease is None else lease.partitions, all_held)
+        elif not runs and not burner.waits:
             return
-    log.warning("%d jobs were given back", len(handed.released))
+        else:
+            given = given and not runs
+        await asyncio.sleep(LOOK_S)
+
+
+async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bool) -> bool:
+    log.warning("the lease is over: held jobs go back to %s", manager.title)
+    try:
+        handed = await hand_back(manager, partitions, all_held)
+    except SlurmAway as error:
+        log.warning("%s does not answer (%s); it is asked again", manager.title, error)
+        return False
+    log.warning("%d jobs were given back, %d with mates to their owners", len(handed.released), len(handed.to_owners))
     for name, why in handed.failed.items():
         log.error("job %s was not: %s", name, why)
+    return True
 
 
-def main() -> None:
-    """The process."""
+class _Burner:
+    """Stops runs at their fuses: each once, and again until the manager has answered."""
+
+    def __init__(self, path: Path, manager: Manager) -> None:
+        self._path, self._manager, self.waits = path, manager, False
+        self._done: dict[str, Fuse] = {}
+
+    async def look(self) -> bool:
+        """Stop whose time has come; whether there were any."""
+        before = len(self._done)
+        lit = {name: fuse for name, fuse in read_fuses(self._path).items() if self._done.get(name) != fuse}
+        for name, fuse in lit.items():
+            if fuse.burns_us <= boot_us():
+                try:
+                    await self._stop(name, fuse)
+                    self._done[name] = fuse
+                except SlurmAway as error:
+                    log.warning("%s does not answer (%s); job %s is to be stopped", self._manager.title, error, name)
+        self.waits = any(self._done.get(name) != fuse for name, fuse in lit.items())
+        return len(self._done) > before
+
+    async def _stop(self, name: str, fuse: Fuse) -> None:
+        job = await self._manager.job(name)
+        mark = None if job is None else read_mark(job.mark)
+        if job is None or mark is None or mark.kind != RUN or mark.attempt != fuse.attempt:
+            return  # another run, or none
+        try:
+            if job.waits and not job.held:
+                await self._manager.hold(name)
+            elif job.runs:
+                await (self._manager.requeue_held(name) if job.requeue else self._manager.cancel(name))
+            else:
+                return
+            log.warning("job %s was stopped: its mates were not heard in time", name)
+        except SlurmRefused as error:
+            log.warning("job %s: %s", name, error)
+
+
+def guarded(lease: Path, manager: Manager, all_held: bool) -> None:
+    """Watch, unless somebody does."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    lease, conf, held = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     with watch_file(lease).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return  # there is one already
-        asyncio.run(watch(lease, Calls(conf), held == "all"))
+        asyncio.run(watch(lease, manager, all_held))
+
+
+def main() -> None:
+    """The process."""
+    guarded(Path(sys.argv[1]), SlurmManager(Calls(sys.argv[2])), sys.argv[3] == "all")
 
 
 if __name__ == "__main__":

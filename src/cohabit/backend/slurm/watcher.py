@@ -7,11 +7,11 @@ watcher knows which jobs the core has and how far each has come; everything else
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
-from cohabit.backend.slurm.marks import Before, read_mark
+from cohabit.backend.slurm.marks import BACK, Before, read_mark
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.translate import Terms, before_of, is_ours, job_of, limit_of, may_run, shape_of, why_not
 from cohabit.model.event import (
@@ -43,6 +43,11 @@ _NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
     UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
 }  # fmt: skip
 BACK_OFF_US = 30 * SECOND
+NOT_LAUNCHED = 53  # the "signal" of a job whose launch failed
+TROUBLE = {
+    "NODE_FAIL": "its node was lost", "BOOT_FAIL": "its node did not boot", "DEADLINE": "its deadline had passed",
+    "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "Slurm preempted it",
+}  # fmt: skip
 
 
 @dataclass
@@ -62,6 +67,10 @@ class Known:
     to_place: bool = False  # Slurm did not answer: the order is to be given again
     cores: int = 0  # of that order, on each node
     stopping: bool = False  # we had its run stopped
+    mates: str = ""  # the group it belongs to
+    ordered_s: float = 0.0  # when its start was ordered
+    kept_by: str = ""  # why Slurm has not started it yet, as it says
+    awaits: bool = False  # it depends on others, and the core knows
 
 
 @dataclass
@@ -88,9 +97,13 @@ class Picture:
 class Watcher:
     """Remembers what the core was told."""
 
-    def __init__(self, node_names: Sequence[str], terms: Terms, patience_s: float) -> None:
+    def __init__(
+        self, node_names: Sequence[str], terms: Terms, patience_s: float, mates_within_s: float = 2.0,
+        burnt: Callable[[str, int], bool] = lambda name, attempt: False,
+    ) -> None:  # fmt: skip
         self.number = {name: at for at, name in enumerate(node_names)}
-        self.terms, self.patience_s = terms, patience_s
+        self.terms, self.patience_s, self.mates_within_s = terms, patience_s, min(mates_within_s, patience_s)
+        self._burnt = burnt  # whether a run was to be stopped because its mates were not heard
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; until Slurm forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
@@ -111,6 +124,13 @@ class Watcher:
         self.left &= picture.jobs.keys()
         return facts, wishes
 
+    def away(self) -> list[Event]:
+        """The manager does not answer: nothing can be started on any node, and nothing promised to mates elsewhere."""
+        up = [number for number, state in enumerate(self.told) if state == UP]
+        for number in up:
+            self.told[number] = DRAINED
+        return [NodeDrained(number) for number in up]
+
     def forget(self, name: str, why: str = "") -> list[Event]:
         """The job is not ours any more."""
         self.known.pop(name, None)
@@ -129,6 +149,9 @@ class Watcher:
         if job.runs:
             wishes.said.append(f"job {known.name} was released by somebody and runs; it is Slurm's own now")
             return self.forget(known.name)
+        if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
+            wishes.said.append(f"job {known.name} was given back when the lease was over")
+            return self.forget(known.name)
         if known.phase == PARKED:
             if job.held:
                 return []
@@ -141,10 +164,11 @@ class Watcher:
         return self._queued(known, job, wishes)
 
     def _queued(self, known: Known, job: SlurmJob, wishes: Wishes) -> list[Event]:
-        if shape_of(job) != known.shape or (not known.attempt and why_not(job, self.terms)):
+        new = not known.attempt and (why_not(job, self.terms) or before_of(job) != known.before)
+        if shape_of(job) != known.shape or new:
             wishes.pass_on[known.name] = "was changed by its owner"
             return self.forget(known.name)
-        if not may_run(job, float("inf")):
+        if not known.awaits and not may_run(job, float("inf")):
             wishes.pass_on[known.name] = f"depends on others now ({job.dependency})"
             return self.forget(known.name)
         limit_us = limit_of(job)
@@ -163,11 +187,18 @@ class Watcher:
                 wishes.stop.append(known.name)
                 known.phase = QUEUED
                 return [StartRefused(*key, f"Slurm gave it {','.join(job.nodes)}", BACK_OFF_US)]
+            if known.mates and known.ordered_s and job.start_s > known.ordered_s + self.mates_within_s:
+                wishes.stop.append(known.name)
+                known.phase = QUEUED
+                return [StartRefused(*key, "it began too late beside its mates", 1)]
             known.phase, known.restarts = RUNS, job.restarts
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
             return [*([JobStarted(*key)] if job.nodes else []), finished(known.attempt, job)]
+        if job.held and not known.to_place and self._burnt(known.name, known.attempt):
+            known.phase = QUEUED
+            return [StartRefused(*key, "its mates were not heard before it began", 1)]
         if job.held and not known.to_place and self._forgotten(known, job):
             known.to_place = True  # Slurm came back without what it was told last
             return []
@@ -175,7 +206,8 @@ class Watcher:
             known.phase = PARKED
             wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
             return [StartRefused(*key, "somebody holds it", 1), JobHeld(known.name)]
-        if now_s - known.touched_s > self.patience_s:
+        known.kept_by = job.reason
+        if now_s - known.touched_s > (self.mates_within_s if known.mates else self.patience_s):
             wishes.take_back.append(known.name)
         return []
 
@@ -196,7 +228,7 @@ class Watcher:
         known.phase, known.limit_us = QUEUED, limit_of(job)
         if not job.held:
             wishes.hold.append(known.name)
-        elif not known.stopping and not self._forgotten(known, job):
+        elif not (known.stopping or self._forgotten(known, job) or self._burnt(known.name, known.attempt)):
             known.phase = PARKED  # an operator's requeuehold
             facts.append(JobHeld(known.name))
         known.stopping = False
@@ -230,7 +262,18 @@ class Watcher:
     def take(self, job: SlurmJob, attempt: int = 0, phase: str = QUEUED) -> Known:
         """From now on the core has it."""
         nodes = job.required_nodes if phase == ORDERED else job.nodes
-        known = Known(job.name, phase, attempt, nodes, before_of(job), limit_of(job), shape_of(job), job.restarts)
+        known = Known(
+            job.name,
+            phase,
+            attempt,
+            nodes,
+            before_of(job),
+            limit_of(job),
+            shape_of(job),
+            job.restarts,
+            mates=job.mates,
+            awaits=bool(job.dependency),
+        )
         self.known[job.name] = known
         self.over.add(job.name)
         self.left.discard(job.name)
@@ -238,7 +281,7 @@ class Watcher:
 
     def _used(self, name: str) -> str:
         """A number comes back when Slurm has lost its state, and after millions of jobs."""
-        return "has the number of an earlier job" if name in self.over else ""
+        return "has the name of an earlier job" if name in self.over else ""
 
     def _room_in_arrays(self, picture: Picture) -> Counter[str]:
         """How many tasks of an array the core has or Slurm runs: Slurm would not start more than its bound."""
@@ -278,7 +321,10 @@ def condition(states: Iterable[str]) -> str:
 
 def finished(attempt: int, job: SlurmJob) -> JobFinished:
     """The end of a run that Slurm still remembers."""
-    return JobFinished(job.name, attempt, STATUS.get(job.state, FAILED), job.exit_status, job.exit_signal)
+    status, reason = STATUS.get(job.state, FAILED), TROUBLE.get(job.state, "")
+    if job.exit_signal == NOT_LAUNCHED and not reason:
+        reason = "Slurm could not launch it: can its folder and its output file be opened on its node?"
+    return JobFinished(job.name, attempt, status, job.exit_status, job.exit_signal, reason)
 
 
 def _age(job: SlurmJob) -> tuple[float, int, str]:

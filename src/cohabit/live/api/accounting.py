@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 COLUMNS = (
-    "job", "user", "program", "state", "processes", "nodes", "cores", "scale", "limit_s", "submitted_at", "started_at",
-    "ended_at", "attempt", "exit_status", "exit_signal", "predicted_slowdown", "actual_slowdown",
+    "job", "user", "program", "state", "processes", "nodes", "cores", "used_cores", "scale", "limit_s",
+    "submitted_at", "started_at", "ended_at", "attempt", "exit_status", "exit_signal", "predicted_slowdown",
+    "actual_slowdown",
 )  # fmt: skip
 SACCT = (
     "JobID", "User", "JobName", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw",

@@ -18,6 +18,7 @@ from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import PolicySet
 from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
+from cohabit.live.standing import asked
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
 from cohabit.model.errors import InputError
@@ -68,7 +69,8 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
     commands = core.step(now_us, [JobSubmitted(job)])
     refusal = next((one for one in commands if isinstance(one, CancelJob) and one.job_id == name), None)
     if refusal is not None:
-        raise InputError(refusal.reason, f"job {name}")
+        fix = f"it asks for {asked(job)}; `cohabit nodes` shows what there is"
+        raise InputError(f"the job {refusal.reason}", "", fix)
     why = why_waiting(core.state, policies, name, now_us)
     if (start := _start_of(name, commands)) is not None:
         return Foresight(now_us, _numbers(start), "it would start at once")

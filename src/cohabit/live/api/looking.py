@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
+from cohabit.backend import output_names
+from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Accounts, Caller
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.views import job_view
@@ -59,8 +61,8 @@ class Looking:
         seen = may_see(caller, record)
         if launch is not None and seen:
             own = "" if record.members else str(self._output_of(record.job_id, launch.uid))
-            stdout = os.path.join(launch.folder, launch.stdout) if launch.stdout else own
-            stderr = os.path.join(launch.folder, launch.stderr) if launch.stderr else stdout
+            stdout = _file(launch.stdout, record, launch) or own
+            stderr = _file(launch.stderr, record, launch) or stdout
         return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr)
 
     async def page(self, state: str, user: int | None, limit: int, before: int | None) -> Listed:
@@ -89,6 +91,15 @@ class Looking:
         if number is None:
             raise Refusal(404, "there is no such user", f"user {wanted}", "check the name")
         return number
+
+
+def _file(pattern: str, record: Record, launch: Launch) -> str:
+    """The file of a job; of an array, the pattern its members make theirs from."""
+    if not pattern:
+        return ""
+    return os.path.join(
+        launch.folder, pattern if record.members else output_names.expand(pattern, record.job_id, launch)
+    )
 
 
 def may_see(caller: Caller, record: Record) -> bool:

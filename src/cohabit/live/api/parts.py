@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from cohabit import __version__
 from cohabit.core.protocols import PolicySet
 from cohabit.live.api.audit import Audit
 from cohabit.live.api.credentials import Accounts, Caller, Door
@@ -28,6 +27,7 @@ from cohabit.live.journal import Journal
 from cohabit.live.refusals import Busy
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
+from cohabit.version import __version__
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ class Living:
     place: Path
     domain: str
     output_of: Callable[[str, int], Path]  # where a job's output goes that named no file, by its launch's uid
+    policy: str = ""  # as the site file calls it
 
 
 class Parts:
@@ -62,7 +63,7 @@ class Parts:
         self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
         self.streams = Streams(self.looking, self.accounts, feed, living.output_of)
         numbers = Numbers(living.controller, living.journal)
-        self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers)
+        self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers, living.place)
         self.ahead = LookingAhead(
             living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
         )

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cohabit.live.api.credentials import peer_of
-from cohabit.live.api.settings import ApiSettings
+from cohabit.live.api.settings import ApiSettings, is_loopback
 from cohabit.model.errors import InputError
 
 FIRST_REQUEST_S = 30.0
@@ -33,18 +33,23 @@ _BACKLOG = 512
 
 
 class _Patient(H11Protocol):
-    """Closes a connection on which no request comes, and one too many."""
+    """Closes a connection on which no (next) request comes in whole, and one too many."""
 
     uid = -1  # of a local caller
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST_S, self._give_up)
+        self.loop.call_later(FIRST_REQUEST_S, self._give_up, None)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
 
-    def _give_up(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def on_response_complete(self) -> None:
+        """The next request has as long as uvicorn waits for its first byte, and then as long as the first one had."""
+        super().on_response_complete()
+        self.loop.call_later(KEEP_ALIVE_S + FIRST_REQUEST_S, self._give_up, self.cycle)
+
+    def _give_up(self, last: object) -> None:
+        if self.cycle is last and not self.transport.is_closing():
             self.transport.close()
 
 
@@ -81,6 +86,7 @@ class ApiServer:
         self._app, self._settings = app, settings
         self.path = settings.socket or place / "cohabit.sock"
         self.port = 0  # of TCP, once open
+        self._page_port, self._opening = 0, asyncio.Lock()  # of the page, where TCP is not for this machine
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
 
     async def open(self) -> None:
@@ -90,6 +96,18 @@ class ApiServer:
             listener = _tcp_socket(self._settings.host, self._settings.port)
             self.port = listener.getsockname()[1]
             await self._serve(_Remote, listener, tls=True)
+
+    async def loopback(self) -> str:
+        """Where a browser on this machine finds the page; a door on loopback is opened the first time it is needed."""
+        settings = self._settings
+        if settings.host and is_loopback(settings.host) and settings.certificate is None:
+            return f"http://{settings.host}:{self.port}"
+        async with self._opening:
+            if not self._page_port:
+                listener = _tcp_socket("127.0.0.1", 0)
+                self._page_port = listener.getsockname()[1]
+                await self._serve(_Remote, listener)
+        return f"http://127.0.0.1:{self._page_port}"
 
     async def close(self) -> None:
         """Stop listening; whoever is being answered has a moment."""

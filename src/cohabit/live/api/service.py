@@ -20,7 +20,9 @@ class Api:
         observe(living.journal, restored.core, restored.recorder, self._feed, self._metrics)
         self.parts = Parts(living, settings, self._feed, self._metrics)
         self.parts.limits.restore(restored.core)
-        self.server = ApiServer(make_app(self.parts), settings, living.place)
+        app = make_app(self.parts)
+        self.server = ApiServer(app, settings, living.place)
+        app.state.page_door.address = self.server.loopback
 
     async def open(self) -> None:
         """Let callers in."""

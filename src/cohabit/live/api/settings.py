@@ -11,6 +11,7 @@ from cohabit.model.errors import InputError
 
 USER, OPERATOR, ADMIN = "user", "operator", "admin"
 ROLES = (USER, OPERATOR, ADMIN)
+LONGEST_ARRAY = 20_000  # members; whatever the site allows: the core needs seconds to take so many
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class UserLimits:
     max_queued: int | None = None
     max_running: int | None = None
     qos: int = 0  # the priority of jobs that state none, and the highest one a user may state
+    max_array: int = 1000  # members of one array
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class ApiSettings:
         for name, limits in self.users.items():
             if limits.role not in ROLES:
                 raise InputError(f"role = {limits.role!r}", f"users.{name}", f"use {', '.join(ROLES)}")
+        for where, limits in (*((f"users.{name}", one) for name, one in self.users.items()), ("limits", self.others)):
+            if not 1 <= limits.max_array <= LONGEST_ARRAY:
+                raise InputError(f"max_array = {limits.max_array}", where, f"give 1 to {LONGEST_ARRAY:,}")
         if self.host and not is_loopback(self.host) and self.certificate is None:
             raise InputError(
                 f"tokens would travel in the open to {self.host}", "api.listen",

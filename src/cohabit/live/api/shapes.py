@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from cohabit.live.api.settings import LONGEST_ARRAY
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ARRAY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:%([0-9]{1,9}))?")
-LONGEST_ARRAY = 1000  # members
 LONGEST_S = 366 * 86400.0
 _MOST = 1_000_000  # of anything that is counted
 
@@ -177,6 +178,7 @@ class Ping(BaseModel):
 
     version: str
     domain: str | None
+    policy: str
     user: str
     role: str
 
@@ -211,6 +213,7 @@ class JobView(BaseModel):
     processes: int
     nodes: list[int]
     cores: int
+    used_cores: int
     scale: int
     limit_s: float
     submitted_at: float

@@ -50,8 +50,9 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 @router.get("/v1/ping", responses={200: {"model": Ping}}, tags=["site"])
 async def ping(parts: Service, caller: Who) -> Response:
     """Who serves, and who one is there."""
-    return reply({"version": parts.version, "domain": parts.living.domain or None, "user": caller.user,
-                  "role": caller.role})  # fmt: skip
+    living = parts.living
+    return reply({"version": parts.version, "domain": living.domain or None, "policy": living.policy,
+                  "user": caller.user, "role": caller.role})  # fmt: skip
 
 
 # ---- nodes --------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ async def slowdowns(parts: Service, caller: Who, since: Instant = 0.0) -> Respon
     behind: tuple[int, str] | None = None
     for _ in range(POINTS_MOST):
         page = await _ended(parts, since, FAR, whose, behind)
-        found += [one for one in page if one.predicted_slowdown is not None]
+        found += [one for one in page if one.actual_slowdown is not None]
         if len(page) < PAGE:
             break
         assert page[-1].end_us is not None

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from cohabit.backend import output_names
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Account, Accounts, Caller
 from cohabit.live.api.feed import Changed, Feed, Listener
@@ -69,7 +70,8 @@ class Streams:
             raise Refusal(404, "nothing is known of its output", f"job {record.job_id}")
         named = (launch.stderr or launch.stdout) if stream == "stderr" else launch.stdout
         try:
-            path = os.path.join(launch.folder, named) if named else str(self._output_of(record.job_id, launch.uid))
+            own = output_names.expand(named, record.job_id, launch)
+            path = os.path.join(launch.folder, own) if named else str(self._output_of(record.job_id, launch.uid))
             if not named and launch.uid < 0:
                 return await asyncio.to_thread(open_own, path)
             return await asyncio.to_thread(open_as, path, await self._account(launch))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
+from cohabit.backend import output_names
 from cohabit.backend.launchers.registry import find_launcher
+from cohabit.backend.local.room import shortage
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Account, Accounts, Caller
 from cohabit.live.api.groups import GroupTable, group_of
@@ -21,7 +24,7 @@ from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import ApiSettings, UserLimits
 from cohabit.live.api.shapes import Submission, array_of
 from cohabit.live.controller import Controller
-from cohabit.live.refusals import Busy
+from cohabit.live.refusals import Busy, NotWritable
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import microseconds
@@ -42,15 +45,18 @@ class Taking:
     """Takes submissions for one controller."""
 
     def __init__(
-        self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers
-    ) -> None:
+        self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers,
+        place: Path,
+    ) -> None:  # fmt: skip
         self._controller, self._settings, self._accounts = controller, settings, accounts
-        self._limits, self._numbers = limits, numbers
+        self._limits, self._numbers, self._place = limits, numbers, place
         self.own = os.geteuid()  # as whom this server runs
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
         """(job, members) once it is durable."""
         wanted = await self.wanted(submission, caller)
+        if short := shortage(self._place):
+            raise NotWritable(f"nothing can be taken now: {short}", str(self._place), "try again when there is room")
         name = submission.name or await self._numbers.next()
         job = msgspec.structs.replace(wanted.job, job_id=name)
         job.check()
@@ -70,6 +76,11 @@ class Taking:
         limits = self._settings.limits_of(caller.user)
         if submission.qos is not None and submission.qos > limits.qos and not caller.operates:
             raise Refusal(403, f"you may have priorities up to {limits.qos}", "qos", "leave it out, or ask an operator")
+        if submission.array is not None and (count := array_of(submission.array)[1]) > limits.max_array:
+            raise Refusal(
+                422, f"an array of {count:,} jobs; at most {limits.max_array:,} are allowed", "array",
+                "hand in several, or ask for a larger max_array in the site file",
+            )  # fmt: skip
         account = await self._runs_as(caller)
         return Wanted(self._job(submission, caller, limits), _launch(submission, account, self.own), limits)
 
@@ -118,16 +129,20 @@ def _launch(submission: Submission, account: Account | None, own: int) -> Launch
     for where, path in (("stdout", submission.stdout), ("stderr", submission.stderr)):
         if path and not folder and not os.path.isabs(path):
             raise Refusal(422, "is relative, and there is no folder", where, "give a folder, or begin it with /")
+        output_names.check(path, submission.array is not None, where)
     environment = dict(submission.environment)
     other = account is not None and account.uid != own  # the back end knows what a login would set
     if account is not None and not other:
         login = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": account.shell}
         environment = {key: value for key, value in login.items() if value} | environment
-    stdout, stderr = (os.path.join(folder, path) if path else "" for path in (submission.stdout, submission.stderr))
+    here = output_names.literal(folder)
+    stdout, stderr = (os.path.join(here, path) if path else "" for path in (submission.stdout, submission.stderr))
+    first, count, _ = (0, 0, 0) if submission.array is None else array_of(submission.array)
     processes = 0 if submission.nodes and submission.processes == 1 else submission.processes  # 0: all of its nodes
     launch = Launch(
         tuple(submission.command), environment, folder, stdout, stderr, submission.framework, processes,
-        submission.threads, submission.memory_mb * MEGABYTE, submission.oversubscribe,
+        submission.threads, submission.memory_mb * MEGABYTE, submission.oversubscribe, array_first=first,
+        array_count=count,
     )  # fmt: skip
     if account is None or not other:
         return launch

@@ -23,6 +23,7 @@ def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: 
         "command": list(launch.command) if command and launch is not None else None, "state": standing.state,
         "why": record.reason if record.phase == OVER else standing.why if record.phase == WAITS else "",
         "processes": record.processes, "nodes": node_numbers(record.nodes), "cores": record.cores,
+        "used_cores": record.cores if record.whole_nodes else min(record.processes, record.cores),
         "scale": record.scale, "limit_s": record.limit_us / SECOND, "submitted_at": at(record.submit_us),
         "started_at": at(record.start_us), "ended_at": at(record.end_us), "attempt": record.attempt,
         "exit_status": record.exit_status, "exit_signal": record.exit_signal, "stdout": stdout, "stderr": stderr,
@@ -81,14 +82,14 @@ def _condition(condition: int, tenants: int) -> str:
 
 
 def slowdown_points(records: Iterable[Record]) -> dict[str, Any]:
-    """Predicted against actual, and how far apart they are in the mean."""
+    """Predicted (where it was) against actual, and how far apart they are in the mean."""
     points: list[dict[str, Any]] = [
         {"ended_at": at(one.end_us), "job": one.job_id, "program": one.program, "predicted": one.predicted_slowdown,
          "actual": one.actual_slowdown}
         for one in records
-        if one.predicted_slowdown is not None and one.actual_slowdown is not None
+        if one.actual_slowdown is not None
     ]  # fmt: skip
-    errors = [abs(point["predicted"] - point["actual"]) for point in points]
+    errors = [abs(point["predicted"] - point["actual"]) for point in points if point["predicted"] is not None]
     return {"points": points, "mean_abs_error": sum(errors) / len(errors) if errors else None}
 
 

@@ -1,0 +1,55 @@
+#!/bin/bash
+# Holds batch jobs for Cohabit, for as long as its lease runs: a server job submission verifier (jsv(1)). Set LEASE, and in
+# `qconf -mconf`: jsv_url script:sgeadmin@/usr/lib/cohabit/cohabit-jsv.sh and jsv_allowed_mod ac,h,q,l,... (docs/gridengine.md).
+# Without a lease, or when it is over, every job goes to plain Grid Engine at once.
+#
+# The lease is one line: until when (Unix time), the queue, and whom Cohabit runs as (uid). Grid Engine keeps this script
+# running and asks it about every job: it uses nothing but the shell itself, reads that one small file and asks nobody.
+
+LEASE=/var/lib/cohabit/lease
+CHECKPOINT=cohabit # the checkpointing environment by which a run can be stopped and queued again
+
+declare -A job
+
+steered() {
+  local until queue uid
+  read -r until queue uid <"$LEASE" 2>/dev/null || return 1
+  [[ $until =~ ^[0-9]+$ ]] && ((EPOCHSECONDS < until)) 2>/dev/null
+}
+
+# Whether the job is one that Cohabit decides upon; what is not is left as it is.
+ours() {
+  steered || return 1
+  [[ ${job[CLIENT]} == qsub || ${job[CLIENT]} == drmaa || ${job[CLIENT]} == qmaster ]] || return 1
+  [[ -z ${job[h]} || ${job[h]} == n ]] || return 1 # its owner wants it held
+  [[ -z ${job[t_max]} && -z ${job[q_hard]} && -z ${job[q_soft]} && -z ${job[masterq]} ]] || return 1
+  [[ ${job[now]:-n} != y && ${job[now]:-n} != yes ]]
+}
+
+verify() {
+  if ! ours; then
+    echo "RESULT STATE ACCEPT"
+    return
+  fi
+  local mark=cohabit:held
+  # Jobs that start together with others elsewhere: qsub -ac mates=NAME
+  if [[ ,${job[ac]}, =~ ,mates=([A-Za-z0-9._-]{1,60}), ]]; then mark+="@${BASH_REMATCH[1]}"; fi
+  echo "PARAM h u" # nothing stronger can be set here; the controller makes it a hold of the system
+  echo "PARAM ac ${job[ac]:+${job[ac]},}cohabit=$mark"
+  if [[ -z ${job[ckpt]} && ${job[r]:-y} != n && ${job[r]:-y} != no ]]; then echo "PARAM ckpt $CHECKPOINT"; fi
+  echo "RESULT STATE CORRECT"
+}
+
+while read -r word rest; do
+  case $word in
+    START)
+      job=()
+      echo "STARTED"
+      ;;
+    PARAM)
+      job[${rest%% *}]=${rest#* }
+      ;;
+    BEGIN) verify ;;
+    QUIT) exit 0 ;;
+  esac
+done

@@ -1,0 +1,111 @@
+"""A program and everything it forks: watched, signalled, killed and reaped whole, by the process that started it.
+
+Shared by the two scripts that watch over programs (supervisor.py here, backend/local/runner.py): only the standard
+library, nothing that costs time at a start. Whoever uses it is the nearest subreaper of the tree, so a child that forks
+twice to get away comes back. It never touches a process that is not a descendant.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterable
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def watch_over_children(also: Iterable[int] = ()) -> int:
+    """Become the reaper of whatever is forked from here on; a descriptor that is readable when a child dies or one of
+    these signals comes. Signals that end other programs are ignored: orders come another way."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, *also):
+        signal.signal(number, lambda _number, _frame: None)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return woken
+
+
+def begin_fresh(also: Iterable[int] = ()) -> None:
+    """In a new child: a session of its own, signals as a shell would leave them, dead as soon as its parent is."""
+    die_with_parent()
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (*FRESH_SIGNALS, *also):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def die_with_parent() -> None:
+    """To be said again after the user has changed: the kernel forgets it then."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def children() -> list[int]:
+    """Living and dead direct children; not every kernel has /proc/PID/task/TID/children, so all are looked at."""
+    me, found = os.getpid(), []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    after_name = stream.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(after_name[1]) == me:
+                found.append(int(name))
+    return found
+
+
+class Tree:
+    """The program at its root is `pid`; `status` and `ended_s` (monotonic) are known once it is over."""
+
+    def __init__(self, pid: int = 0) -> None:
+        self.pid = pid
+        self.status: int | None = None
+        self.ended_s = 0.0
+
+    def signal(self, number: int) -> None:
+        """To the whole process group of the program."""
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            return
+
+    def reap(self) -> None:
+        """Collect whoever has died; the tree's orphans are our children too."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._note_end(pid, status)
+
+    def kill_all(self) -> int:
+        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        left: set[int] = set()
+        while True:
+            for pid in children():
+                if pid != self.pid:
+                    left.add(pid)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except PermissionError:  # it changed its user; waiting for it would be for ever
+                    return len(left)
+                except ProcessLookupError:
+                    continue
+            try:
+                self._note_end(*os.waitpid(-1, 0))
+            except ChildProcessError:
+                return len(left)
+            self.reap()  # all of them: to look for children costs more than to bury thousands
+
+    def _note_end(self, pid: int, status: int) -> None:
+        if pid == self.pid:
+            self.status, self.ended_s = os.waitstatus_to_exitcode(status), time.monotonic()

@@ -1,0 +1,92 @@
+"""The folder in which a prolog says that a job begins on this node, and an epilog that it has ended.
+
+Two small files per job: JOB (begun) and JOB.ended; when they were written is when it happened. They are written by the
+shell scripts in packaging/slurm, which start no other program and wait for nobody, and they outlive the daemon, so one
+that was killed finds the jobs of its node again. Nothing is ever asked of the scripts, and nothing is told to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cohabit.model.errors import InputError
+
+FOLDER = Path("/run/cohabit/node")
+ENDED = ".ended"
+LAST_LINE = "complete"  # a file without it is still being written
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A job on this node, as its prolog and epilog told."""
+
+    number: str  # Slurm's number of the job
+    begun_s: float  # Unix time
+    ended_s: float = 0.0  # 0: it runs
+    uid: int = -1
+    array: str = ""  # ARRAY_TASK, where it is part of one
+    conf: str = ""  # the slurm.conf of its Slurm, where that is told
+
+    @property
+    def name(self) -> str:
+        """As the controller calls the job."""
+        return self.array or self.number
+
+
+def prepare(folder: Path, node: str) -> Path:
+    """The node's own folder; only root may write there, for what it says is believed."""
+    place = folder / node
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(0o755)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be made: {reason}", str(place), "serve as root, or name another --folder") from error
+    return place
+
+
+def read(place: Path) -> dict[str, Notice]:
+    """All jobs that were told of and not forgotten yet, by number; one that is half written is read next time."""
+    found = {}
+    for path in place.iterdir():
+        if path.name.isdigit():
+            notice = _notice(path)
+            if notice is not None:
+                found[path.name] = notice
+    return found
+
+
+def unknown_ends(place: Path) -> list[str]:
+    """Jobs of which only the end was told: the daemon was not there when they began."""
+    names = {path.name for path in place.iterdir()}
+    ended = [name.removesuffix(ENDED) for name in names if name.endswith(ENDED)]
+    return [number for number in ended if number.isdigit() and number not in names]
+
+
+def forget(place: Path, number: str) -> None:
+    """The job is over and dealt with. Its beginning goes last, so that an end never stands alone half-way."""
+    for name in (number + ENDED, number):
+        with contextlib.suppress(OSError):
+            (place / name).unlink()
+
+
+def _notice(path: Path) -> Notice | None:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        begun_s = path.stat().st_mtime
+    except OSError:
+        return None
+    if not lines or lines[-1] != LAST_LINE:
+        return None
+    said = dict(line.split("=", 1) for line in lines if "=" in line)
+    array, task, uid = said.get("array", ""), said.get("task", ""), said.get("uid", "")
+    try:
+        ended_s = path.with_name(path.name + ENDED).stat().st_mtime
+    except OSError:
+        ended_s = 0.0
+    return Notice(
+        path.name, begun_s, ended_s, int(uid) if uid.isdigit() else -1, f"{array}_{task}" if array and task else "",
+        said.get("conf", ""),
+    )  # fmt: skip

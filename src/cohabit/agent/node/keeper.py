@@ -1,0 +1,189 @@
+"""The daemon's work, one look at a time: who is on this node, on which cores, in which groups, and what they use.
+
+A job told of by its prolog gets a resctrl group at once; its shepherd enters it as soon as Slurm has started it, and
+what the shepherd starts inherits it. The cache is divided as the controller ordered. When a job has ended, its groups
+go, and what it used is handed on. It never stops a job, and never makes one wait: whatever fails here, jobs run on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cohabit.agent.node import doorstep
+from cohabit.agent.node.cores import CGROUPS, Given, find_cores
+from cohabit.agent.node.doorstep import Notice
+from cohabit.agent.node.meter import JobMeter, Meter
+from cohabit.agent.node.orders import Division, read_division
+from cohabit.agent.node.processes import Processes
+from cohabit.agent.resctrl.actuator import Actuator
+from cohabit.agent.resctrl.wanted import Placed
+from cohabit.agent.topology import Topology
+
+SETTLE_S = 15.0  # what others changed in resctrl is put right so often
+LOST_S = 30.0  # a job without an end whose shepherds have been gone for so long has ended without an epilog
+YOUNG_S, SELDOM_S = 10.0, 2.0  # while a job is young its processes are looked for at every step, later this seldom
+Ask = Callable[[str], Given | None]  # which cores Slurm names for a job, where the kernel does not tell; None: wait
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """A job that has left this node. `words` is Slurm's part of its environment; `alone`: nobody was beside it."""
+
+    notice: Notice
+    given: Given
+    cores: int
+    alone: bool
+    words: dict[str, str]
+    means: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """From its prolog to its epilog."""
+        return self.notice.ended_s - self.notice.begun_s
+
+
+@dataclass
+class Resident:
+    """A job on this node."""
+
+    notice: Notice
+    meter: JobMeter
+    given: Given = field(default_factory=Given)
+    asked: bool = False
+    alone: bool = True
+    words: dict[str, str] = field(default_factory=dict)
+    shepherds: set[int] = field(default_factory=set)
+    entered: set[int] = field(default_factory=set)  # threads that were put into its groups
+    seen_s: float = 0.0  # when a shepherd of it was last there
+
+
+class Keeper:
+    """One node. `place` is its folder of notices, `orders` where divisions come from (None: nobody divides)."""
+
+    def __init__(
+        self, node: str, place: Path, topology: Topology, actuator: Actuator, meter: Meter, ask: Ask,
+        done: Callable[[NodeRun], None], orders: Path | None = None, look: Callable[[], Processes] = Processes,
+        cgroups: Path = CGROUPS,
+    ) -> None:  # fmt: skip
+        self.node, self.place, self.topology, self.actuator, self.meter = node, place, topology, actuator, meter
+        self._ask, self._done, self._orders, self._look, self._cgroups = ask, done, orders, look, cgroups
+        self.residents: dict[str, Resident] = {}
+        self._division = Division()
+        self._settled_s = self._looked_s = 0.0
+        self._unfinished, self._fresh = False, True
+
+    def step(self, now_s: float) -> None:
+        """One look; `now_s` is Unix time, as files have it."""
+        notices = doorstep.read(self.place)
+        for number in doorstep.unknown_ends(self.place):
+            doorstep.forget(self.place, number)
+        changed = self._arrivals(notices, now_s)
+        if self._fresh:  # jobs that an earlier daemon had keep what the kernel says they have
+            self.actuator.adopt()
+            self._fresh = False
+        running = {number: one for number, one in notices.items() if not one.ended_s}
+        processes = self._processes(running, now_s)
+        if processes is not None:
+            for number in running:
+                self._tend(self.residents[number], processes, now_s)
+        ended = [number for number, one in notices.items() if one.ended_s]
+        ended += [number for number in running if self._lost(self.residents[number], now_s)]
+        changed = self._order() or changed
+        for number in ended:
+            self._leave(number, notices[number])
+        if changed or ended or self._unfinished or now_s - self._settled_s > SETTLE_S:
+            self._apply(now_s)
+        if processes is not None:
+            for number in running.keys() - set(ended):
+                self._enter(self.residents[number], processes)
+
+    def _processes(self, running: dict[str, Notice], now_s: float) -> Processes | None:
+        """A look at all processes costs milliseconds: often only while somebody is young."""
+        young = any(now_s - one.begun_s < YOUNG_S for one in running.values())
+        if not running or (not young and now_s - self._looked_s < SELDOM_S):
+            return None
+        self._looked_s = now_s
+        return self._look()
+
+    def _arrivals(self, notices: dict[str, Notice], now_s: float) -> bool:
+        new = [number for number in notices if number not in self.residents]
+        for number in new:
+            notice = notices[number]
+            self.residents[number] = Resident(notice, JobMeter(self.meter, notice.begun_s), seen_s=now_s)
+            self.actuator.place(Placed(notice.name, (0,), cores=0))
+        for one in self.residents.values():  # whoever was here at any time of its run
+            one.alone = one.alone and len(self.residents) == 1
+        return bool(new)
+
+    def _tend(self, one: Resident, processes: Processes, now_s: float) -> None:
+        """Find its processes and its cores, and read what it uses."""
+        found = processes.shepherds(one.notice.number, self.node, one.notice.conf)
+        if found:
+            one.seen_s = now_s
+        for shepherd in found:
+            if shepherd not in one.shepherds:
+                one.shepherds.add(shepherd)
+                one.meter.follow(shepherd, processes.threads(processes.below([shepherd])))
+        below = processes.below(found)
+        one.words = one.words or processes.words(below)
+        if not one.given.cpus and found:
+            self._find_cores(one, processes)
+        home = self.actuator.joins(one.notice.name)
+        one.meter.look(now_s, home[-1].parent if home else None)
+
+    def _find_cores(self, one: Resident, processes: Processes) -> None:
+        notice = one.notice
+        one.given = find_cores(notice.number, self.node, notice.uid, one.shepherds, processes, self._cgroups)
+        if not one.given.cpus and not one.asked:
+            told = self._ask(notice.number)
+            one.asked, one.given = told is not None, told or Given()
+        if one.given.cpus:
+            self.actuator.place(Placed(notice.name, (0,), cores=one.given.cores(self.topology)))
+
+    def _enter(self, one: Resident, processes: Processes) -> None:
+        """Its threads into its groups, the class first; those born later inherit them."""
+        joins = self.actuator.joins(one.notice.name)
+        if not joins:
+            one.entered.clear()  # should there be groups again, all enter
+            return
+        below = processes.below(list(one.shepherds))
+        for thread in set(processes.threads(below)) - one.entered:
+            for file in joins:
+                with contextlib.suppress(OSError):  # it has ended, or the group has gone: the next look sees that
+                    self.meter.files.write(file, f"{thread}\n")
+                    one.entered.add(thread)
+
+    def _lost(self, one: Resident, now_s: float) -> bool:
+        return bool(one.shepherds) and now_s - one.seen_s > LOST_S
+
+    def _leave(self, number: str, notice: Notice) -> None:
+        one = self.residents.pop(number)
+        one.meter.stop()
+        self.actuator.forget(notice.name)
+        doorstep.forget(self.place, number)
+        if notice.ended_s:  # of one without an epilog nobody knows how long it ran
+            cores = one.given.cores(self.topology)
+            self._done(NodeRun(notice, one.given, cores, one.alone, one.words, one.meter.means()))
+
+    def _order(self) -> bool:
+        """Whether the controller has ordered another division."""
+        found = None if self._orders is None else read_division(self._orders, self.node)
+        if found is None or found == self._division:
+            return False
+        self._division = found
+        self.actuator.divide(found.command())
+        return True
+
+    def _apply(self, now_s: float) -> None:
+        def tasks_of(name: str) -> list[int]:
+            resident = next((one for one in self.residents.values() if one.notice.name == name), None)
+            if resident is None:
+                return []
+            now = self._look()  # as they are at this moment: asked again until no new one appears
+            return now.threads(now.below(list(resident.shepherds)))
+
+        result = self.actuator.apply(tasks_of)
+        self._unfinished, self._settled_s = result.unfinished, now_s

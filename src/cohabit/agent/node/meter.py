@@ -1,0 +1,92 @@
+"""What a job uses on this node: processor time of its processes, counters where the host has them, memory traffic.
+
+Read often while a job is young and seldom later: its end is sudden, and what was used since the last look is not in
+the means. A counter that cannot be read is absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cohabit.agent.node.processes import PROC
+from cohabit.agent.resctrl.files import Files
+from cohabit.agent.resctrl.monitoring import read_traffic
+from cohabit.agent.sensors.perf import Perf
+from cohabit.agent.sensors.procfs import ProcfsWatch
+from cohabit.agent.sensors.source import Watch
+
+HARDWARE = ("instructions", "cycles", "cache_references", "cache_misses")
+OFTEN_S, SELDOM_S, SHARE = 0.25, 5.0, 0.05  # a run is read after each twentieth of its age
+
+
+class Meter:
+    """One per node; it says once which counters there are."""
+
+    def __init__(self, files: Files, perf: Perf | None = None, proc: Path = PROC) -> None:
+        self.files, self.perf, self.proc = files, perf or Perf(), proc
+        self.counts = any(name in HARDWARE for name in self.perf.offer().counters)
+
+    def attach(self, threads: Sequence[int]) -> Watch | None:
+        """Count what these do from now on, with what they start; None where nothing is counted."""
+        return self.perf.attach(threads) if self.counts and threads else None
+
+
+class JobMeter:
+    """One job."""
+
+    def __init__(self, meter: Meter, now_s: float) -> None:
+        self.meter, self.begun_s, self.next_s = meter, now_s, now_s
+        self._trees: dict[int, ProcfsWatch] = {}
+        self._used: dict[int, float] = {}  # processor seconds, by shepherd; of ended steps, too
+        self._counters: list[Watch] = []
+        self._first: tuple[float, dict[str, float]] | None = None
+        self._last: tuple[float, dict[str, float]] | None = None
+
+    def follow(self, shepherd: int, threads: Sequence[int]) -> None:
+        """A step of the job has begun."""
+        if shepherd not in self._trees:
+            self._trees[shepherd] = ProcfsWatch(self.meter.proc, shepherd)
+            with contextlib.suppress(OSError):
+                counters = self.meter.attach(threads)
+                self._counters += [] if counters is None else [counters]
+
+    def look(self, now_s: float, group: Path | None) -> None:
+        """Read everything, if it is time to."""
+        if now_s < self.next_s or not self._trees:
+            return
+        self.next_s = now_s + min(max(SHARE * (now_s - self.begun_s), OFTEN_S), SELDOM_S)
+        found = self._read(group)
+        if found:
+            self._first = self._first or (now_s, found)
+            self._last = (now_s, found)
+
+    def means(self) -> dict[str, float]:
+        """Amounts per second over the run as far as it was looked at; empty for one too short for two looks."""
+        if self._first is None or self._last is None or self._last[0] <= self._first[0]:
+            return {}
+        (begun_s, before), (now_s, after) = self._first, self._last
+        amounts = {name: after[name] - before[name] for name in after if name in before}
+        return {f"{name}_mean": value / (now_s - begun_s) for name, value in amounts.items() if value > 0}
+
+    def stop(self) -> None:
+        """Let go of everything."""
+        for one in self._counters:
+            with contextlib.suppress(OSError):
+                one.stop()
+        self._counters, self._trees = [], {}
+
+    def _read(self, group: Path | None) -> dict[str, float]:
+        for shepherd, tree in self._trees.items():
+            used = tree.sample()
+            if used:
+                self._used[shepherd] = used["user_time"] + used["system_time"]
+        found = {"task_clock": sum(self._used.values())} if self._used else {}
+        parts: list[Mapping[str, float]] = [one.sample() for one in self._counters]
+        if parts and len(parts) == len(self._trees):
+            found |= {name: sum(part[name] for part in parts) for name in HARDWARE if all(name in one for one in parts)}
+        traffic = {} if group is None else read_traffic(self.meter.files, group)
+        if traffic:
+            found["memory_total_bytes"] = float(sum(traffic.values()))
+        return found

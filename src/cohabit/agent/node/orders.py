@@ -1,0 +1,50 @@
+"""How the cache of a node is to be divided, from the controller to the daemon of the node: one small file per node.
+
+The folder is one that both can see. A file says all that is so at its time, so a lost or late one does no harm that the
+next does not put right. It is written whole or not at all, and by the controller alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from cohabit.model.command import SetShares
+
+
+class Division(msgspec.Struct, frozen=True):
+    """Of one node: (job, first way, ways), and caps on the memory bandwidth of jobs in percent."""
+
+    shares: tuple[tuple[str, int, int], ...] = ()
+    caps: tuple[tuple[str, int], ...] = ()
+
+    def command(self) -> SetShares:
+        """As the actuator of that one machine understands it: it is its only node."""
+        return SetShares(((0, 1),), self.shares, self.caps)
+
+
+def write_division(folder: Path, node: str, division: Division) -> None:
+    """By the controller, for every node of a `SetShares`."""
+    target, temporary = folder / f"{node}.json", folder / f".{node}.{os.getpid()}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary.write_bytes(msgspec.json.encode(division))
+    os.replace(temporary, target)
+
+
+def read_division(folder: Path, node: str) -> Division | None:
+    """By the daemon; None where nothing was ordered, or where it cannot be read: then what is there stays."""
+    try:
+        return msgspec.json.decode((folder / f"{node}.json").read_bytes(), type=Division)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def order_division(folder: Path, names: Sequence[str], command: SetShares) -> None:
+    """By the controller: an order of the core to the nodes it speaks of; `names` are theirs, by number."""
+    division = Division(command.shares, command.caps)
+    for first, count in command.nodes:
+        for number in range(first, first + count):
+            write_division(folder, names[number], division)

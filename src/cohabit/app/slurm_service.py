@@ -1,0 +1,187 @@
+"""A controller that steers a resource manager, from open to close: its lease, its peers, its callers.
+
+It knows nothing of the manager's commands: Slurm and Grid Engine are served alike. The lease is renewed only by a
+controller whose core answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from cohabit.app.serving import ServeConfig
+from cohabit.backend.slurm.backend import SlurmBackend
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
+from cohabit.backend.slurm.lease import read_lease, switch_file, write_lease
+from cohabit.core import columns
+from cohabit.core.core import SchedulerCore
+from cohabit.live.clock import BootClock
+from cohabit.live.controller import Controller
+from cohabit.live.journal import Journal
+from cohabit.live.peer_server import Doorkeeper, PeerServer
+from cohabit.live.peer_tls import client_context, server_context
+from cohabit.live.peers import PeerLinks
+from cohabit.live.recovery import Restored
+from cohabit.model.errors import InputError
+from cohabit.model.peer import Message
+from cohabit.model.units import SECOND
+from cohabit.whole_files import replacing
+
+if TYPE_CHECKING:
+    from cohabit.live.api.service import Api
+
+VIEW = "view.json"
+STATES = {columns.QUEUED: "queued", columns.STARTING: "starting", columns.RUNNING: "running"}
+RENEWALS = 4  # of the lease, in the time it runs
+log = logging.getLogger(__name__)
+
+
+class SteeringController(Controller):
+    """A controller whose jobs are the manager's: what it must know of a job's changes it is told."""
+
+    def __init__(
+        self, journal: Journal, restored: Restored, clock: BootClock, backend: SlurmBackend,
+        post: Callable[[str, Message], None],
+    ) -> None:  # fmt: skip
+        super().__init__(journal, restored, clock, backend, post)
+        self._steers = backend
+
+    async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
+        """The manager stops jobs at their limits, so it has to know the new one first."""
+        if limit_us is not None and limit_us > 0 and await self.ask(lambda core: job_id in core.state.rows):
+            try:
+                await self._steers.manager.limit(self._steers.names.theirs(job_id), limit_us / SECOND)
+            except (SlurmRefused, SlurmAway) as error:
+                raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
+        await super().change(job_id, limit_us, qos)
+
+
+def no_output(name: str, uid: int) -> Path:
+    """Where a job's output goes that named no file: every job that came through us names one."""
+    return Path(os.devnull)
+
+
+@dataclass(frozen=True)
+class LeaseTerms:
+    """The lease of one place: the file, how long it runs, for what, and who watches over it."""
+
+    file: Path
+    lasts_s: float
+    partitions: tuple[str, ...]
+    start_watchdog: Callable[[], object]
+
+    def renew(self) -> None:
+        """Jobs may be held for so long from now on."""
+        write_lease(self.file, time.time() + self.lasts_s, self.partitions)
+        self.start_watchdog()
+
+
+class Neighbours:
+    """The peers of one domain: messages to them and from them."""
+
+    def __init__(self, config: ServeConfig, hear: Callable[..., bool]) -> None:
+        tls = config.tls
+        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
+        self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
+        self._coupled, self.port = config.coupling is not None, 0
+        domain = "" if config.coupling is None else config.coupling.domain
+        door = Doorkeeper(domain, config.peers, hear)
+        self._server = PeerServer(door, config.host, config.port, None if files is None else server_context(*files))
+
+    async def listen(self) -> None:
+        """Let peers in."""
+        if self._coupled:
+            self.port = await self._server.open()
+
+    async def close(self) -> None:
+        """Neither hear nor tell any more."""
+        await self._server.close()
+        await self.links.close()
+
+
+@dataclass
+class Steering:
+    """What steers, from open to close."""
+
+    place: Path
+    lease: LeaseTerms
+    controller: Controller
+    backend: SlurmBackend
+    lock: IO[bytes]
+    neighbours: Neighbours
+    api: Api | None = None
+    switched_off: bool = False
+    _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    async def open(self) -> None:
+        """Take the lease, recover, steer, listen."""
+        switch_file(self.lease.file).unlink(missing_ok=True)
+        self.lease.renew()
+        await self.neighbours.links.open()
+        await self.controller.start()
+        await self._write_view()
+        await self.neighbours.listen()
+        if self.api is not None:
+            await self.api.open()
+        self._renewing = asyncio.create_task(self._keep_lease())
+
+    async def until_off(self) -> None:
+        """Returns when somebody used the kill switch; raises what ended the controller."""
+        assert self._renewing is not None
+        failed = asyncio.create_task(self.controller.failed())
+        done, _ = await asyncio.wait([self._renewing, failed], return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """End in good order. The lease runs on: who comes back in time finds held jobs held."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        if self.api is not None:
+            await self.api.close()
+        await self.controller.stop()
+        await self.neighbours.close()
+        self.lock.close()
+
+    async def _keep_lease(self) -> None:
+        lasts_s = self.lease.lasts_s
+        while not self.switched_off:
+            await asyncio.sleep(min(lasts_s / RENEWALS, 1.0))
+            self.switched_off = switch_file(self.lease.file).exists()
+            lease = read_lease(self.lease.file)
+            left_s = 0.0 if lease is None else lease.until_s - time.time()
+            if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
+                await self._write_view()  # only a core that answers keeps the lease
+                self.lease.renew()
+        log.warning("the kill switch was used: nothing is steered any more")
+
+    async def _write_view(self) -> None:
+        """What the core has, for `status`."""
+        jobs = await self.controller.ask(view_of)
+        with replacing(self.place / VIEW) as stream:
+            stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
+
+
+def view_of(core: SchedulerCore) -> dict[str, str]:
+    """The jobs a core has and how far they are."""
+    jobs = core.state.jobs
+    return {name: STATES.get(int(jobs[columns.STATE, row]), "queued") for name, row in core.state.rows.items()}
+
+
+def our_view(place: Path) -> tuple[float, dict[str, str]]:
+    """When the controller last said what it has, and what; it says so whenever it renews its lease."""
+    try:
+        kept = msgspec.json.decode((place / VIEW).read_bytes())
+        return float(kept["at"]), dict(kept["jobs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0, {}

@@ -1,0 +1,154 @@
+"""`cohabit submit` to a cluster under Slurm: the job is handed to sbatch as its owner, held, and then steered.
+
+Its id is Slurm's number (with mates: the name it has in its group), so that both speak of the same job; a name becomes
+Slurm's job name. It is taken for the core while nobody looks at Slurm, so that it is never taken twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from cohabit.backend.protocol import Launch
+from cohabit.backend.slurm.backend import SlurmBackend
+from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.marks import BACK, held_mark
+from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.slurm.submitting import Extra, hand_in
+from cohabit.backend.slurm.translate import job_of, why_not
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.parts import Parts
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.shapes import Submission
+from cohabit.live.api.taking import Taking, Wanted
+from cohabit.live.refusals import Busy
+from cohabit.model.errors import InputError
+from cohabit.model.group import Group
+from cohabit.model.job import Job
+
+KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", "after", "after_any")  # of the caller
+
+
+class SlurmTaking(Taking):
+    """Takes submissions as `plain` would, and hands them to Slurm."""
+
+    def __init__(
+        self, parts: Parts, calls: Calls, backend: SlurmBackend, remember: Callable[[Group], None], domain: str
+    ) -> None:
+        self._plain, self._parts, self._calls, self._backend = parts.taking, parts, calls, backend
+        self._remember, self._domain = remember, domain
+
+    async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
+        """What would be submitted."""
+        if submission.framework != "plain":
+            raise Refusal(
+                422, f"a job under Slurm starts its own processes, so {submission.framework} is not used", "framework",
+                "write srun or mpirun into the command",
+            )  # fmt: skip
+        if submission.oversubscribe:
+            raise Refusal(422, "Slurm gives every process a core of its own", "oversubscribe", "leave it out")
+        return await self._plain.wanted(submission, caller)
+
+    async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
+        """(job, members) once it is durable."""
+        wanted = await self.wanted(submission, caller)
+        job, launch, login = await self._completed(wanted, caller)
+        async with self._backend.alone:
+            number = await self._to_slurm(job, launch, submission, login)
+            try:
+                name, found = await self._marked(job, number)
+                names = [one.name for one in found] if job.array_count else [name]
+                if self._parts.limits.admit(caller.number, wanted.limits, names, job.held):
+                    job = msgspec.structs.replace(job, held=True)
+                if not await self._left_to_slurm(found):
+                    await self._to_core(job, name, found, launch)
+            except (InputError, Busy, Refusal):
+                self._parts.limits.withdraw(caller.number, [number])
+                await self._take_out(number)
+                raise
+        self._parts.limits.taken(caller.number)
+        return name, max(job.array_count, 1)
+
+    async def _completed(self, wanted: Wanted, caller: Caller) -> tuple[Job, Launch, dict[str, str]]:
+        """With a folder, and with what a login would set."""
+        launch, login = wanted.launch, dict[str, str]()
+        account = await self._parts.accounts.find(launch.uid if launch.uid >= 0 else self._plain.own)
+        if account is not None:
+            login = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": account.shell}
+        if not launch.folder:
+            launch = msgspec.structs.replace(launch, folder=login.get("HOME", "") or "/")
+        job = wanted.job
+        if job.mates is not None:
+            if self._domain not in job.mates.domains():
+                raise InputError(f"group {job.mates.name} has no member in domain {self._domain}", "group")
+            self._remember(job.mates)
+        return job, launch, {key: value for key, value in login.items() if value}
+
+    async def _to_slurm(self, job: Job, launch: Launch, submission: Submission, login: dict[str, str]) -> str:
+        after = tuple(self._backend.names.theirs(name) for name in job.after)
+        comment = "" if job.mates is None else f"cohabit:mates={job.mates.name}"
+        try:
+            return await hand_in(self._calls, job, launch, Extra(submission.name or job.program, after, comment), login)
+        except (SlurmRefused, SlurmAway) as error:
+            raise _refusal(error) from error
+
+    async def _marked(self, job: Job, number: str) -> tuple[str, list[SlurmJob]]:
+        """What the core will call it, and the job or its tasks as Slurm has them."""
+        manager, names = self._backend.manager, self._backend.names
+        try:
+            await manager.mark([number], held_mark("" if job.mates is None else job.mates.name))
+            if job.array_count:
+                return number, [one for one in await manager.jobs() if one.array == number]
+            found = await manager.job(number)
+        except (SlurmRefused, SlurmAway) as error:
+            raise _refusal(error) from error
+        if found is None:
+            raise Refusal(503, "Slurm does not have it any more", f"job {number}")
+        named = names.one(found)
+        return named.name, [named]
+
+    async def _left_to_slurm(self, found: list[SlurmJob]) -> bool:
+        """What is not understood is Slurm's own from the beginning."""
+        terms = self._backend.found.terms
+        reason = next((why for one in found if (why := why_not(one, terms))), "")
+        if not reason and any(one.partition not in terms.partitions for one in found):
+            reason = "is for a partition that is not steered"
+        if reason and found[0].mates:
+            raise InputError(reason, f"job {found[0].name}")
+        if reason:
+            theirs = found[0].array or found[0].name
+            await self._backend.manager.mark([theirs], BACK)
+            await self._backend.manager.release([theirs])
+        return bool(reason)
+
+    async def _to_core(self, job: Job, name: str, found: list[SlurmJob], launch: Launch) -> None:
+        terms, own = self._backend.found.terms, {key: getattr(job, key) for key in KEPT}
+        made = msgspec.structs.replace(job_of(found[0], terms), **own, program=job.program or found[0].job_name)
+        if job.array_count:
+            made = msgspec.structs.replace(
+                made, job_id=name, array_first=job.array_first, array_count=job.array_count,
+                array_at_most=job.array_at_most,
+            )  # fmt: skip
+        for one in found:
+            self._backend.watcher.take(one)
+        stdout = launch.stdout or (f"slurm-{name}_%a.out" if job.array_count else f"slurm-{found[0].number}.out")
+        try:
+            await self._parts.controller.submit(made, msgspec.structs.replace(launch, stdout=stdout))
+        except (InputError, Busy):
+            for one in found:
+                self._backend.watcher.known.pop(one.name, None)
+                self._backend.watcher.left.add(one.name)
+            raise
+
+    async def _take_out(self, number: str) -> None:
+        try:
+            await self._backend.manager.cancel(number)
+        except (SlurmRefused, SlurmAway):
+            return  # it stays held, and its owner sees it in squeue
+
+
+def _refusal(error: SlurmRefused | SlurmAway) -> Refusal:
+    if isinstance(error, SlurmAway):
+        return Refusal(503, f"Slurm does not answer: {error}", "slurm", "try again later")
+    return Refusal(422, f"Slurm refuses it: {error}", "job", "ask for what its partition can give")

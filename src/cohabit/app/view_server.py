@@ -1,0 +1,183 @@
+"""`cohabit view`'s own small server: the page of the controller over finished runs, on loopback, for one person.
+
+It answers what live/api/page_data.py answers and takes no changes. A key in the link becomes a token, so that other
+users of this machine see nothing. It writes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+
+from cohabit.app import view_jobs, view_learning
+from cohabit.app.view_run import FinishedRun
+from cohabit.live.api import page_files
+from cohabit.live.api.page_door import Key
+from cohabit.live.api.page_origin import SameOrigin
+from cohabit.live.api.page_packing import KIND
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.routes import reply
+from cohabit.model.errors import InputError
+from cohabit.version import __version__
+
+At = Annotated[float | None, Query(allow_inf_nan=False)]
+
+
+class Viewer:
+    """The runs, the key of the link, and the token it becomes."""
+
+    def __init__(self, runs: Sequence[FinishedRun]) -> None:
+        self.runs = list(runs)
+        self.key, self.token = secrets.token_urlsafe(24), secrets.token_urlsafe(32)
+
+    def run(self, number: int) -> FinishedRun:
+        """One of the runs."""
+        if not 0 <= number < len(self.runs):
+            raise Refusal(404, "there is no such run", f"run {number}", "they are numbered from 0")
+        return self.runs[number]
+
+
+def make_app(viewer: Viewer) -> FastAPI:
+    """The app over these runs."""
+    app = FastAPI(title="cohabit view", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.viewer = viewer
+    app.include_router(page_files.router)
+    app.include_router(_entry())
+    app.include_router(_pages(), dependencies=[Depends(_known)])
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(InputError, _not_there)
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_middleware(SameOrigin)
+    return app
+
+
+def _viewer(request: Request) -> Viewer:
+    found: Viewer = request.app.state.viewer
+    return found
+
+
+def _known(request: Request) -> None:
+    """Refuse whoever did not come through the link."""
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not hmac.compare_digest(text.strip().encode(), _viewer(request).token.encode()):
+        raise Refusal(401, "the link was not used, or is an old one", "Authorization", "open the link `view` printed")
+
+
+def _entry() -> APIRouter:
+    router = APIRouter(prefix="/v1/page")
+
+    @router.post("/enter")
+    def enter(key: Key, request: Request) -> Response:
+        """The token the link stands for; the link stays good, for more tabs."""
+        if not hmac.compare_digest(key.key.encode(), _viewer(request).key.encode()):
+            raise Refusal(401, "this is not the link of this view", "key", "open the link `view` printed")
+        return reply({"token": _viewer(request).token, "id": "", "user": ""})
+
+    return router
+
+
+def _pages() -> APIRouter:
+    router = APIRouter(prefix="/v1/page")
+
+    @router.get("/about")
+    def about(request: Request, run: int = 0) -> Response:
+        viewer = _viewer(request)
+        runs = [{"name": one.name, "policy": one.table.policy} for one in viewer.runs]
+        return reply(viewer.run(run).about() | {"version": __version__, "runs": runs})
+
+    @router.get("/jobs")
+    def jobs(
+        request: Request, run: int = 0, at: At = None,
+        view: Literal["queued", "running", "waiting", "finished", "all"] = "all",
+        find: Annotated[str, Query(max_length=100)] = "", sort: Annotated[str, Query(max_length=20)] = "submitted_at",
+        down: bool = False, first: Annotated[int, Query(ge=0)] = 0, most: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> Response:  # fmt: skip
+        return reply(view_jobs.listed(_viewer(request).run(run), view, find, sort, down, first, most, at))
+
+    @router.get("/jobs/{job}/why")
+    def why(job: str, request: Request, run: int = 0) -> Response:
+        from cohabit.app.explaining import explain_job
+
+        chosen = _viewer(request).run(run)
+        story = explain_job(chosen.folder, job)
+        origin = chosen.origin_us / 1e6
+        history = [{"at": one["at_s"] - origin, "why": one["reason"]} for one in story["reasons"]]
+        return reply({"summary": story["summary"], "history": history})
+
+    @router.get("/gantt")
+    def gantt(request: Request, run: int = 0) -> Response:
+        return Response(_viewer(request).run(run).gantt, media_type=KIND)
+
+    @router.get("/compare")
+    def compare(request: Request) -> Response:
+        viewer = _viewer(request)
+        if len(viewer.runs) < 2:
+            raise Refusal(404, "there is only one run", "compare", "cohabit view RUN1 RUN2")
+        return reply(view_learning.compare(viewer.runs))
+
+    _one_run(router, "/overview", lambda run, at: run.overview(at))
+    _one_run(router, "/series", lambda run, _: run.whole_series)
+    _one_run(router, "/programs", lambda run, _: view_learning.programs(run))
+    _one_run(router, "/predictions", lambda run, _: view_learning.predictions(run))
+    _one_run(router, "/domains", lambda run, _: view_learning.domains(run))
+
+    @router.get("/jobs/{job}")
+    def one_job(job: str, request: Request, run: int = 0) -> Response:
+        return reply(view_jobs.one_job(_viewer(request).run(run), job))
+
+    @router.get("/nodes/{node}")
+    def one_node(node: int, request: Request, run: int = 0, at: At = None) -> Response:
+        return reply(view_jobs.one_node(_viewer(request).run(run), node, at))
+
+    return router
+
+
+def _one_run(router: APIRouter, path: str, document: Callable[[FinishedRun, float | None], Any]) -> None:
+    """A route that gives one document of one run at one instant."""
+
+    @router.get(path)
+    def look(request: Request, run: int = 0, at: At = None) -> Response:
+        return reply(document(_viewer(request).run(run), at))
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return reply({"error": error.error, "where": error.where, "fix": error.fix}, error.status)
+
+
+async def _not_there(_: Request, error: Exception) -> Response:
+    assert isinstance(error, InputError)
+    return reply({"error": error.what, "where": error.where, "fix": error.fix}, 404)
+
+
+async def _not_understood(_: Request, error: Exception) -> Response:
+    return reply({"error": "the question is not understood", "where": "address", "fix": "use the page"}, 422)
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on loopback; 0: any free port."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()  # at once: whoever has the link may come before we are ready to answer
+    except OSError as error:
+        listener.close()
+        raise InputError(f"cannot be listened on: {(error.strerror or str(error)).lower()}", f"127.0.0.1:{port}",
+                         "choose another --port") from error  # fmt: skip
+    return listener
+
+
+def serve(viewer: Viewer, listener: socket.socket) -> None:
+    """Answer until Ctrl-C."""
+    import uvicorn
+
+    config = uvicorn.Config(make_app(viewer), ws="none", lifespan="off", log_config=None, access_log=False,
+                            server_header=False, timeout_graceful_shutdown=1)  # fmt: skip
+    uvicorn.Server(config).run([listener])

@@ -1,0 +1,105 @@
+"""The words of every call to Grid Engine's commands. Pure: nothing is run here, and nothing else builds such words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
+SHOWING = ("-help", "-sc", "-sconf", "-sp", "-spl", "-sq", "-sql", "-ssconf", "-sckpt", "-sckptl", "-sel")  # of qconf
+SYSTEM, USER = "s", "u"  # kinds of holds: only managers set and lift the first
+MARK, SECURED, ASKED = "cohabit", "cohabit_hold", "cohabit_asked"  # what we write into a job's context
+Words = tuple[str, ...]
+
+
+def changes_nothing(words: Sequence[str]) -> bool:
+    """Whether a call only reads."""
+    return words[0] in READING or (words[0] == "qconf" and len(words) > 1 and words[1] in SHOWING)
+
+
+def describe_jobs(name: str = "*") -> Words:
+    """All that Grid Engine knows of a job, or of all; where they are is not in it."""
+    return ("qstat", "-xml", "-j", name)
+
+
+def list_jobs() -> Words:
+    """Where every job stands; one row for every slot of a parallel one."""
+    return ("qstat", "-xml", "-u", "*", "-g", "t")
+
+
+def list_hosts() -> Words:
+    return ("qhost", "-q", "-xml")
+
+
+def show_environment(name: str) -> Words:
+    """A parallel environment."""
+    return ("qconf", "-sp", name)
+
+
+def list_environments() -> Words:
+    return ("qconf", "-spl")
+
+
+def show_complexes() -> Words:
+    return ("qconf", "-sc")
+
+
+def show_queue(name: str) -> Words:
+    return ("qconf", "-sq", name)
+
+
+def version() -> Words:
+    return ("qconf", "-help")
+
+
+def accounting(name: str) -> Words:
+    """How a job ended."""
+    return ("qacct", "-j", name)
+
+
+def place(
+    name: str, queue: str, hosts: Sequence[str], requests: Mapping[str, str], context: Mapping[str, str]
+) -> Words:
+    """Steer a held job: the queue's instances on exactly these hosts. `requests` are all of its hard requests, for
+    `qalter -l` replaces the list; none: it is left alone."""
+    where = ",".join(f"{queue}@{host}" for host in hosts)
+    return ("qalter", "-q", where, *_requests(requests), *_context(context), name)
+
+
+def unplace(name: str, requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
+    """Take a steering back: any queue that suits it."""
+    return ("qalter", "-q", "*", *_requests(requests), *_context(context), name)
+
+
+def request(name: str, requests: Mapping[str, str]) -> Words:
+    """Replace the hard requests."""
+    return ("qalter", *_requests(requests), name)
+
+
+def note(name: str, context: Mapping[str, str]) -> Words:
+    """Write down what we did with a job."""
+    return ("qalter", *_context(context), name)
+
+
+def hold(name: str, kind: str = SYSTEM) -> Words:
+    return ("qalter", "-h", kind, name)
+
+
+def release(name: str, kind: str = SYSTEM) -> Words:
+    return ("qalter", "-h", kind.upper(), name)
+
+
+def suspend(name: str) -> Words:
+    """With a checkpointing environment of ours this stops the run, and the job is queued again."""
+    return ("qmod", "-sj", name)
+
+
+def cancel(name: str) -> Words:
+    return ("qdel", name)
+
+
+def _requests(requests: Mapping[str, str]) -> Words:
+    return ("-l", ",".join(f"{key}={value}" for key, value in requests.items())) if requests else ()
+
+
+def _context(context: Mapping[str, str]) -> Words:
+    return ("-ac", ",".join(f"{key}={value}" for key, value in context.items())) if context else ()

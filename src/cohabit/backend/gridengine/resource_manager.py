@@ -1,0 +1,221 @@
+"""Grid Engine's commands as what the steering back end needs of a resource manager.
+
+What was done with a job stands in its context, so nothing is kept here that a restart could lose. A job that has left
+the list counts as on its hosts until the accounting says how it ended, for Grid Engine forgets jobs at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from cohabit.backend.gridengine import commands, text_output, xml_output
+from cohabit.backend.gridengine.calls import Calls
+from cohabit.backend.gridengine.commands import ASKED, MARK, SECURED, SYSTEM, USER
+from cohabit.backend.gridengine.text_output import Accounted
+from cohabit.backend.gridengine.translate import Site, asked_exclusive, has_exclusive, job_of, node_of
+from cohabit.backend.gridengine.xml_output import Described
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
+from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
+from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode
+
+ACCOUNTED_WITHIN_S = 25.0  # Grid Engine writes its accounting every 15 s, unless flush_time says otherwise
+REMEMBERED_S = 100.0
+LOOK_S = 0.5
+STOP_S = 20.0
+T = TypeVar("T")
+
+
+class GridEngineManager:
+    """One cluster. `secures`: a hold that its submission got is made one that its owner cannot lift."""
+
+    title = "Grid Engine"
+
+    def __init__(self, calls: Calls, site: Site, all_held: bool = False, secures: bool = False) -> None:
+        self.calls, self.site, self._all_held, self._secures = calls, site, all_held, secures
+        self._described: dict[str, Described] = {}  # as of the last look
+        self._ran: dict[str, SlurmJob] = {}  # let go by us, or seen on hosts
+        self._gone_s: dict[str, float] = {}  # since when they are not listed
+        self._ended: dict[str, SlurmJob] = {}  # how they ended, for whoever looks next
+
+    @property
+    def made(self) -> int:
+        """Calls so far."""
+        return self.calls.made
+
+    # ---- looking ----------------------------------------------------------------------------------------------------
+
+    async def nodes(self) -> list[SlurmNode]:
+        """Every host with an instance of the queue."""
+        said = await self.calls(commands.list_hosts())
+        return [node_of(host, self.site.queue) for host in _parsed(xml_output.hosts, said, self.site.queue)]
+
+    async def jobs(self) -> list[SlurmJob]:
+        """What is listed, and what has gone since with how it ended. Details first: a job that goes in between is
+        missing in the list, and one that comes is seen next time."""
+        found = _parsed(xml_output.described, await self.calls(commands.describe_jobs()))
+        stands = {one.name: one for one in _parsed(xml_output.listed, await self.calls(commands.list_jobs()))}
+        self._described = {one.name: one for one in found}
+        jobs = [job_of(one, stands[one.name], self.site) for one in found if one.name in stands]
+        if self._secures:
+            for job in jobs:
+                await self._secure(job)
+        return jobs + await self._gone({job.name: job for job in jobs})
+
+    async def job(self, name: str) -> SlurmJob | None:
+        """One job; None: Grid Engine knows no such job."""
+        return next((job for job in await self.jobs() if job.name == name), None)
+
+    async def _gone(self, there: dict[str, SlurmJob]) -> list[SlurmJob]:
+        """Those that have left the list since the last look."""
+        found = []
+        for name, last in list(self._ran.items()):
+            if name in there:
+                self._gone_s.pop(name, None)
+                continue
+            since_s = self._gone_s.setdefault(name, time.monotonic())
+            if name not in self._ended and (record := await self._account(name)) is not None:
+                self._ended[name] = _ended(last, record)
+            if name in self._ended:
+                found.append(self._ended[name])
+            elif time.monotonic() - since_s < ACCOUNTED_WITHIN_S:
+                found.append(msgspec.structs.replace(last, state="COMPLETING"))
+            if time.monotonic() - since_s > REMEMBERED_S:
+                self._ran.pop(name, None)
+                self._gone_s.pop(name, None)
+                self._ended.pop(name, None)
+        for job in there.values():
+            mark = read_mark(job.mark)
+            if job.runs or (mark is not None and mark.kind == RUN and not job.held):
+                self._ran[job.name] = job
+        return found
+
+    async def ended(self, name: str) -> Ended | None:
+        """How a job ended, from the accounting, which may come late; None: it does not know."""
+        until_s = time.monotonic() + STOP_S
+        while (found := await self._account(name)) is None and time.monotonic() < until_s:
+            await asyncio.sleep(LOOK_S)
+        return None if found is None else Ended(name, _word(found), *_exit(found))
+
+    async def _account(self, name: str) -> Accounted | None:
+        try:
+            records = text_output.accounted(await self.calls(commands.accounting(name)))
+        except SlurmRefused:
+            return None  # no such job in the accounting (yet)
+        return records[-1] if records and records[-1].over else None
+
+    # ---- acting -----------------------------------------------------------------------------------------------------
+
+    async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
+        """Steer a held job to exactly these hosts; `cores` = all slots of a host: nobody beside it."""
+        said = await self._describe(name)
+        asked = asked_exclusive(said, self.site)
+        context = {MARK: mark, ASKED: "exclusive" if asked else "shared"}
+        requests = self._requests(said, asked or cores >= self.site.slots)
+        await self.calls(commands.place(name, self.site.queue, nodes, requests, context))
+
+    async def unplace(self, name: str, before: Before, most_nodes: int, mark: str) -> None:
+        """Take a steering back: any host, alone if its owner asked for that."""
+        said = await self._describe(name)
+        requests = self._requests(said, asked_exclusive(said, self.site))
+        await self.calls(commands.unplace(name, requests, {MARK: mark}))
+
+    def _requests(self, said: Described, alone: bool) -> dict[str, str]:
+        """All hard requests, if they must change; none: they are as they should be."""
+        if not self.site.exclusive or has_exclusive(said, self.site) == alone:
+            return {}
+        return said.requests | {self.site.exclusive: "true" if alone else "false"}
+
+    async def mark(self, names: Sequence[str], text: str) -> None:
+        """Write down what we did with jobs."""
+        for name in names:
+            await self.calls(commands.note(name, {MARK: text}))
+
+    async def release(self, names: Sequence[str]) -> None:
+        """Lift our hold; one that its submission got and nobody has made ours yet, too."""
+        for name in names:
+            said = self._described.get(name) or await self._describe(name)
+            if SECURED not in said.context:
+                await self.calls(commands.release(name, USER))
+            await self.calls(commands.release(name, SYSTEM))
+
+    async def hold(self, name: str) -> None:
+        """Keep a waiting job from starting; its owner cannot lift it."""
+        await self.calls(commands.hold(name, SYSTEM))
+
+    async def give_to_owner(self, name: str, mark: str) -> None:
+        """Leave a held job to its owner's own hold."""
+        await self.calls(commands.note(name, {MARK: mark}))
+        await self.calls(commands.hold(name, USER))
+        await self.calls(commands.release(name, SYSTEM))
+
+    async def requeue_held(self, name: str) -> None:
+        """Stop a run; the job waits in the queue, held. By its checkpointing environment: `qmod -rj` can leave the run
+        behind (8.1.9), and then counts it as the next one."""
+        await self.calls(commands.hold(name, SYSTEM))
+        until_s = time.monotonic() + STOP_S
+        while (job := await self.job(name)) is not None and job.runs and time.monotonic() < until_s:
+            if job.state == "RUNNING":
+                await self.calls(commands.suspend(name))
+            await asyncio.sleep(LOOK_S)
+
+    async def cancel(self, name: str) -> None:
+        """Stop a job for good."""
+        await self.calls(commands.cancel(name))
+
+    async def limit(self, name: str, limit_s: float) -> None:
+        """Give a waiting job another time limit."""
+        said = await self._describe(name)
+        await self.calls(commands.request(name, said.requests | {"h_rt": f"{max(int(limit_s), 1)}"}))
+
+    async def _secure(self, job: SlurmJob) -> None:
+        """Make the hold of its submission ours, so that one its owner sets later is not mistaken for it. Written down
+        last: who dies before does it again."""
+        said, mark = self._described[job.name], read_mark(job.mark)
+        ours = (mark is not None and mark.kind == HELD) or (self._all_held and not job.mark)
+        if not (job.waits and job.held and ours) or SECURED in said.context:
+            return
+        try:
+            await self.calls(commands.hold(job.name, SYSTEM))
+            await self.calls(commands.release(job.name, USER))
+            await self.calls(commands.note(job.name, {SECURED: SYSTEM}))
+        except SlurmRefused:
+            return  # it has gone meanwhile, or the next look tries again
+        self._described[job.name] = msgspec.structs.replace(said, context=said.context | {SECURED: SYSTEM})
+
+    async def _describe(self, name: str) -> Described:
+        found = _parsed(xml_output.described, await self.calls(commands.describe_jobs(name)))
+        if not found:
+            raise SlurmRefused(f"there is no job {name}")
+        self._described[name] = found[0]
+        return found[0]
+
+
+def _ended(last: SlurmJob, found: Accounted) -> SlurmJob:
+    status, signal = _exit(found)
+    return msgspec.structs.replace(last, state=_word(found), held=False, exit_status=status, exit_signal=signal)
+
+
+def _word(found: Accounted) -> str:
+    if found.failed in (0, 100) and found.exit_status == 0:
+        return "COMPLETED"
+    return "TIMEOUT" if found.failed == text_output.REACHED_LIMIT else "FAILED"
+
+
+def _exit(found: Accounted) -> tuple[int | None, int | None]:
+    """Status and signal: above 128 the shell's way of telling a signal."""
+    if found.exit_status > 128:
+        return None, found.exit_status - 128
+    return found.exit_status, None
+
+
+def _parsed(read: Callable[..., T], *arguments: str) -> T:
+    """A document that cannot be read is no answer."""
+    try:
+        return read(*arguments)
+    except ValueError as error:
+        raise SlurmAway(str(error)) from error

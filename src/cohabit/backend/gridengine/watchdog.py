@@ -1,0 +1,56 @@
+"""The process that outlives a controller of Grid Engine: it stops runs at their fuses and gives held jobs back when the
+lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS`, the settings as one JSON document.
+
+The work is that of backend/slurm/watchdog.py; only whom it speaks to is another.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from cohabit.backend.gridengine.calls import Calls
+from cohabit.backend.gridengine.resource_manager import GridEngineManager
+from cohabit.backend.gridengine.translate import Site
+from cohabit.backend.slurm.watchdog import guarded
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All it needs to know: it asks nobody before it acts."""
+
+    bin: str
+    root: str
+    cell: str
+    all_held: bool
+    queue: str
+    slots: int
+    rules: dict[str, str]
+    exclusive: str
+    checkpoint: str
+
+    def text(self) -> str:
+        """For the command line."""
+        return msgspec.json.encode(self).decode()
+
+
+def settings_of(calls: tuple[str, str, str], site: Site, all_held: bool) -> Settings:
+    """From what a controller found out. `calls`: where the commands are, SGE_ROOT and SGE_CELL."""
+    return Settings(*calls, all_held, site.queue, site.slots, dict(site.rules), site.exclusive, site.checkpoint)
+
+
+def manager_of(settings: Settings) -> GridEngineManager:
+    """To speak to."""
+    site = Site(settings.queue, settings.slots, settings.rules, settings.exclusive, settings.checkpoint)
+    return GridEngineManager(Calls(settings.bin, settings.root, settings.cell), site, settings.all_held)
+
+
+def main() -> None:
+    """The process."""
+    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    guarded(Path(sys.argv[1]), manager_of(settings), settings.all_held)
+
+
+if __name__ == "__main__":
+    main()

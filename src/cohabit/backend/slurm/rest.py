@@ -1,0 +1,252 @@
+"""slurmrestd as a second way to Slurm: what its own description offers is done there, the rest by commands.
+
+The version is the newest one it describes (/openapi/v3). Slurm 22.05 (v0.0.38) lists and shows jobs and nodes, holds,
+releases, cancels and changes limits there, but does not let anybody place a job or write an administrators' comment;
+later versions do. When it does not answer, one sentence says so and commands are used until it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from cohabit.backend.slurm import json_output
+from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.resource_manager import SlurmManager
+from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
+
+TIMEOUT_S = 10.0
+AGAIN_S = 30.0  # before one that did not answer is asked again
+BEFORE_S = 2.0  # what changed in the second in which it was last asked is asked for again
+_PATH = re.compile(r"^/slurm/(v[0-9.]+)/jobs/?$")
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class RestAway(Exception):
+    """slurmrestd itself did not answer, or not in a way that is understood."""
+
+
+class Described:
+    """What a slurmrestd says of itself."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        found = {match.group(1): path for path in document.get("paths", {}) if (match := _PATH.match(path))}
+        if not found:
+            raise RestAway("it describes no list of jobs")
+        self.version = max(found, key=lambda text: tuple(int(part) for part in re.findall(r"[0-9]+", text)))
+        self.jobs = found[self.version]
+        self._schemas: dict[str, Any] = document.get("components", {}).get("schemas", {})
+        job = document["paths"].get(f"/slurm/{self.version}/job/{{job_id}}", {})
+        body = job.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
+        self._keys: dict[str, Any] = self._resolved(body.get("schema", {})).get("properties", {})
+        self.cancels = "delete" in job
+
+    def changes(self, *keys: str) -> bool:
+        """Whether all of these can be changed of a job."""
+        return all(key in self._keys for key in keys)
+
+    def number(self, key: str, value: int) -> Any:
+        """As this version wants it: plain, or with a word on whether it is set."""
+        known = self._resolved(self._keys.get(key, {})).get("properties", {})
+        return {"set": True, "infinite": False, "number": value} if "set" in known else value
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = str(schema.get("$ref", "")).rpartition("/")[2]
+        return self._schemas.get(name, {}) if name else schema
+
+
+class Rest:
+    """One slurmrestd: `unix:PATH` (who connects is who the kernel says) or a URL, with a token in a file (JWT)."""
+
+    def __init__(self, address: str, token: Path | None = None, user: str = "") -> None:
+        self.address, self._token, self._user = address, token, user
+        path = address.removeprefix("unix:") if address.startswith("unix:") else None
+        transport = httpx.AsyncHTTPTransport(uds=path) if path else None
+        self._client = httpx.AsyncClient(
+            transport=transport, base_url="http://slurm" if path else address, timeout=TIMEOUT_S, trust_env=False
+        )
+        self._described: Described | None = None
+        self.made = 0
+
+    async def described(self) -> Described:
+        """Asked for once, and again after it went away."""
+        if self._described is None:
+            self._described = Described(_decoded((await self._send("GET", "/openapi/v3")).content))
+        return self._described
+
+    async def ask(self, method: str, path: str, body: Any = None, since_s: int = 0) -> bytes | None:
+        """What it answers; None: nothing has changed since then. A refusal of Slurm's own is SlurmRefused."""
+        answer = await self._send(method, path, body, {"update_time": str(since_s)} if since_s else None)
+        if answer.status_code == httpx.codes.NOT_MODIFIED:
+            return None
+        if answer.status_code in (401, 403, 404, 405):
+            raise RestAway(f"it answers {answer.status_code}")
+        judge(_decoded(answer.content))
+        return answer.content
+
+    async def _send(
+        self, method: str, path: str, body: Any = None, asked: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        headers = {}
+        if self._token is not None:
+            try:
+                headers = {"X-SLURM-USER-TOKEN": self._token.read_text(encoding="ascii").strip()}
+            except OSError as error:
+                raise RestAway(f"its token cannot be read: {(error.strerror or str(error)).lower()}") from error
+            headers |= {"X-SLURM-USER-NAME": self._user} if self._user else {}
+        self.made += 1
+        try:
+            return await self._client.request(method, path, json=body, headers=headers, params=asked)
+        except httpx.HTTPError as error:
+            self._described = None
+            raise RestAway(str(error) or type(error).__name__) from error
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.aclose()
+
+
+def judge(document: Mapping[str, Any]) -> None:
+    """Raise what an answer says went wrong."""
+    errors = [one for one in document.get("errors") or () if isinstance(one, dict)]
+    if errors:
+        said = "; ".join(str(one.get("description") or one.get("error")) for one in errors)
+        every = " ".join(f"{one.get('description')} {one.get('error')}" for one in errors).lower()
+        raise SlurmAway(said) if any(sign in every for sign in ABSENT) else SlurmRefused(said)
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        raise RestAway("its answer is not JSON") from error
+    if not isinstance(found, dict):
+        raise RestAway("its answer is not an object")
+    return found
+
+
+class RestManager(SlurmManager):
+    """Slurm through slurmrestd, and through commands where that does not offer something or does not answer."""
+
+    def __init__(self, calls: Calls, rest: Rest) -> None:
+        super().__init__(calls)
+        self.rest, self._again_s, self._away = rest, 0.0, False
+        self._asked_s, self._jobs = 0, list[SlurmJob]()
+
+    @property
+    def made(self) -> int:
+        """Calls so far, of both kinds."""
+        return self.calls.made + self.rest.made
+
+    async def jobs(self) -> list[SlurmJob]:
+        """Every job Slurm remembers."""
+        return await self._either(self._list, super().jobs)
+
+    async def nodes(self) -> list[SlurmNode]:
+        """Every node."""
+        return await self._either(self._nodes, super().nodes)
+
+    async def job(self, name: str) -> SlurmJob | None:
+        """One job; tasks of arrays are asked for by command, 22.05 does not show them."""
+        if not name.isdigit():
+            return await super().job(name)
+        return await self._either(lambda: self._show(name), lambda: super(RestManager, self).job(name))
+
+    async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
+        """Steer a held job to exactly these nodes."""
+        values = {"required_nodes": list(nodes), "minimum_nodes": len(nodes), "maximum_nodes": len(nodes),
+                  "minimum_cpus_per_node": cores, "admin_comment": mark, "begin_time": int(time.time())}  # fmt: skip
+        await self._change([name], values, lambda: super(RestManager, self).place(name, nodes, cores, mark))
+
+    async def mark(self, names: Sequence[str], text: str) -> None:
+        """Write down what we did with jobs."""
+        await self._change(names, {"admin_comment": text}, lambda: super(RestManager, self).mark(names, text))
+
+    async def release(self, names: Sequence[str]) -> None:
+        """Let held jobs start."""
+        await self._change(names, {"hold": False}, lambda: super(RestManager, self).release(names))
+
+    async def hold(self, name: str) -> None:
+        """Keep a waiting job from starting."""
+        await self._change([name], {"hold": True}, lambda: super(RestManager, self).hold(name))
+
+    async def limit(self, name: str, limit_s: float) -> None:
+        """Give a waiting job another time limit."""
+        minutes = max(int(-(-limit_s // 60)), 1)
+        await self._change([name], {"time_limit": minutes}, lambda: super(RestManager, self).limit(name, limit_s))
+
+    async def cancel(self, name: str) -> None:
+        """Stop a job for good."""
+
+        async def delete() -> None:
+            described = await self.rest.described()
+            if not described.cancels or not name.isdigit():
+                await super(RestManager, self).cancel(name)
+                return
+            await self.rest.ask("DELETE", f"/slurm/{described.version}/job/{name}")
+
+        await self._either(delete, lambda: super(RestManager, self).cancel(name))
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> list[SlurmJob]:
+        path, now_s = (await self.rest.described()).jobs, int(time.time() - BEFORE_S)
+        said = await self.rest.ask("GET", path, since_s=self._asked_s)
+        if said is not None:
+            self._jobs = json_output.jobs(said)
+        self._asked_s = now_s
+        return self._jobs
+
+    async def _nodes(self) -> list[SlurmNode]:
+        said = await self.rest.ask("GET", f"/slurm/{(await self.rest.described()).version}/nodes")
+        assert said is not None
+        return json_output.nodes(said)
+
+    async def _show(self, name: str) -> SlurmJob | None:
+        path = f"/slurm/{(await self.rest.described()).version}/job/{name}"
+        try:
+            said = await self.rest.ask("GET", path)
+        except SlurmRefused:
+            return None
+        return next((job for job in json_output.jobs(said or b"{}") if job.name == name), None)
+
+    async def _change(
+        self, names: Sequence[str], values: Mapping[str, Any], command: Callable[[], Awaitable[None]]
+    ) -> None:
+        async def post() -> None:
+            described = await self.rest.described()
+            if not described.changes(*values) or not all(name.isdigit() for name in names):
+                await command()
+                return
+            body = {
+                key: described.number(key, value) if isinstance(value, int) and not isinstance(value, bool) else value
+                for key, value in values.items()
+            }
+            paths = [f"/slurm/{described.version}/job/{name}" for name in names]
+            await asyncio.gather(*(self.rest.ask("POST", path, body) for path in paths))
+
+        await self._either(post, command)
+
+    async def _either(self, ask: Callable[[], Awaitable[T]], otherwise: Callable[[], Awaitable[T]]) -> T:
+        if time.monotonic() < self._again_s:
+            return await otherwise()
+        try:
+            found = await ask()
+        except RestAway as error:
+            if not self._away:
+                log.warning("slurmrestd at %s does not answer (%s): commands are used", self.rest.address, error)
+            self._away, self._again_s, self._asked_s = True, time.monotonic() + AGAIN_S, 0
+            return await otherwise()
+        if self._away:
+            log.warning("slurmrestd answers again")
+            self._away = False
+        return found

@@ -1,0 +1,87 @@
+"""`cohabit node`: the daemon on a node of a Slurm cluster, and what it knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FOLDER = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")
+]  # fmt: skip
+NAME = Annotated[str, typer.Option(help="What Slurm calls this node; otherwise its host name.")]
+JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+USUAL = Path("/run/cohabit/node")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    about = "On a node of a Slurm cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
+    node = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help=about, epilog="\b\nExample:\n  cohabit node serve site.toml"
+    )
+    for name, verb, short in (
+        ("serve", serve, "Keep resctrl groups of the node's jobs and count what they use."),
+        ("status", status, "Which jobs are here, on which cores, in which groups."),
+    ):
+        node.command(name=name, short_help=short, epilog=f"\b\nExample:\n  cohabit node {name}")(verb)
+    app.add_typer(node, name="node", short_help="On a node of Slurm: groups and counters of its jobs.")
+
+
+def serve(
+    site: Annotated[
+        Path | None, typer.Argument(metavar="[SITE.toml]", help="The controller's file: slurm.conf and [node].")
+    ] = None,
+    name: NAME = "",
+    folder: FOLDER = USUAL,
+    store: Annotated[
+        str, typer.Option(help="Profiles go there: a file or postgresql://...; otherwise nothing is learned.")
+    ] = "",
+    orders: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the controller says how caches are divided; else the file's."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Serve until stopped (Ctrl-C). Jobs do not notice whether it runs, ends or is killed."""
+    import logging
+    import signal
+    import threading
+
+    from cohabit.app.node_agent import NodeDaemon, config_for, own_name
+    from cohabit.app.slurm_site import read_slurm_site
+    from cohabit.cli.console import note, show_json
+
+    read = None if site is None else read_slurm_site(site)
+    config = config_for(read, name or own_name(), folder, store or None, orders)
+    logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    daemon = NodeDaemon(config)
+    note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog tell of jobs in {daemon.place}")
+    daemon.run(stop.is_set)
+    if as_json:
+        show_json({"node": config.name, "finished": daemon.finished})
+
+
+def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> None:
+    """Changes nothing."""
+    from cohabit.agent.topology import format_cpus
+    from cohabit.app.node_agent import own_name, read_status
+    from cohabit.cli.console import show_json, table
+
+    found = read_status(folder, name or own_name())
+    if as_json:
+        show_json(found)
+        return
+    alive = "serves" if found["alive"] else "is not running"
+    typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
+    rows = [
+        [one["job"], f"{one['since_s']:g} s", format_cpus(tuple(one["cpus"])) or "not known", one["told_by"],
+         one["group"] or "none"]
+        for one in found["jobs"]
+    ]  # fmt: skip
+    if rows:
+        table("Jobs on it", ["job", "for", "CPUs", "told by", "group"], rows)

@@ -1,0 +1,95 @@
+"""What the keys of `cohabit top` change: order, kind and search of the jobs shown. Nothing here draws or asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+LEAVE = ("q", "Q")
+ESCAPE, ENTER, ERASE = "\x1b", ("\r", "\n"), ("\x7f", "\b")
+KINDS = {"a": "all", "w": "waiting", "r": "running"}
+RUNNING = ("running", "starting")
+HELP = "s sort · i turn round · a all · w waiting · r running · / search · n nodes · p pause · ? keys · q leave"
+
+
+def _waited(job: dict[str, Any], now: float) -> float:
+    return float((job["started_at"] or job["ended_at"] or now) - (job["submitted_at"] or now))
+
+
+def _ran(job: dict[str, Any], now: float) -> float:
+    return float((job["ended_at"] or now) - job["started_at"]) if job["started_at"] is not None else -1.0
+
+
+SORTS: dict[str, Callable[[dict[str, Any], float], Any]] = {
+    "turn": lambda job, now: job["submitted_at"] or 0.0,
+    "waited": lambda job, now: -_waited(job, now),
+    "ran": lambda job, now: -_ran(job, now),
+    "cores": lambda job, now: -(job["cores"] or job["processes"]),
+    "user": lambda job, now: str(job["user"]),
+    "program": lambda job, now: str(job["program"] or ""),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the screen is to look."""
+
+    sort: str = "turn"
+    turned: bool = False
+    kind: str = "all"
+    find: str = ""
+    typing: bool = False  # what is pressed goes into the search
+    nodes: bool = True
+    paused: bool = False
+    keys: bool = False  # the keys are explained
+    left: bool = False
+
+    def shown(self, jobs: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+        """These jobs, as chosen."""
+        found = [job for job in jobs if self.kind == "all" or (job["state"] in RUNNING) == (self.kind == "running")]
+        if self.find:
+            text = self.find.lower()
+            found = [job for job in found if any(text in str(job[key] or "").lower() for key in
+                                                 ("job", "user", "program", "state", "why"))]  # fmt: skip
+        found.sort(key=lambda job: SORTS[self.sort](job, now), reverse=self.turned)
+        return found
+
+    def line(self) -> str:
+        """What is chosen, in words; empty: as it is at first."""
+        parts = [f"sorted by {self.sort}{', turned round' if self.turned else ''}"] * (
+            self.sort != "turn" or self.turned
+        )
+        parts += [f"{self.kind} only"] * (self.kind != "all")
+        if self.find or self.typing:
+            parts.append(f"search: {self.find}{'_' if self.typing else ''}")
+        return " · ".join([*parts, *["paused"] * self.paused])
+
+
+def pressed(key: str, choice: Choice) -> Choice:
+    """What a key makes of a choice."""
+    if choice.typing:
+        return _typed(key, choice)
+    if key in (*LEAVE, ESCAPE):
+        return replace(choice, left=True)
+    if key in ("s", "S"):
+        names = list(SORTS)
+        step = 1 if key == "s" else -1
+        return replace(choice, sort=names[(names.index(choice.sort) + step) % len(names)])
+    if key in KINDS:
+        return replace(choice, kind=KINDS[key])
+    flags = {"i": "turned", "n": "nodes", "p": "paused", "?": "keys", "h": "keys"}
+    if key in flags:
+        change: dict[str, Any] = {flags[key]: not getattr(choice, flags[key])}
+        return replace(choice, **change)
+    return replace(choice, typing=True) if key == "/" else choice
+
+
+def _typed(key: str, choice: Choice) -> Choice:
+    if key in ENTER:
+        return replace(choice, typing=False)
+    if key == ESCAPE:
+        return replace(choice, typing=False, find="")
+    if key in ERASE:
+        return replace(choice, find=choice.find[:-1])
+    return replace(choice, find=choice.find + key) if key.isprintable() and len(choice.find) < 60 else choice

@@ -1,0 +1,177 @@
+"""What is known of programs, what is expected of neighbours, and how calm the machine is: documents for the page.
+
+It asks the policies what they would say; it decides nothing and remembers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import Gate
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.curve import Curve
+from cohabit.model.job import WORKLOAD_TYPES, Job
+from cohabit.model.peer import NEVER
+from cohabit.model.profile import Profile, Tenant, classify
+from cohabit.model.telemetry import Window, feature_names
+from cohabit.model.units import FOREVER, SECOND
+from cohabit.policy.degradation import Degradations, ProfiledPairs
+from cohabit.policy.exploration import Trials
+from cohabit.policy.gate.variability import ModelJudge, VariabilityGate
+from cohabit.predict.variability_data import CLASSES
+
+MOST_PROGRAMS = 40  # rows and columns of the matrix
+MOST_COUNTERS = 60
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def programs(core: SchedulerCore) -> dict[str, Any]:
+    """Every program with what was measured of it, and how far its exploration has come."""
+    view = core.view(0)
+    group = core.state.cluster.groups[0]
+    trials = getattr(core.policies.placer, "trials", None)
+    found = []
+    for name, known in sorted(core.state.profiles.items()):
+        under_way = sorted(view.trials_of(name))
+        found += [program_view(one, group, trials, under_way) for _, one in sorted(known.items())]
+    return {"programs": found, "learns": trials is not None, "ways": group.ways}
+
+
+def program_view(profile: Profile, group: NodeGroup, trials: Trials | None, under_way: Iterable[Any]) -> dict[str, Any]:
+    """One profile."""
+    kind = classify(profile, group)
+    due = None
+    if trials is not None:
+        job = Job(profile.program or "program", SECOND, program=profile.program, processes=profile.processes)
+        due = trials.next_for(job, profile, group.cores, ())
+    return {
+        "program": profile.program, "processes": profile.processes, "class": kind.kind, "why": kind.why,
+        "ideal_scale": kind.ideal_scale, "constraint": kind.constraint, "provenance": profile.provenance,
+        "complete_scales": profile.usable_scales, "under_way": [list(one) for one in under_way],
+        "planned_scales": list(trials.scales) if trials is not None else [],
+        "next_trial": None if due is None else {"scale": due.scale, "purpose": due.purpose},
+        "scales": [
+            {"scale": one.scale, "time_s": one.time_s or None, "samples": one.samples, "ipc": _curve(one.ipc),
+             "bandwidth_gbs": _curve(one.bandwidth_gbs), "miss_rate": _curve(one.miss_rate),
+             "communication": one.communication if one.communication >= 0 else None}
+            for one in profile.scales
+        ],
+    }  # fmt: skip
+
+
+def _curve(curve: Curve | None) -> list[list[float]] | None:
+    return None if curve is None else [list(curve.ways), list(curve.values)]
+
+
+# ---- predictions ----------------------------------------------------------------------------------------------------
+
+
+def predictions(core: SchedulerCore, now_us: int) -> dict[str, Any]:
+    """Who would slow whom, and whether the machine is calm."""
+    known = {name: profiles for name, profiles in core.state.profiles.items() if profiles}
+    judge = getattr(core.policies.placer, "degradations", None)
+    gates = [variability(gate, core, now_us) for gate in core.policies.gates if isinstance(gate, VariabilityGate)]
+    return {
+        "matrix": matrix(known, core.state.cluster.groups[0], judge), "gates": gates,
+        "counters": counters(core.state.window, now_us),
+    }  # fmt: skip
+
+
+def matrix(
+    known: Mapping[str, Mapping[int, Profile]], group: NodeGroup, judge: Degradations | None
+) -> dict[str, Any] | None:
+    """Percent by which each program slows beside each other; None where fewer than two are known."""
+    names = sorted(known)[:MOST_PROGRAMS]
+    if len(names) < 2:
+        return None
+    tenants = []
+    for name in names:
+        profile = known[name][min(known[name], key=lambda count: (-known[name][count].usable_scales, count))]
+        cores = max(min(profile.processes, group.cores // 2), 1)
+        tenants.append(Tenant(name, cores, 1, 0, 0.0, cores / max(profile.processes, 1), profile))
+    asked = judge if judge is not None else ProfiledPairs()
+    percent = np.asarray(asked.between(tenants, group), float)
+    rows = [[None if not np.isfinite(cell) else round(float(cell), 2) for cell in row] for row in percent]
+    return {"programs": names, "percent": rows, "by": type(asked).__name__, "left_out": len(known) - len(names)}
+
+
+def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:
+    """What a gate would say of each kind of work now, and what it has said so far."""
+    assert isinstance(gate, VariabilityGate)
+    memory: dict[str, Any] = core.state.memory.get(gate.name, {})
+    tallies = {key: value for key, value in memory.items() if isinstance(value, int)}
+    window, now = core.state.window, []
+    if isinstance(gate.judge, ModelJudge) and window is not None:
+        binding = gate.judge.model.bind(feature_names(window.counters))
+        for kind in WORKLOAD_TYPES:
+            verdict = binding.judge(window.of_all_nodes, kind)
+            if verdict.missing:
+                continue
+            now.append({"workload_type": kind, "label": CLASSES[verdict.label],
+                        "probability": float(verdict.probability[verdict.label]),
+                        "slowdown": float(verdict.slowdown)})  # fmt: skip
+    waiting = [
+        {"job": name, "skips": about["skips"]} for name, about in memory.get("jobs", {}).items() if about.get("skips")
+    ]
+    return {
+        "gate": gate.name, "labels": list(gate.labels), "skip_threshold": gate.skip_threshold, "tallies": tallies,
+        "without_data": memory.get("why_without_data", ""), "now": now, "passed_over": waiting[:100],
+    }  # fmt: skip
+
+
+def counters(window: Window | None, now_us: int) -> dict[str, Any] | None:
+    """The newest counters over all nodes; None where nobody tells any."""
+    if window is None:
+        return None
+    features, names = window.of_all_nodes, feature_names(window.counters)
+    value = dict(zip(names, features.tolist(), strict=True))
+    rows = []
+    for name in window.counters[:MOST_COUNTERS]:
+        cells = [value.get(f"{name}.{stat}") for stat in ("min", "mean", "max")]
+        rows.append([name, *(None if cell is None or not np.isfinite(cell) else cell for cell in cells)])
+    return {"at": window.end_us / SECOND, "age_s": (now_us - window.end_us) / SECOND, "rows": rows,
+            "left_out": max(len(window.counters) - MOST_COUNTERS, 0)}  # fmt: skip
+
+
+# ---- domains --------------------------------------------------------------------------------------------------------
+
+
+def domains(core: SchedulerCore, owner: int | None, now_us: int) -> dict[str, Any] | None:
+    """Jobs that start together with others elsewhere: holds, leases and mates; None: this domain has no peers."""
+    about, state = core.state.coupled, core.state
+    if about is None:
+        return None
+    groups = []
+    for name, one in about.protocol.groups.items():
+        job_id = one.group.job(about.protocol.domain)
+        row = state.rows.get(job_id)
+        if owner is not None and (row is None or state.spec(row).user != owner):
+            continue
+        mate, record = about.jobs.get(job_id), one.record
+        groups.append({
+            "group": name, "job": job_id, "phase": record.phase, "attempt": record.attempt,
+            "coordinator": record.coordinator, "lease_end_at": _at(record.lease_end_us),
+            "start_at": _at(record.start_at_us), "ready_since": _at(one.ready_since_us), "failures": one.failures,
+            "holds_since": None if mate is None else _at(mate.first_hold_us),
+            "yields": 0 if mate is None else mate.yields,
+            "nodes": sum(count for _, count in state.ranges_of(row)) if row is not None else 0,
+            "mates": [{"domain": domain, "job": one.group.job(domain), "phase": view.phase,
+                       "heard_s": None if view.heard_us == NEVER else (now_us - view.heard_us) / SECOND}
+                      for domain, view in one.views.items()],
+        })  # fmt: skip
+    scheme = about.scheme
+    return {
+        "domain": about.protocol.domain, "peers": list(about.protocol.peers), "scheme": scheme.scheme,
+        "release_s": scheme.release_us / SECOND, "most_held": scheme.most_held,
+        "groups": sorted(groups, key=lambda one: str(one["group"])),
+    }  # fmt: skip
+
+
+def _at(us: int) -> float | None:
+    return None if us in (NEVER, FOREVER) else us / SECOND

@@ -1,0 +1,50 @@
+"""A change asked for by another site's page is refused, whatever it carries.
+
+Nothing the page sends is sent by a browser on its own: the token is in a header that only our own script sets, there
+are no cookies, so another site has nothing to ride on. This is the second lock: a browser says where a request comes
+from (Origin, Sec-Fetch-Site), and a change that comes from elsewhere ends here. Programs that are no browsers send
+neither header and pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cohabit.live.api.guard import Receive, Scope, Send
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+OWN_SITES = ("same-origin", "none", "")
+
+
+class SameOrigin:
+    """ASGI around ASGI."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on, or say no."""
+        if scope["type"] != "http" or scope["method"] in SAFE or not _foreign(dict(scope["headers"])):
+            await self._app(scope, receive, send)
+            return
+        said = {"error": "a change was asked for by another site's page", "where": "Origin", "fix": "use our own page"}
+        content = msgspec.json.encode(said)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+def _foreign(headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser says that the request is another site's."""
+    if headers.get(b"sec-fetch-site", b"").decode("latin-1") not in OWN_SITES:
+        return True
+    origin = headers.get(b"origin")
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc != headers.get(b"host", b"").decode("latin-1")
+    except ValueError:
+        return True

@@ -1,0 +1,46 @@
+"""What has been, for the page: how many jobs started, ended and waited over time, and who had which nodes when.
+
+Made from arrays of instants (microseconds), whether they come from a living controller or from a finished run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.model.units import SECOND
+from cohabit.report.series import slice_means
+
+Ints = NDArray[np.int64]
+BINS = 96
+
+
+def series(
+    submit_us: Ints, start_us: Ints, end_us: Ints, cores: Ints, never: int, from_us: int, until_us: int,
+    bins: int = BINS,
+) -> dict[str, Any]:  # fmt: skip
+    """Counts per bin of starts and ends, and means per bin of jobs waiting and cores in use."""
+    span = max(until_us - from_us, bins)
+    step = span / bins
+    started, ended = start_us[start_us != never], end_us[end_us != never]
+    ran = start_us != never
+    wait_end = np.where(ran, start_us, until_us)
+    run_end = np.where(end_us != never, end_us, until_us)
+    ones = np.ones(len(submit_us))
+    return {
+        "from": from_us / SECOND, "step_s": step / SECOND,
+        "started": _counted(started, from_us, step, bins), "ended": _counted(ended, from_us, step, bins),
+        "waiting": slice_means(submit_us, np.maximum(wait_end, submit_us), ones, from_us, span, bins).round(2).tolist(),
+        "busy_cores": slice_means(
+            start_us[ran], np.maximum(run_end, start_us)[ran], cores[ran].astype(float), from_us, span, bins
+        ).round(2).tolist(),
+    }  # fmt: skip
+
+
+def _counted(at_us: Ints, from_us: int, step: float, bins: int) -> list[int]:
+    place = np.floor((at_us - from_us) / step).astype(np.int64)
+    inside = place[(place >= 0) & (place < bins)]
+    found: list[int] = np.bincount(inside, minlength=bins).tolist()
+    return found

@@ -1,0 +1,39 @@
+// Two finished runs side by side: every metric with its difference, waits as curves, and both Gantt charts in step.
+
+import { card, el, empty, table } from "./elements.js";
+import { Gantt } from "./gantt.js";
+import { legend, lineChart } from "./charts.js";
+import { percent, span } from "./words.js";
+
+const COLOURS = ["#2f7f86", "#d08a2e"];
+
+export async function open(root, source) {
+  root.append(el("div", { class: "page-head" }, el("h1", { text: "Compare" })));
+  if (source.live || source.about.runs.length < 2) {
+    root.append(card("Two runs side by side", {}, empty("There is only one to look at.", "Give two folders of finished runs, and their figures stand side by side here:", "cohabit view RUN1 RUN2")));
+    return { title: "Compare" };
+  }
+  const told = await source.ask("compare");
+  const [left, right] = told.runs;
+  const ratio = (row) => (row.values[0] && row.values[1] !== null ? row.values[1] / row.values[0] - 1 : null);
+  const columns = [{ title: "Figure", cell: (row) => row.title }, { title: left, number: true, cell: (row) => row.shown[0] },
+    { title: right, number: true, cell: (row) => row.shown[1] },
+    { title: "Difference", number: true, cell: (row) => {
+      const change = ratio(row);
+      if (change === null || Math.abs(change) < 0.0005) return "=";
+      const good = row.better === 0 ? "" : Math.sign(change) === row.better ? "better" : "worse";
+      return el("span", { class: good, text: `${change > 0 ? "+" : ""}${percent(change, 1)}${good ? ` (${good})` : ""}` });
+    } }];
+  const lines = told.waits.map((points, place) => ({ name: told.runs[place], colour: COLOURS[place], points }));
+  const charts = told.runs.map((name, place) => new Gantt(source, place));
+  await Promise.all(charts.map((chart) => chart.load()));
+  for (const chart of charts) {
+    chart.onMove = (from, until) => charts.filter((other) => other !== chart).forEach((other) => other.show(from, until));
+  }
+  root.append(card("Figures", {}, table(columns, told.rows, { caption: `${left} and ${right}` })),
+    card("How long jobs waited", { note: "The share of jobs that waited at most so long." },
+      lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines)),
+    ...charts.map((chart, place) => card(`Gantt of ${told.runs[place]}`, { id: `gantt-${place}` }, chart.root)));
+  return { title: "Compare", shown: () => charts.forEach((chart) => chart.shown()), redraw: () => charts.forEach((chart) => chart.redraw()),
+    close: () => charts.forEach((chart) => chart.close()) };
+}

@@ -1,0 +1,42 @@
+// Jobs that start together with jobs of other clusters: who holds nodes, until when, and what the mates say.
+
+import { badge, card, el, empty, facts, jobLink, table } from "./elements.js";
+import { count, instant, number, percent, span } from "./words.js";
+
+function groups(told, source) {
+  if (!told.groups.length) return empty("No job has mates elsewhere just now.", "Hand in two halves under the same group, one in each domain:", "cohabit submit --name left --mate beta:right -- ./solve");
+  const columns = [{ title: "Group", cell: (one) => one.group }, { title: "Job", cell: (one) => jobLink(one.job), class: "short" },
+    { title: "Phase", cell: (one) => badge(one.phase) },
+    { title: "Holds", number: true, cell: (one) => (one.nodes ? `${count(one.nodes, "node")}${one.holds_since ? ` for ${span(source.now() - one.holds_since)}` : ""}` : "–") },
+    { title: "Lease", cell: (one) => (one.lease_end_at ? `${one.lease_end_at > source.now() ? "ends in" : "ended"} ${span(Math.abs(one.lease_end_at - source.now()))}` : "–") },
+    { title: "Start", cell: (one) => instant(one.start_at, source.clock) },
+    { title: "Yields", number: true, cell: (one) => number(one.yields) },
+    { title: "Mates", class: "why", cell: (one) => el("span", {}, one.mates.map((mate) => el("div", {},
+      `${mate.domain}: ${mate.job} `, badge(mate.phase), mate.heard_s === null ? " never heard" : ` heard ${span(mate.heard_s)} ago`))) }];
+  return table(columns, told.groups, { caption: "Groups of jobs that start together" });
+}
+
+function past(told, source) {
+  const columns = [{ title: "Group", cell: (one) => one.group }, { title: "Jobs", class: "why", cell: (one) => el("span", {}, one.jobs.map((job) => el("div", {}, `${job.domain}: `, jobLink(job.job)))) },
+    { title: "First ready", cell: (one) => instant(one.first_ready, source.clock) }, { title: "Started", cell: (one) => instant(one.start, source.clock) },
+    { title: "Apart", number: true, cell: (one) => span(one.apart_s) }, { title: "Waited for mates", number: true, cell: (one) => span(one.waited_s) }];
+  return el("div", {}, table(columns, told.past, { caption: "Groups and how they started" }),
+    told.left_out ? el("p", { class: "hover", text: `${number(told.left_out)} more groups are left out.` }) : null);
+}
+
+export async function open(root, source) {
+  const body = el("div", { class: "view" });
+  const load = async () => {
+    const { coupling } = await source.ask("domains");
+    body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Coupled domains" })), ...(coupling ? [
+      coupling.scheme ? card(coupling.domain, {}, facts([["Scheme", coupling.scheme], ["Peers", coupling.peers.join(", ") || "those with mates here"],
+        ["Holds are released every", coupling.release_s ? span(coupling.release_s) : "never"], ["At most held", percent(coupling.most_held)]])) : null,
+      coupling.groups ? card("Groups", {}, groups(coupling, source)) : null,
+      coupling.past ? card("Groups of this run", {}, past(coupling, source)) : null].filter(Boolean)
+      : [card("One domain", {}, empty("This scheduler has no peers.", "Two clusters start jobs together when each names the other in its site file; docs/coscheduling.md shows how."))]));
+  };
+  await load();
+  root.classList.remove("view");
+  root.append(body);
+  return { title: "Domains", refresh: load };
+}

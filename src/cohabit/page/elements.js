@@ -1,0 +1,102 @@
+// Making elements. Text only ever becomes a text node: nothing a user wrote can become markup.
+
+/** An element. `given`: class, text, data, on (listeners), style (custom properties), or any attribute. */
+export function el(tag, given = {}, ...children) {
+  const one = document.createElement(tag);
+  dress(one, given);
+  one.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return one;
+}
+
+/** The same for pictures. */
+export function svg(tag, given = {}, ...children) {
+  const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  dress(one, given);
+  one.append(...children.flat(Infinity).filter(Boolean));
+  return one;
+}
+
+function dress(one, given) {
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "class") one.setAttribute("class", value);
+    else if (name === "text") one.textContent = value;
+    else if (name === "on") for (const [kind, listener] of Object.entries(value)) one.addEventListener(kind, listener);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) one.style.setProperty(key, text);
+    else if (name === "data") Object.assign(one.dataset, value);
+    else one.setAttribute(name, value === true ? "" : value);
+  }
+}
+
+/** A card with a heading. */
+export function card(title, { aside = null, note = "", wide = false, id = null } = {}, ...children) {
+  const name = id || `card-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`;
+  return el("section", { class: wide ? "card wide" : "card", "aria-labelledby": name },
+    el("div", { class: "card-head" }, el("h2", { id: name, text: title }), aside),
+    note ? el("p", { class: "note", text: note }) : null, ...children);
+}
+
+/** What is said where there is nothing to show, and what to do about it. */
+export function empty(what, hint = "", code = "") {
+  return el("div", { class: "empty" }, el("p", { class: "empty-what", text: what }),
+    hint ? el("p", { class: "empty-hint", text: hint }) : null, code ? el("pre", { class: "code", text: code }) : null);
+}
+
+/** A table: columns {key, title, number, cell(row)}; rows may be links. */
+export function table(columns, rows, { caption, sort = null, onSort = null, rowKey = null } = {}) {
+  const head = columns.map((column) => {
+    const cell = el("th", { scope: "col", class: column.number ? "number" : "" });
+    if (onSort && column.sort) {
+      const active = sort && sort.key === column.sort;
+      cell.setAttribute("aria-sort", active ? (sort.down ? "descending" : "ascending") : "none");
+      cell.append(el("button", { class: "sort", type: "button", on: { click: () => onSort(column.sort) } },
+        column.title, el("span", { "aria-hidden": "true", text: active ? (sort.down ? " ↓" : " ↑") : "" })));
+    } else cell.textContent = column.title;
+    return cell;
+  });
+  const body = rows.map((row) => el("tr", rowKey ? { data: { key: rowKey(row) } } : {}, columns.map((column) => {
+    const content = column.cell(row);
+    return el("td", { class: [column.number ? "number" : "", column.class || ""].join(" ").trim(),
+      data: { title: column.title } }, content instanceof Node ? content : String(content ?? ""));
+  })));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption || "Table" },
+    el("table", {}, caption ? el("caption", { class: "hidden", text: caption }) : null,
+      el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
+}
+
+/** One choice out of a few, as buttons. */
+export function choice(label, options, chosen, onChoose) {
+  const buttons = options.map(([value, text]) => el("button", {
+    type: "button", "aria-pressed": String(value === chosen), text,
+    on: { click: () => { mark(value); onChoose(value); } }, data: { value },
+  }));
+  const mark = (value) => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.value === value)));
+  return el("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}
+
+/** How a job stands, as a small label; colour is never the only sign. */
+export function badge(state) {
+  return el("span", { class: `badge state-${/^[a-z]+$/.test(state) ? state : "other"}`, text: state });
+}
+
+export function jobLink(job) {
+  return el("a", { href: `#/jobs/${encodeURIComponent(job)}`, class: "name", text: job });
+}
+
+export function nodeLink(node) {
+  return el("a", { href: `#/nodes/${node}`, text: `node ${node}` });
+}
+
+/** A short word about something that happened. */
+export function toast(text, bad = false) {
+  const one = el("div", { class: bad ? "toast bad" : "toast", text });
+  document.getElementById("toasts").append(one);
+  setTimeout(() => one.remove(), bad ? 9000 : 4000);
+}
+
+/** Names and values, one below the other. */
+export function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => el("div", {}, el("dt", { text: name }),
+      el("dd", {}, value instanceof Node ? value : String(value)))));
+}

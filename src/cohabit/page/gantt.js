@@ -1,0 +1,289 @@
+// Who had which nodes when. Drag or arrow keys pan, wheel or + and - zoom, and what is in sight is there as a table, too.
+// raster.js paints the bars.
+
+import { badge, card, el, empty, jobLink, table } from "./elements.js";
+import { packedColour, seriesColour, style } from "./colours.js";
+import { Raster } from "./raster.js";
+import { count, instant, number, span } from "./words.js";
+
+const LEFT = 58;
+const BOTTOM = 26;
+const LANES = 8;
+const FAILED = new Set(["failed", "killed", "lost"]);
+
+export class Gantt {
+  constructor(source, run = null) {
+    this.source = source;
+    this.run = run;
+    this.canvas = el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "chart of jobs over time",
+      "aria-label": "Gantt chart: left and right pan, plus and minus zoom, up and down move over nodes, Home shows all. The jobs in sight are in the table below." });
+    this.said = el("p", { class: "hover", role: "status" });
+    this.list = el("details", {}, el("summary", { text: "Jobs in sight as a table" }));
+    this.legend = el("div", { class: "legend" });
+    this.root = el("div", { class: "gantt-box" }, this.canvas, this.said, this.legend, this.list);
+    this.across = 1; // lanes of a node
+    this.frames = []; // instants of the latest frames, for whoever measures
+    this.listen();
+    this.observer = new ResizeObserver(() => this.redraw());
+    this.observer.observe(this.root);
+  }
+
+  async load() {
+    this.data = await this.source.columns("gantt", this.run === null ? {} : { run: this.run });
+    const { data } = this;
+    this.least = data.from;
+    this.most = Math.max(data.until, data.from + 1);
+    if (this.from === undefined || this.whole) this.home();
+    this.count = data.bar_job.length;
+    if (data.shared) this.lanes();
+    this.shown();
+  }
+
+  /** Jobs that share a node lie beside each other: the first lane that is free on all nodes of the bar. */
+  lanes() {
+    const { bar_job: job, bar_first: first, bar_count: many, start, end, nodes } = this.data;
+    const order = Int32Array.from({ length: this.count }, (_, bar) => bar).sort((a, b) => start[job[a]] - start[job[b]]);
+    const busy = Array.from({ length: LANES }, () => new Float64Array(nodes).fill(-Infinity));
+    this.lane = new Uint8Array(this.count);
+    this.across = 1;
+    for (const bar of order) {
+      const [low, high, begin] = [first[bar], first[bar] + many[bar], start[job[bar]]];
+      let lane = busy.findIndex((until) => { for (let node = low; node < high; node += 1) if (until[node] > begin) return false; return true; });
+      if (lane < 0) lane = LANES - 1;
+      busy[lane].fill(end[job[bar]], low, high);
+      this.lane[bar] = lane;
+      this.across = Math.max(this.across, lane + 1);
+    }
+  }
+
+  home() {
+    const edge = (this.most - this.least) * 0.01;
+    [this.from, this.until, this.whole] = [this.least - edge, this.most + edge, true];
+    [this.top, this.bottom] = [0, this.data.nodes];
+  }
+
+  shown() {
+    this.paint();
+    this.redraw();
+  }
+
+  /** Colours of programs and the legend, as the theme has them. */
+  paint() {
+    const names = this.data.programs;
+    this.colours = new Uint32Array(Math.max(names.length, 1));
+    this.colours.forEach((_, place) => { this.colours[place] = packedColour(seriesColour(place)); });
+    const failed = packedColour("#b3261e");
+    const bad = this.data.states.map((name) => FAILED.has(name));
+    const { program, state } = this.data;
+    this.ground = packedColour(style("--idle"));
+    const colours = Uint32Array.from(state, (code, job) => (bad[code] ? failed : this.colours[Math.max(program[job], 0)]));
+    this.raster = new Raster(this.data, colours, this.lane, this.across);
+    const shown = names.slice(0, 9);
+    this.legend.replaceChildren(...shown.map((name, place) => el("span", {}, el("span", { class: "swatch", style: { "--colour": seriesColour(place) } }), name || "no program named")),
+      names.length > 9 ? el("span", { text: `and ${names.length - 9} more programs` }) : "",
+      el("span", {}, el("span", { class: "swatch", style: { "--colour": "#b3261e" } }), "failed, killed or lost"));
+  }
+
+  redraw() {
+    if (this.waiting || !this.data) return;
+    this.waiting = requestAnimationFrame((at) => { this.waiting = 0; this.frames.push(at); if (this.frames.length > 600) this.frames.shift(); this.draw(); });
+  }
+
+  draw() {
+    const width = this.root.clientWidth;
+    if (!width || !this.data) return;
+    const height = Math.min(Math.max(160, this.data.nodes * 24 + BOTTOM), innerWidth < 640 ? 320 : 440);
+    const ratio = Math.min(devicePixelRatio || 1, 1.5);
+    const [w, h] = [Math.max(Math.round((width - LEFT) * ratio), 1), Math.max(Math.round((height - BOTTOM) * ratio), 1)];
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.height = `${height}px`;
+      this.context = this.canvas.getContext("2d", { alpha: false });
+    }
+    const { context } = this;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    const whole = this.raster.draw(context, Math.round(LEFT * ratio), w, h, { from: this.from, until: this.until, top: this.top, bottom: this.bottom }, this.ground);
+    context.fillStyle = style("--surface");
+    context.fillRect(0, 0, Math.round(LEFT * ratio), this.canvas.height);
+    context.fillRect(0, h, this.canvas.width, this.canvas.height - h);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.axes(context, width, height);
+    this.size = { width, height };
+    if (!whole) this.redraw();
+  }
+
+  axes(context, width, height) {
+    context.fillStyle = style("--ink-soft");
+    context.font = `11px ${style("--sans")}`;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    const nodes = this.bottom - this.top;
+    const steps = Math.max(1, Math.ceil(nodes / Math.max(1, Math.floor((height - BOTTOM) / 26))));
+    for (let node = Math.ceil(this.top / steps) * steps; node < this.bottom; node += steps) {
+      context.fillText(`node ${node}`, LEFT - 6, ((node + 0.5 - this.top) / nodes) * (height - BOTTOM));
+    }
+    context.textBaseline = "alphabetic";
+    const marks = Math.max(2, Math.floor((width - LEFT) / 150));
+    for (let at = 0; at <= marks; at += 1) {
+      const x = LEFT + ((width - LEFT) * at) / marks;
+      context.textAlign = at === 0 ? "left" : at === marks ? "right" : "center";
+      context.fillText(instant(this.from + ((this.until - this.from) * at) / marks, this.source.clock), x, height - 8);
+    }
+    if (!this.source.live && this.run === null) {
+      const x = LEFT + ((this.source.at - this.from) / (this.until - this.from)) * (width - LEFT);
+      context.fillRect(Math.max(x, LEFT), 0, 1.5, height - BOTTOM);
+    }
+  }
+
+  // ---- moving ------------------------------------------------------------------------------------------------------
+
+  show(from, until) {
+    const least = 1;
+    if (until - from < least) { const middle = (from + until) / 2; from = middle - least / 2; until = middle + least / 2; }
+    const most = (this.most - this.least) * 1.2;
+    if (until - from > most) { this.home(); } else [this.from, this.until, this.whole] = [from, until, false];
+    this.redraw();
+    this.later();
+  }
+
+  moved(from, until) {
+    this.show(from, until);
+    if (this.onMove) this.onMove(this.from, this.until);
+  }
+
+  pan(share) {
+    const by = (this.until - this.from) * share;
+    this.moved(this.from + by, this.until + by);
+  }
+
+  zoom(factor, share = 0.5) {
+    const at = this.from + (this.until - this.from) * share;
+    this.moved(at - (at - this.from) * factor, at + (this.until - at) * factor);
+  }
+
+  panNodes(by) {
+    const span_ = this.bottom - this.top;
+    const top = Math.min(Math.max(this.top + by, 0), Math.max(this.data.nodes - span_, 0));
+    [this.top, this.bottom] = [top, top + span_];
+    this.redraw();
+    this.later();
+  }
+
+  zoomNodes(factor, share = 0.5) {
+    const at = this.top + (this.bottom - this.top) * share;
+    const span_ = Math.min(Math.max((this.bottom - this.top) * factor, Math.min(4, this.data.nodes)), this.data.nodes);
+    const top = Math.min(Math.max(at - span_ * share, 0), this.data.nodes - span_);
+    [this.top, this.bottom] = [top, top + span_];
+    this.redraw();
+    this.later();
+  }
+
+  listen() {
+    const pointers = new Map();
+    const share = (event) => (event.clientX - this.canvas.getBoundingClientRect().left - LEFT) / Math.max(this.root.clientWidth - LEFT, 1);
+    this.canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      if (event.shiftKey) this.zoomNodes(Math.exp((event.deltaY || event.deltaX) * 0.002), (event.clientY - this.canvas.getBoundingClientRect().top) / this.size.height);
+      else this.zoom(Math.exp(event.deltaY * 0.0015), Math.min(Math.max(share(event), 0), 1));
+    }, { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => { this.canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, event); this.dragged = 0; });
+    this.canvas.addEventListener("pointermove", (event) => {
+      const before = pointers.get(event.pointerId);
+      if (!before) { this.hover(event); return; }
+      if (pointers.size === 1) {
+        this.dragged += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
+        this.pan((before.clientX - event.clientX) / Math.max(this.root.clientWidth - LEFT, 1));
+        const nodes = this.bottom - this.top;
+        if (nodes < this.data.nodes) this.panNodes(((before.clientY - event.clientY) / (this.size.height - BOTTOM)) * nodes);
+      } else {
+        const other = [...pointers.values()].find((one) => one.pointerId !== event.pointerId);
+        const [was, is] = [Math.abs(before.clientX - other.clientX), Math.abs(event.clientX - other.clientX)];
+        if (was > 4 && is > 4) this.zoom(was / is, (share(event) + share(other)) / 2);
+      }
+      pointers.set(event.pointerId, event);
+    });
+    for (const kind of ["pointerup", "pointercancel"]) this.canvas.addEventListener(kind, (event) => pointers.delete(event.pointerId));
+    this.canvas.addEventListener("click", (event) => { const bar = this.at(event); if (bar >= 0 && this.dragged < 5) location.hash = `#/jobs/${encodeURIComponent(this.data.ids[this.data.bar_job[bar]])}`; });
+    this.canvas.addEventListener("keydown", (event) => {
+      const nodes = this.bottom - this.top;
+      const keys = { ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1), "+": () => this.zoom(0.7), "=": () => this.zoom(0.7), "-": () => this.zoom(1 / 0.7),
+        ArrowUp: () => this.panNodes(-nodes * 0.1), ArrowDown: () => this.panNodes(nodes * 0.1), PageUp: () => this.zoomNodes(0.7), PageDown: () => this.zoomNodes(1 / 0.7),
+        Home: () => { this.home(); this.redraw(); this.later(); } };
+      if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
+    });
+    this.list.addEventListener("toggle", () => this.fillTable());
+  }
+
+  /** The bar under the pointer; -1: none. The last one painted lies on top. */
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const when = this.from + ((event.clientX - box.left - LEFT) / (this.size.width - LEFT)) * (this.until - this.from);
+    const node = this.top + ((event.clientY - box.top) / (this.size.height - BOTTOM)) * (this.bottom - this.top);
+    const laned = this.across > 1 && (this.size.height - BOTTOM) / (this.bottom - this.top) >= 2 * this.across;
+    const near = ((this.until - this.from) / this.size.width) * 1.5;
+    const { bar_job: job, bar_first: first, bar_count: many, start, end } = this.data;
+    const bars = this.raster.near(when);
+    for (let at = bars.length - 1; at >= 0; at -= 1) {
+      const bar = bars[at];
+      const one = job[bar];
+      if (laned && Math.floor((node % 1) * this.across) !== this.lane[bar]) continue;
+      if (start[one] - near <= when && when <= end[one] + near && first[bar] <= node && node < first[bar] + many[bar]) return bar;
+    }
+    return -1;
+  }
+
+  hover(event) {
+    if (!this.size) return;
+    const bar = this.at(event);
+    this.said.textContent = bar < 0 ? "" : this.words(this.data.bar_job[bar]);
+  }
+
+  words(job) {
+    const { ids, programs, program, start, end, submit, state, states } = this.data;
+    return `job ${ids[job]} · ${programs[program[job]] || "no program"} · ${states[state[job]]} · waited ${span(start[job] - submit[job])}, ran ${span(end[job] - start[job])} from ${instant(start[job], this.source.clock)}`;
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { this.said.textContent = `${instant(this.from, this.source.clock)} to ${instant(this.until, this.source.clock)}: ${count(this.inSight(), "job")} in sight`; this.fillTable(); }, 250);
+  }
+
+  inSight() {
+    const { start, end } = this.data;
+    let found = 0;
+    for (let job = 0; job < start.length; job += 1) if (start[job] <= this.until && end[job] >= this.from) found += 1;
+    return found;
+  }
+
+  fillTable() {
+    if (!this.list.open) return;
+    const { bar_job: job, bar_first: first, bar_count: many, start, end, ids, programs, program, state, states } = this.data;
+    const rows = [];
+    const seen = new Set();
+    for (let bar = 0; bar < this.count && rows.length < 200; bar += 1) {
+      const one = job[bar];
+      if (!seen.has(one) && start[one] <= this.until && end[one] >= this.from && first[bar] < this.bottom && first[bar] + many[bar] > this.top) { seen.add(one); rows.push(one); }
+    }
+    const columns = [{ title: "Job", cell: (one) => jobLink(ids[one]) }, { title: "Program", cell: (one) => programs[program[one]] || "" }, { title: "State", cell: (one) => badge(states[state[one]]) },
+      { title: "Started", cell: (one) => instant(start[one], this.source.clock) }, { title: "Ran", number: true, cell: (one) => span(end[one] - start[one]) }];
+    this.list.replaceChildren(this.list.firstChild, table(columns, rows, { caption: "Jobs in sight (at most 200)" }));
+  }
+
+  close() { this.observer.disconnect(); clearTimeout(this.timer); cancelAnimationFrame(this.waiting); }
+}
+
+export async function open(root, source) {
+  const chart = new Gantt(source);
+  await chart.load();
+  const control = (text, label, act) => el("button", { type: "button", text, "aria-label": label, on: { click: act } });
+  root.append(el("div", { class: "page-head" }, el("h1", { text: "Gantt" }), el("p", { text: `${number(chart.data.ids.length)} jobs on ${count(chart.data.nodes, "node")}` })),
+    card("Who had which nodes when", { aside: el("div", { class: "row" }, control("−", "Zoom out", () => chart.zoom(1 / 0.6)), control("+", "Zoom in", () => chart.zoom(0.6)),
+      control("◀", "Earlier", () => chart.pan(-0.25)), control("▶", "Later", () => chart.pan(0.25)), control("All", "Show all of it", () => { chart.home(); chart.redraw(); chart.later(); })),
+    note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, fewer nodes show who lies beside whom." },
+    chart.data.ids.length ? chart.root : empty("No job has run yet.")));
+  root.gantt = chart;
+  let last = performance.now();
+  return { title: "Gantt", shown: () => chart.shown(), redraw: () => chart.shown(), close: () => chart.close(),
+    refresh: async () => { if (!source.live) { chart.redraw(); return; } if (performance.now() - last > 2000) { last = performance.now(); await chart.load(); } } };
+}

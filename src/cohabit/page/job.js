@@ -1,0 +1,162 @@
+// One job: where it stands, how it runs beside others, every reason it waited, what it wrote, and what may be done.
+
+import { badge, card, el, empty, facts, jobLink, nodeLink, toast } from "./elements.js";
+import { colourOf } from "./colours.js";
+import { lineChart } from "./charts.js";
+import { count, instant, number, percent, ranges, span } from "./words.js";
+
+const WORDS = { cancel: "Cancel", hold: "Hold", release: "Release", requeue: "Requeue" };
+
+function buttons(source, job, actions, again) {
+  if (!source.live) return null;
+  return el("div", { class: "aside" }, actions.map((action) => el("button", {
+    type: "button", class: action === "cancel" ? "danger" : "", text: WORDS[action],
+    on: { click: async (event) => {
+      event.target.disabled = true;
+      try {
+        await source.change("POST", `jobs/${encodeURIComponent(job)}/${action}`);
+        toast(`${WORDS[action]}: job ${job}`);
+      } catch (error) {
+        toast(`${error.message}${error.fix ? ` – ${error.fix}` : ""}`, true);
+      }
+      await again();
+    } },
+  })));
+}
+
+/** Waiting and running on one bar, with what was asked for. */
+function bar(job, now, clock) {
+  const end = job.ended_at ?? now;
+  const begin = job.started_at ?? end;
+  const until = Math.max(end, job.started_at !== null ? job.started_at + job.limit_s : end, job.submitted_at + 1e-6);
+  const share = (from, to) => `${(100 * Math.max(to - from, 0)) / (until - job.submitted_at)}%`;
+  const parts = [["var(--warn)", "waited", job.submitted_at, begin], ["var(--accent)", "ran", begin, job.started_at === null ? begin : end]];
+  return el("div", {}, el("div", { class: "stack", role: "img",
+    "aria-label": `waited ${span(begin - job.submitted_at)}, ran ${job.started_at === null ? "not yet" : span(end - begin)}` },
+  parts.map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
+  el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => el("span", {},
+    el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${span(to - from)}`)),
+  job.started_at !== null && job.ended_at === null ? el("span", { text: `limit in ${span(job.started_at + job.limit_s - now)}` }) : null,
+  el("span", { text: `submitted ${instant(job.submitted_at, clock)}` })));
+}
+
+function speedOf(job, placement) {
+  const promised = placement?.promised ?? null;
+  const measured = placement?.measured ?? null;
+  const expected = job.predicted_slowdown ? 1 / job.predicted_slowdown : null;
+  const actual = job.actual_slowdown ? 1 / job.actual_slowdown : null;
+  const rows = [["Promised", promised], ["Expected at its start", expected], ["Measured lately", measured?.last ?? null],
+    ["Measured on average", measured?.mean ?? actual]].filter(([, value]) => value !== null);
+  if (!rows.length) {
+    return empty("Nothing is known of its speed yet.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
+  }
+  const most = Math.max(1, ...rows.map(([, value]) => value));
+  return el("div", { class: "mask" }, rows.map(([name, value]) => el("div", { class: "lane" }, el("span", { text: name }),
+    el("div", { class: "meter" }, el("span", { style: { "--share": `${(100 * value) / most}%` } })),
+    el("span", { class: "number", text: percent(value) }))));
+}
+
+function place(job, placement) {
+  if (!placement && !(job.nodes || []).length) return empty("It has no nodes yet.");
+  const nodes = placement?.nodes ?? job.nodes;
+  const many = nodes.length > 24;
+  return el("div", {}, facts([
+    ["Nodes", many ? ranges(nodes) : el("span", { class: "row" }, nodes.map(nodeLink))],
+    ["Cores", placement?.cores ? `${number(placement.cores)} on each node` : number(job.cores)],
+    ["Cache ways", placement?.ways ? `${placement.ways} on each node` : null],
+    ["Bandwidth booked", placement?.bandwidth_gbs ? `${number(placement.bandwidth_gbs)} GB/s on each node` : null],
+    ["Scale factor", job.scale > 1 ? `${job.scale}: spread over ${job.scale} times the nodes` : "1: compact"],
+    ["Nodes are", placement ? (placement.exclusive ? "its own" : "shared") : null],
+    ["This run", placement && placement.purpose !== "run" ? `measures the program (${placement.purpose})` : null],
+    ["Expected end", placement && job.ended_at === null ? instant(placement.expected_end_at) : null],
+  ]), placement && placement.beside.length ? el("div", {}, el("h3", { text: besideTitle(job) }), el("ul", {},
+    placement.beside.map((other) => el("li", {}, el("span", { class: "swatch", style: { "--colour": colourOf(other.program) } }),
+      other.job ? jobLink(other.job) : "somebody else's job", other.program ? ` (${other.program})` : "",
+      ` on ${count(other.nodes, "node")}`)))) : null);
+}
+
+const besideTitle = (job) => (job.ended_at === null ? "Beside it" : "Beside it at some time");
+
+function reasons(told, clock) {
+  const entries = [...told.history, ...(told.placement?.story ?? [])];
+  if (told.why && !entries.some((entry) => entry.why === told.why)) entries.push({ at: null, why: told.why });
+  if (!entries.length) {
+    const waited = (told.job.started_at ?? told.job.ended_at ?? told.at) - told.job.submitted_at;
+    return waited < 1 ? empty("It started at once: nothing kept it waiting.")
+      : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
+  }
+  return el("ol", { class: "timeline" }, entries.map((entry) => el("li", {},
+    el("div", { class: "when", text: entry.at === null ? "now" : instant(entry.at, clock) }), el("div", { text: entry.why }))));
+}
+
+function speeds(segments, clock) {
+  if (!segments || segments.length < 1) return null;
+  const points = segments.flatMap(([at, rate], index) => [[at, rate], [segments[index + 1]?.[0] ?? segments.end, rate]]);
+  return card("Its speed over time", { note: "As a share of its speed alone, as the simulated machine had it." },
+    lineChart({ lines: [{ name: "speed", colour: "#2f7f86", points, fill: true }], width: 900, most: Math.max(1.05, ...points.map(([, rate]) => rate * 1.05)), xLabel: (x) => instant(x, clock),
+      yLabel: (y) => percent(y), words: `Speed between ${percent(Math.min(...points.map(([, y]) => y)))} and ${percent(Math.max(...points.map(([, y]) => y)))} of alone.` }));
+}
+
+export async function open(root, source, name) {
+  let told = null;
+  const output = el("pre", { class: "code output", tabindex: "0", role: "region", "aria-label": "What it has written" });
+  const body = el("div", { class: "view" });
+  const load = async () => {
+    told = await source.ask(`jobs/${encodeURIComponent(name)}`);
+    draw();
+  };
+  const readOutput = async () => {
+    try {
+      const text = await source.text(`jobs/${encodeURIComponent(name)}/output`);
+      output.textContent = text.length > 60000 ? `…\n${text.slice(-60000)}` : text || "(nothing yet)";
+    } catch (error) {
+      output.textContent = error.message;
+    }
+  };
+  const draw = () => {
+    const { job, placement } = told;
+    const now = source.now();
+    body.replaceChildren(
+      el("div", { class: "page-head" }, el("h1", { text: `Job ${job.job}` }), badge(job.state),
+        el("p", { text: job.program || "" }), buttons(source, job.job, told.actions, load)),
+      card("Timeline", {}, bar(job, now, source.clock), told.summary ? el("p", { text: told.summary }) : null),
+      el("div", { class: "half" }, card("Why it waited", { aside: told.replay ? replay(source, name, told, draw) : null },
+        reasons(told, source.clock))),
+      el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),
+      el("div", { class: "half" }, card("Where it runs", {}, place(job, placement))),
+      el("div", { class: "half" }, card("About it", {}, facts([
+        ["User", job.user], ["Command", job.command ? el("code", { text: job.command.join(" ") }) : null],
+        ["Processes", number(job.processes)], ["Time limit", span(job.limit_s)], ["Started", instant(job.started_at, source.clock)],
+        ["Ended", instant(job.ended_at, source.clock)], ["Runs so far", job.attempt || null], ["Exit status", job.exit_status],
+        ["Signal", job.exit_signal], ["Waits for", (job.after || []).length ? el("span", { class: "row" }, job.after.map(jobLink)) : null],
+        ["Array", job.array], ["Mate", job.mate],
+      ]))),
+      ...[speeds(told.segments && Object.assign(told.segments, { end: job.ended_at }), source.clock)].filter(Boolean));
+    if (source.live) {
+      body.append(card("Output", { aside: el("button", { type: "button", text: "Read it", on: { click: readOutput } }) }, output));
+    }
+  };
+  await load();
+  root.classList.remove("view");
+  root.append(body);
+  return {
+    title: `Job ${name}`,
+    refresh: (events) => (events.some((event) => event.kind !== "job" || event.job === name) ? load() : null),
+  };
+}
+
+/** In a finished run the reasons are found by replaying it up to the job's start. */
+function replay(source, name, told, draw) {
+  return el("button", { type: "button", text: "Explain", on: { click: async (event) => {
+    event.target.disabled = true;
+    event.target.textContent = "Replaying …";
+    try {
+      const story = await source.ask(`jobs/${encodeURIComponent(name)}/why`);
+      Object.assign(told, { history: story.history, summary: story.summary, replay: false });
+      draw();
+    } catch (error) {
+      toast(error.message, true);
+      event.target.disabled = false;
+    }
+  } } });
+}

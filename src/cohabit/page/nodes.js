@@ -1,0 +1,100 @@
+// All nodes, and one of them: who shares it, which cache ways each job may fill, and the bandwidth they booked.
+
+import { badge, card, choice, el, empty, facts, jobLink, table, toast } from "./elements.js";
+import { HeatMap } from "./heat.js";
+import { lineChart } from "./charts.js";
+import { seriesColour } from "./colours.js";
+import { count, gigabytes, instant, number, percent } from "./words.js";
+
+export async function open(root, source, [name]) {
+  return name === undefined || name === "" ? all(root, source) : one(root, source, Number(name));
+}
+
+async function all(root, source) {
+  const heat = new HeatMap();
+  const load = async () => heat.set((await source.ask("overview")).nodes);
+  await load();
+  heat.list.open = true;
+  const measures = heat.measures();
+  root.append(el("div", { class: "page-head" }, el("h1", { text: "Nodes" })),
+    card("In use", { aside: measures.length > 1 ? choice("What is drawn", measures, heat.measure,
+      (measure) => { heat.measure = measure; heat.draw(); }) : null }, heat.root));
+  return { title: "Nodes", refresh: load, shown: () => heat.draw(), redraw: () => heat.draw(), close: () => heat.close() };
+}
+
+const who = (tenant) => (tenant.job ? jobLink(tenant.job) : el("span", { class: "soft", text: "somebody else's job" }));
+
+/** Ways as boxes: a filled one may be filled with the job's data. */
+function masks(told) {
+  if (!told.ways) return empty("The cache of this node is not divided into ways.", "Where the processor offers cache allocation (resctrl), the ways of every job are drawn here.");
+  if (!told.tenants.length) return empty("Nobody is here: all ways are free.");
+  if (!told.divided) return empty("The cache is shared by everybody here.", "The policy does not divide it: every job may fill all of it.");
+  return el("div", { class: "mask" }, told.tenants.map((tenant, index) => el("div", { class: "lane" }, who(tenant),
+    el("div", { class: "ways", role: "img", style: { "--colour": seriesColour(index) },
+      "aria-label": `ways ${tenant.first_way} to ${tenant.first_way + tenant.ways - 1} of ${told.ways}` },
+    Array.from({ length: told.ways }, (_, way) => el("span", {
+      class: way >= tenant.first_way && way < tenant.first_way + tenant.ways ? "on" : "" }))),
+    el("span", { class: "number", text: `${tenant.ways} of ${told.ways}` }))));
+}
+
+function stack(told, amount, whole, unit) {
+  const parts = told.tenants.map((tenant, index) => [tenant, amount(tenant), seriesColour(index)]);
+  const used = parts.reduce((sum, [, value]) => sum + value, 0);
+  return el("div", {}, el("div", { class: "stack", role: "img", "aria-label": `${number(used)} of ${number(whole)} ${unit}` },
+    parts.map(([, value, colour]) => el("span", { style: { "--share": `${(100 * value) / Math.max(whole, used)}%`, "--colour": colour } }))),
+  el("div", { class: "legend" }, parts.map(([tenant, value, colour]) => el("span", {},
+    el("span", { class: "swatch", style: { "--colour": colour } }), who(tenant), ` ${number(value)} ${unit}`)),
+  el("strong", { text: `${number(used)} of ${number(whole)} ${unit} (${percent(used / whole)})` })));
+}
+
+function bandwidth(told) {
+  const curve = told.bandwidth_curve;
+  if (!curve.length) return empty("The bandwidth of this node is not known.", "cohabit doctor says how to measure it.");
+  const cores = told.tenants.reduce((sum, tenant) => sum + tenant.cores, 0);
+  const booked = told.tenants.reduce((sum, tenant) => sum + tenant.bandwidth_gbs, 0);
+  const whole = curve.at(-1)[1];
+  const lines = [{ name: "what the cores can draw", colour: "#2f7f86", points: [[0, 0], ...curve], fill: true },
+    { name: "booked", colour: "#b5524a", points: [[0, booked], [told.cores, booked]], dash: "5 3" },
+    { name: "cores in use", colour: "#8a6d4b", points: [[cores, 0], [cores, whole]], dash: "2 3" }];
+  return el("div", {}, stack(told, (tenant) => tenant.bandwidth_gbs, whole, "GB/s"),
+    lineChart({ lines, xLabel: (x) => `${Math.round(x)} cores`, yLabel: (y) => `${number(y)}`, height: 170,
+      words: `${number(booked)} GB/s booked; ${number(whole)} GB/s at most with ${told.cores} cores.` }));
+}
+
+async function one(root, source, node) {
+  const body = el("div", { class: "view" });
+  let told = null;
+  const act = (action) => el("button", { type: "button", text: action === "drain" ? "Drain" : "Resume", on: { click: async () => {
+    try {
+      await source.change("POST", `nodes/${node}/${action}`);
+      toast(`${action === "drain" ? "Drained" : "Resumed"}: node ${node}`);
+      await load();
+    } catch (error) { toast(error.message, true); }
+  } } });
+  const load = async () => {
+    told = await source.ask(`nodes/${node}`);
+    const columns = [{ title: "Job", cell: who }, { title: "Program", cell: (tenant) => tenant.program || "" },
+      { title: "State", cell: (tenant) => badge(tenant.state) }, { title: "Cores", number: true, cell: (tenant) => number(tenant.cores) },
+      { title: "Ways booked", number: true, cell: (tenant) => tenant.booked_ways || "–" },
+      { title: "Bandwidth", number: true, cell: (tenant) => (tenant.bandwidth_gbs ? `${number(tenant.bandwidth_gbs)} GB/s` : "–") },
+      { title: "Since", cell: (tenant) => instant(tenant.started_at, source.clock) }];
+    body.replaceChildren(
+      el("div", { class: "page-head" }, el("h1", { text: `Node ${node}` }), badge(told.state),
+        el("p", { text: `${count(told.cores, "core")}${told.ways ? `, ${told.ways} cache ways` : ""}` }),
+        el("div", { class: "aside" },
+          node > 0 ? el("a", { href: `#/nodes/${node - 1}`, text: "← before" }) : null,
+          node + 1 < source.about.nodes ? el("a", { href: `#/nodes/${node + 1}`, text: "next →" }) : null, told.actions.map(act))),
+      card("Who is here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
+        : empty("Nobody.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
+      el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, "cores"))),
+      el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
+        ["Least ways of a job", told.ways ? told.min_ways : null],
+        ["Server", told.domains > 1 ? `${told.server}, which has ${told.domains} L3 domains` : null]]))),
+      el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Equal masks are shared." : "" }, masks(told))),
+      el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against what the node has." }, bandwidth(told))));
+  };
+  await load();
+  root.classList.remove("view");
+  root.append(body);
+  return { title: `Node ${node}`, refresh: load };
+}

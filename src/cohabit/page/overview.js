@@ -1,0 +1,89 @@
+// Everything at a glance: how much of the machine is in use, who waits, and how many jobs come through.
+
+import { card, choice, el } from "./elements.js";
+import { HeatMap } from "./heat.js";
+import { JobList, submitButton } from "./jobs.js";
+import { legend, lineChart } from "./charts.js";
+import { count, instant, number, percent } from "./words.js";
+
+function tile(label, value, more, share = null) {
+  return el("div", { class: "tile" }, el("div", { class: "label", text: label }), el("div", { class: "value", text: value }),
+    share === null ? null : el("div", { class: "meter", "aria-hidden": "true" },
+      el("span", { style: { "--share": `${Math.min(100 * share, 100).toFixed(1)}%` } })),
+    el("div", { class: "more", text: more }));
+}
+
+const sum = (column) => column.reduce((all, one) => all + one, 0);
+
+function tiles(seen) {
+  const { nodes, counts } = seen;
+  const [used, all] = [sum(nodes.used_cores), sum(nodes.cores)];
+  const state = (code) => nodes.state.filter((one) => one === code).length;
+  const away = [[state(3), "drained"], [state(4), "down"]].filter(([many]) => many).map(([many, word]) => `${many} ${word}`);
+  const found = [tile("Cores in use", percent(used / all), `${number(used)} of ${number(all)}`, used / all)];
+  if (nodes.used_ways) {
+    const ways = sum(nodes.used_ways) / sum(nodes.ways);
+    found.push(tile("Cache ways booked", percent(ways), `${number(sum(nodes.used_ways))} of ${number(sum(nodes.ways))}`, ways));
+  }
+  if (nodes.used_bandwidth_gbs) {
+    const gbs = sum(nodes.used_bandwidth_gbs) / sum(nodes.bandwidth_gbs);
+    found.push(tile("Bandwidth booked", percent(gbs), `${number(sum(nodes.used_bandwidth_gbs))} of ${number(sum(nodes.bandwidth_gbs))} GB/s`, gbs));
+  }
+  found.push(tile("Running", number(counts.running), `on ${count(nodes.tenants.filter(Boolean).length, "node")}`));
+  found.push(tile("Waiting", number(counts.queued + counts.held), counts.held ? `${number(counts.held)} of them held` : "none held"));
+  found.push(tile("Nodes", number(nodes.state.length), away.length ? away.join(", ") : `${number(state(0))} idle, ${number(state(2))} shared`));
+  return found;
+}
+
+function flow(told, clock) {
+  const at = (place) => told.from + place * told.step_s;
+  const per = 3600 / told.step_s;
+  const line = (name, colour, values, more = {}) => ({ name, colour, points: values.map((value, place) => [at(place), value]), ...more });
+  const ended = line("Ended per hour", "#2f7f86", told.ended.map((one) => one * per), { fill: true });
+  const waiting = line("Jobs waiting", "#d08a2e", told.waiting, { dash: "5 3" });
+  const total = sum(told.ended);
+  const words = `Throughput from ${instant(told.from, clock)}: ${count(total, "job")} ended, ${number(Math.round(told.waiting.at(-1)))} wait at the end.`;
+  return el("div", {}, lineChart({ lines: [ended, waiting], width: 400, height: 215, xLabel: (x) => instant(x, clock), words, xTicks: 3, step: true }),
+    legend([ended, waiting]), el("p", { class: "hover", text: words }));
+}
+
+export async function open(root, source) {
+  const heat = new HeatMap();
+  const list = new JobList(source, { most: 15 });
+  const numbers = el("div", { class: "tiles" });
+  const throughput = el("div");
+  const pick = el("div");
+  let seen = null;
+  let asked = 0;
+  const series = async () => {
+    asked = performance.now();
+    throughput.replaceChildren(flow(await source.ask("series"), source.clock));
+  };
+  const load = async () => {
+    [seen] = await Promise.all([source.ask("overview"), list.load()]);
+    numbers.replaceChildren(...tiles(seen));
+    heat.set(seen.nodes);
+  };
+  await load();
+  const measures = heat.measures();
+  if (measures.length > 1) {
+    pick.append(choice("What is drawn", measures, heat.measure, (measure) => { heat.measure = measure; heat.draw(); }));
+  }
+  const about = source.about;
+  root.append(
+    el("div", { class: "page-head" }, el("h1", { text: about.title }),
+      el("p", { text: `${count(about.nodes, "node")}, ${count(about.cores, "core")} · ${about.policy}` }),
+      el("div", { class: "aside" }, submitButton(source))),
+    numbers,
+    el("div", { class: "two-thirds" }, card("Nodes", { aside: pick }, heat.root)),
+    el("div", { class: "third" }, card("Throughput", {}, throughput)),
+    card("Queue", { aside: el("a", { href: "#/jobs", text: "All jobs" }) }, list.box, list.pager));
+  series();
+  return {
+    title: "Overview",
+    shown: () => heat.draw(),
+    redraw: () => heat.draw(),
+    refresh: async () => { await load(); if (!source.live || performance.now() - asked > 5000) await series(); },
+    close: () => heat.close(),
+  };
+}

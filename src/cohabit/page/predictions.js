@@ -1,0 +1,63 @@
+// What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
+
+import { badge, card, el, empty, jobLink, table } from "./elements.js";
+import { number, percent, span } from "./words.js";
+
+const BY = { KnownPairs: "measured pairs", PredictedPairs: "a trained model", ProfiledPairs: "profiles and the law of a shared cache" };
+
+function matrix(told) {
+  if (!told) return empty("Fewer than two programs are known.", "As soon as two programs have profiles, this shows by how much each slows beside each other.");
+  const { programs, percent: cells } = told;
+  const most = Math.max(...cells.flat().filter((one) => one !== null), 1);
+  return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Degradation matrix" },
+    el("table", { class: "matrix" }, el("caption", { class: "hidden", text: "Percent by which the program of a row slows beside the program of a column" }),
+      el("thead", {}, el("tr", {}, el("td", { text: "slows ↓ beside →" }), programs.map((name) => el("th", { scope: "col", text: name })))),
+      el("tbody", {}, programs.map((name, row) => el("tr", {}, el("th", { scope: "row", text: name }),
+        cells[row].map((cell, column) => el("td", { title: cell === null ? "unknown" : `${name} beside ${programs[column]}: ${cell} %`,
+          style: { "--heat": String(cell === null ? 0 : Math.log1p(Math.max(cell, 0)) / Math.log1p(most)) }, text: cell === null ? "?" : number(cell) }))))))),
+  el("p", { class: "hover", text: `Percent, by ${BY[told.by] || told.by}.${told.left_out ? ` ${told.left_out} more programs are left out.` : ""}` }));
+}
+
+function gate(told) {
+  const rows = [{ title: "Kind of work", cell: (one) => one.workload_type }, { title: "Expected now", cell: (one) => badge(one.label) },
+    { title: "Probability", number: true, cell: (one) => percent(one.probability) }, { title: "Run time against usual", number: true, cell: (one) => `${one.slowdown.toFixed(2)}×` }];
+  const tally = Object.entries(told.tallies).map(([key, value]) => `${key.replaceAll("_", " ")} ${number(value)}`).join(" · ");
+  return el("div", {}, told.now.length ? table(rows, told.now, { caption: "What is expected of a start now" })
+    : empty("The model says nothing just now.", told.without_data || "No fresh telemetry has come in."),
+  el("p", { class: "hover", text: `Delays ${told.labels.join(", ")}, at most ${told.skip_threshold} times a job.${tally ? ` So far: ${tally}.` : ""}` }),
+  told.passed_over.length ? el("p", {}, "Passed over: ", told.passed_over.map((one) => [jobLink(one.job), ` ${one.skips}×  `])) : null);
+}
+
+function counters(told) {
+  if (!told) return empty("No counters are told.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
+  const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
+    cell: (row) => (row[at + 1] === null ? "–" : Number(row[at + 1].toPrecision(4)).toLocaleString("en")) }))];
+  return el("div", {}, table(columns, told.rows, { caption: "Counters of the last five minutes over all nodes" }),
+    el("p", { class: "hover", text: `The window ended ${span(told.age_s)} ago.${told.left_out ? ` ${told.left_out} more counters are left out.` : ""}` }));
+}
+
+function points(told) {
+  if (!told || !told.points.length) return null;
+  const rows = [...told.points].reverse().slice(0, 200);
+  const columns = [{ title: "Job", cell: (one) => jobLink(one.job) }, { title: "Program", cell: (one) => one.program },
+    { title: "Expected", number: true, cell: (one) => `${one.predicted.toFixed(2)}×` }, { title: "Came out", number: true, cell: (one) => `${one.actual.toFixed(2)}×` }];
+  return card("Expected against measured", { note: `Time against running alone; mean error ${number(told.mean_abs_error)}.` }, table(columns, rows, { caption: "Slowdowns" }));
+}
+
+export async function open(root, source) {
+  const body = el("div", { class: "view" });
+  const load = async () => {
+    const told = await source.ask("predictions");
+    const past = source.live ? JSON.parse(await source.text("slowdowns")) : told.slowdowns;
+    body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Predictions" })),
+      card("Who slows whom", {}, matrix(told.matrix)),
+      ...told.gates.map((one) => card("Variability now", {}, gate(one))),
+      ...(told.gates.length ? [] : [card("Variability now", {}, empty("No gate asks for calm here.", "Serve the policy rush with a trained model, and jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
+      card("Counters behind it", {}, counters(told.counters)), ...[points(past)].filter(Boolean));
+  };
+  await load();
+  root.classList.remove("view");
+  root.append(body);
+  let last = performance.now();
+  return { title: "Predictions", refresh: async () => { if (!source.live || performance.now() - last > 3000) { last = performance.now(); await load(); } } };
+}

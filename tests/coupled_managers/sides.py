@@ -1,0 +1,208 @@
+"""Both sides of a pair: a real Slurm or Grid Engine, a controller in its own process, and what the jobs noted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cohabit.testing.gridengine_cluster import GridEngineCluster
+from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.gridengine import steering as of_gridengine
+from tests.slurm import steering as of_slurm
+from tests.slurm.steering import stop, until
+
+SCRIPT = "#!/bin/sh\ndate +'begin %s.%N' >> {log}\nsleep {seconds} || exit 1\ndate +'end %s.%N' >> {log}\n"
+WITHIN_S = 3.0  # a released mate that its manager has not started by then is held again
+MATES = """
+[domain]
+name = "{name}"
+listen = "127.0.0.1:{port}"
+scheme = "hold"
+[peer.{other}]
+url = "http://127.0.0.1:{other_port}"
+key = "{key}"
+[mates]
+lease_s = {lease_s}
+lead_s = 1
+late_s = 1
+round_trip_s = 2
+ask_s = 1
+retry_s = 2
+dead_after_s = 600
+when_dead = "wait"
+"""
+
+
+class Side(ABC):
+    """One cluster under its manager, and whoever steers it."""
+
+    module: str  # the command as a process of its own
+    verb: str
+    daemon: str
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder, self.site = name, folder, Path()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def attach(self) -> None:
+        """A controller; returns when it steers."""
+        log = self.folder / "attach.log"
+        before = log.read_text().count("cohabit: steering") if log.exists() else 0
+        with log.open("ab") as said:
+            self.process = process = subprocess.Popen(
+                [sys.executable, "-m", self.module, self.verb, "attach", str(self.site)], stdout=said, stderr=said,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )  # fmt: skip
+
+        def steers() -> bool:
+            assert process.poll() is None, log.read_text()
+            return log.read_text().count("cohabit: steering") > before
+
+        until(steers, 120, "the controller did not start")
+
+    def detach(self, hard: bool = False) -> None:
+        """End the controller."""
+        if self.process is not None:
+            stop(self.process, hard)
+
+    def script(self, mates: str, seconds: float) -> Path:
+        """A job that notes when it begins and ends."""
+        path = self.folder / f"{mates}.sh"
+        path.write_text(SCRIPT.format(log=self.folder / f"{mates}.log", seconds=seconds))
+        return path
+
+    def said(self, mates: str, word: str) -> list[float]:
+        """When its job of this pair said so."""
+        log = self.folder / f"{mates}.log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [float(line.split()[1]) for line in lines if line.startswith(word)]
+
+    def write_site(self, text: str) -> None:
+        """The site file, with what makes it one side of a pair."""
+        self.site = self.plain_site()
+        self.site.write_text(
+            self.site.read_text().replace("poll_s = 0.5", f"poll_s = 0.3\nmates_within_s = {WITHIN_S}") + text
+        )
+
+    @abstractmethod
+    def plain_site(self) -> Path:
+        """The site file of a side without a domain."""
+
+    @abstractmethod
+    def submit(self, mates: str, seconds: float) -> str:
+        """A job with mates; its number."""
+
+    @abstractmethod
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the manager's own daemon."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Kill the manager's daemon and start it again."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Without jobs, without a lease."""
+
+    @abstractmethod
+    def standing(self) -> str:
+        """For a failure: what its manager says."""
+
+
+class SlurmSide(Side):
+    """A Slurm."""
+
+    module, verb, daemon = "tests.slurm.attach", "slurm", "slurmctld"
+
+    def __init__(self, name: str, folder: Path, slurm: SlurmCluster) -> None:
+        super().__init__(name, folder)
+        self.slurm = slurm
+
+    def plain_site(self) -> Path:
+        return of_slurm.write_site(self.slurm, self.folder, "ce", lease_s=30)
+
+    def submit(self, mates: str, seconds: float) -> str:
+        words = ("sbatch", "--parsable", "--output=/dev/null", "-n4", f"--comment=cohabit:mates={mates}")
+        return self.slurm.run(*words, str(self.script(mates, seconds))).strip()
+
+    def send(self, number: signal.Signals) -> None:
+        self.slurm.daemons["slurmctld"].send_signal(number)
+
+    def restart(self) -> None:
+        self.slurm.stop("slurmctld", hard=True)
+        self.slurm.start("slurmctld")
+        self.slurm.await_controller()
+
+    def clear(self) -> None:
+        _no_lease(self.slurm.folder)
+        self.slurm.run("scancel", "--user=root", check=False)
+        until(lambda: not self.slurm.run("squeue", "--noheader").strip(), 90, self.standing)
+        self.slurm.await_nodes()
+
+    def standing(self) -> str:
+        return self.slurm.run("squeue", check=False)
+
+
+class GridEngineSide(Side):
+    """A Grid Engine."""
+
+    module, verb, daemon = "tests.gridengine.attach", "gridengine", "qmaster"
+
+    def __init__(self, name: str, folder: Path, ge: GridEngineCluster) -> None:
+        super().__init__(name, folder)
+        self.ge = ge
+
+    def plain_site(self) -> Path:
+        return of_gridengine.write_site(self.ge, self.folder, "ce", lease_s=30)
+
+    def submit(self, mates: str, seconds: float) -> str:
+        words = ("qsub", "-terse", "-o", "/dev/null", "-j", "y", "-l", "h_rt=600", "-pe", "mpi", "4")
+        return self.ge.run(*words, "-ac", f"mates={mates}", str(self.script(mates, seconds))).strip()
+
+    def send(self, number: signal.Signals) -> None:
+        self.ge.signal("qmaster", number)
+
+    def restart(self) -> None:
+        self.ge.stop("qmaster", hard=True)
+        self.ge.start("qmaster")
+        self.ge.await_master()
+
+    def clear(self) -> None:
+        _no_lease(self.ge.folder)
+        self.ge.run("qdel", "-u", "*", check=False)
+        until(lambda: not of_gridengine.jobs_of(self.ge), 90, self.standing)
+        self.ge.await_hosts()
+
+    def standing(self) -> str:
+        return self.ge.run("qstat", check=False)
+
+
+def couple(sides: Sequence[Side], key: Path, lease_s: float) -> None:
+    """Site files of two sides that know each other."""
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in sides]
+    ports = [one.getsockname()[1] for one in taken]
+    for one in taken:
+        one.close()
+    for at, side in enumerate(sides):
+        other = sides[1 - at]
+        side.write_site(MATES.format(
+            name=side.name, port=ports[at], other=other.name, other_port=ports[1 - at], key=key, lease_s=lease_s
+        ))  # fmt: skip
+
+
+def why(sides: list[Side]) -> Callable[[], str]:
+    """All that is known, when a wait was in vain."""
+    return lambda: "\n".join(
+        f"{side.name}: {(side.folder / 'attach.log').read_text()[-3000:]}\n{side.standing()}" for side in sides
+    )
+
+
+def _no_lease(folder: Path) -> None:
+    for name in ("lease", "lease.off", "lease.fuses"):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+"""The page over a real scheduler in a real browser: look, submit, watch, hold, release, cancel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.api.serving import Server
+from tests.page.browsing import PHONE, Tab
+from tests.page.conftest import link_of
+
+pytestmark = pytest.mark.system
+NewTab = Callable[..., Tab]
+VIEWS = ("", "jobs", "nodes", "nodes/0", "gantt", "programs", "predictions", "domains", "compare")
+
+
+def test_a_job_is_submitted_watched_held_released_and_cancelled(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    page = one.page
+    page.get_by_role("button", name="Submit a job").click()
+    page.get_by_label("Command, without a shell").fill("/bin/sh -c 'echo \"well done\"; sleep 300'")
+    page.get_by_label("Name", exact=True).fill("by-hand")
+    page.get_by_label("Program, by which it is learned").fill("sleeper")
+    page.get_by_role("button", name="When would it start?").click()
+    page.locator("dialog [role=alert]").get_by_text("It would start").wait_for()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("heading", name="Job by-hand").wait_for()
+    page.locator(".badge", has_text=re.compile("^running$")).wait_for()
+    page.get_by_role("button", name="Read it").click()
+    one.see("well done", ".output")
+    page.get_by_role("button", name="Cancel").click()
+    page.locator(".badge", has_text=re.compile("^cancelled$")).wait_for()
+    assert server.over("by-hand")["state"] == "cancelled"
+
+    server.submit("exit 0", name="kept", hold=True)
+    one.view("jobs/kept")
+    one.see("held: it must be released first")
+    page.get_by_role("button", name="Release").click()
+    page.locator(".badge", has_text=re.compile("^done$")).wait_for()
+    one.see("released", ".timeline")
+
+
+def test_what_happens_elsewhere_shows_by_itself(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    assert one.page.locator("#status").inner_text() == "live"
+    server.submit("sleep 300", name="from-elsewhere", program="elsewhere")
+    one.see("from-elsewhere")
+    server.ask("POST", "/v1/jobs/from-elsewhere/cancel")
+    one.page.get_by_role("link", name="from-elsewhere").wait_for(state="detached")
+
+
+def test_a_node_is_drained_and_resumed(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    one.view("nodes/1")
+    one.page.get_by_role("button", name="Drain").click()
+    one.page.locator(".badge", has_text="drained").wait_for()
+    one.page.get_by_role("button", name="Resume").click()
+    one.page.get_by_role("button", name="Drain").wait_for()
+    assert server.ask("GET", "/v1/nodes").body["nodes"][1]["state"] == "idle"
+
+
+def test_keys_alone_are_enough(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    page = one.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    one.see("node 1")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Node 1").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_people_out(server: Server, tab: NewTab, scheme: str) -> None:
+    """axe over every view, in both themes."""
+    name = server.submit("sleep 300", name=f"seen-{scheme}", program="watched")
+    one = tab(color_scheme=scheme).open(link_of(server))
+    found: dict[str, list[str]] = {}
+    for path in (*VIEWS, f"jobs/{name}"):
+        one.view(path)
+        found[path] = one.complaints()
+    one.view("jobs")
+    one.page.get_by_role("button", name="Submit a job").click()
+    one.page.get_by_role("heading", name="Submit a job").wait_for()
+    found["submit"] = one.complaints()
+    server.ask("POST", f"/v1/jobs/{name}/cancel")
+    assert not {path: wrong for path, wrong in found.items() if wrong}
+
+
+def test_dark_is_chosen_and_kept(server: Server, tab: NewTab) -> None:
+    one = tab(color_scheme="light").open(link_of(server))
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = one.page.evaluate(ground)
+    for _ in range(2):
+        one.page.get_by_role("button", name=re.compile("^Colours")).click()
+    dark = one.page.evaluate(ground)
+    assert dark != light
+    one.page.reload()
+    one.page.wait_for_selector(".view-overview canvas")
+    assert one.page.evaluate(ground) == dark
+
+
+def test_a_phone_is_wide_enough(server: Server, tab: NewTab) -> None:
+    name = server.submit("sleep 300", name="on-the-phone", program="a-program-with-quite-a-long-name")
+    one = tab(viewport=PHONE, has_touch=True).open(link_of(server))
+    for path in (*VIEWS, f"jobs/{name}"):
+        one.view(path)
+        spare = one.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert spare <= 0, path
+    server.ask("POST", f"/v1/jobs/{name}/cancel")
+
+
+def test_the_list_is_searched_and_sorted(server: Server, tab: NewTab) -> None:
+    for number in range(4):
+        server.submit("exit 0", name=f"listed-{number}", program="needle" if number == 2 else "hay", hold=True)
+    one = tab().open(link_of(server))
+    one.view("jobs", "table")
+    one.page.get_by_label("Find jobs by name or program").fill("needle")
+    one.page.get_by_role("link", name="listed-1").wait_for(state="detached")
+    assert one.page.locator("tbody tr").count() == 1
+    one.page.get_by_label("Find jobs by name or program").fill("listed-")
+    one.page.get_by_role("link", name="listed-3").wait_for()
+    one.page.get_by_role("button", name="Job", exact=True).click()
+    one.page.locator("th[aria-sort=ascending]", has_text="Job").wait_for()
+    one.page.get_by_role("button", name="Job", exact=True).click()
+    one.page.locator("th[aria-sort=descending]", has_text="Job").wait_for()
+    one.page.locator("tbody tr:first-child", has_text="listed-3").wait_for()

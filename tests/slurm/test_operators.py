@@ -1,0 +1,114 @@
+"""What operators and users do to a steered Slurm besides: reservations, limits, changes, jobs nobody understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
+from tests.slurm.conftest import LUA
+from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
+from tests.slurm.test_slurms_own_changes import facts, told
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-operators")]
+MORE = "Licenses=solver:2\nGresTypes=card"
+PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO State=UP MaxTime=60"
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """Three nodes with a feature, cards, and licences for all."""
+    if reason := missing():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("rich")
+    (folder / "gres.conf").write_text("Name=card Count=2\n")
+    text = LUA.read_text().replace("/var/lib/cohabit/lease", str(folder / "lease"))
+    with running_slurm(
+        folder, nodes=3, cores=4, partitions=PARTITION, more=MORE, node="Feature=wide Gres=card:2", job_submit=text,
+        name="rich",
+    ) as cluster:  # fmt: skip
+        yield cluster
+
+
+@pytest.fixture
+def clear(rich: SlurmCluster) -> SlurmCluster:
+    rich.run("scancel", "--user=root", check=False)
+    until(lambda: not rich.run("squeue", "--noheader").strip(), 60)
+    return rich
+
+
+def over(slurm: SlurmCluster, names: list[str]) -> bool:
+    jobs = jobs_of(slurm)
+    return all(jobs[name].state == "COMPLETED" for name in names)
+
+
+def test_what_only_slurm_understands_runs_untouched(clear: SlurmCluster, tmp_path: Path) -> None:
+    with attached(clear, write_site(clear, tmp_path, "cs")):
+        odd = {
+            submit(clear, tmp_path, 1, "-n2", "--licenses=solver:1"): "asks for licences",
+            submit(clear, tmp_path, 1, "-n2", "--constraint=wide"): "asks for a constraint",
+            submit(clear, tmp_path, 1, "-n2", "--gres=card:1"): "asks for generic resources",
+            submit(clear, tmp_path, 1, "-n2", "--exclude=n0"): "names nodes of its own",
+            submit(clear, tmp_path, 1, "-n1", ":", "-n1"): "is part of a heterogeneous job",
+        }
+        until(lambda: over(clear, list(odd)), 90, log_of(tmp_path))
+        for name, why in odd.items():
+            assert f"job {name} {why}" in log_of(tmp_path)()
+            assert jobs_of(clear)[name].mark == "cohabit:back"
+    assert sorted(runs_noted(tmp_path)) == sorted(odd)
+
+
+def test_reservations_and_limits_are_slurms(clear: SlurmCluster, tmp_path: Path) -> None:
+    with attached(clear, write_site(clear, tmp_path, "ce", within_s=4)):
+        clear.run("scontrol", "create", "reservation", "ReservationName=visit", "Nodes=n0", "StartTime=now",
+                  "Duration=60", "Users=nobody")  # fmt: skip
+        try:
+            until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 30, log_of(tmp_path))
+            too_long = submit(clear, tmp_path, 1, "-n4", "--time=120")  # longer than its partition allows
+            others = [submit(clear, tmp_path, 1, "-n4", "--time=5") for _ in range(4)]
+            until(lambda: over(clear, others), 90, log_of(tmp_path))
+            assert all("n0" not in jobs_of(clear)[name].nodes for name in others)
+            until(lambda: told(tmp_path, "StartRefused", too_long), 60, log_of(tmp_path))
+            assert "PartitionTimeLimit" in told(tmp_path, "StartRefused", too_long)[0].reason  # type: ignore[union-attr]
+        finally:
+            clear.run("scontrol", "delete", "ReservationName=visit")
+        until(lambda: any(type(one).__name__ == "NodeUp" for one in facts(tmp_path)), 30, log_of(tmp_path))
+        clear.run("scontrol", "update", f"JobId={too_long}", "TimeLimit=5")  # its owner gives in
+        until(lambda: over(clear, [too_long]), 120, log_of(tmp_path))
+    assert runs_noted(tmp_path).count(too_long) == 1
+
+
+def test_a_waiting_job_that_is_changed(clear: SlurmCluster, tmp_path: Path) -> None:
+    with attached(clear, write_site(clear, tmp_path, "ce")):
+        long = [submit(clear, tmp_path, 60, "-n4") for _ in range(3)]
+        until(lambda: all(jobs_of(clear)[name].runs for name in long), 60, log_of(tmp_path))
+        wider, moved, shorter = (submit(clear, tmp_path, 1, "-n4", "--time=9") for _ in range(3))
+        until(lambda: sum(type(one).__name__ == "JobSubmitted" for one in facts(tmp_path)) == 6, 60, log_of(tmp_path))
+        clear.run("scontrol", "update", f"JobId={wider}", "NumNodes=2-2")
+        clear.run("scontrol", "update", f"JobId={moved}", "ReqNodeList=n2")
+        clear.run("scontrol", "update", f"JobId={shorter}", "TimeLimit=3")
+        until(lambda: told(tmp_path, "JobCancelled", wider) and told(tmp_path, "JobCancelled", moved), 60,
+              log_of(tmp_path))  # fmt: skip
+        until(lambda: told(tmp_path, "JobChanged", shorter), 60, log_of(tmp_path))
+        clear.run("scancel", *long)
+        until(lambda: over(clear, [wider, moved, shorter]), 120, log_of(tmp_path))
+    jobs = jobs_of(clear)
+    assert len(jobs[wider].nodes) == 2
+    assert jobs[moved].nodes == ("n2",)
+    assert jobs[shorter].mark.startswith("cohabit:run:1:")
+    assert {jobs[name].mark for name in (wider, moved)} == {"cohabit:back"}
+
+
+def test_slurm_restarts_while_jobs_wait_and_run(clear: SlurmCluster, tmp_path: Path) -> None:
+    with attached(clear, write_site(clear, tmp_path, "ce")):
+        names = [submit(clear, tmp_path, 6, "-n4") for _ in range(6)]
+        until(lambda: sum(jobs_of(clear)[name].runs for name in names) == 3, 60, log_of(tmp_path))
+        clear.stop("slurmctld")
+        until(lambda: "does not answer" in log_of(tmp_path)(), 60, log_of(tmp_path))
+        clear.start("slurmctld")
+        clear.await_controller()
+        until(lambda: over(clear, names), 150, log_of(tmp_path))
+    assert "Slurm answers again" in log_of(tmp_path)()
+    assert sorted(runs_noted(tmp_path)) == sorted(names)
