@@ -1,4 +1,4 @@
-"""Whether two trees decide alike: `python -m benchmarks.same_decisions PATH_OF_THE_OTHER_TREE`. For changes meant for speed.
+"""Whether two trees decide alike: `python -m benchmarks.same_decisions OTHER_TREE`. For changes meant for speed.
 
 Every order of every core is hashed: in simulations of scenarios/ under all bundled policies, in random sequences of
 events of the campaign, and in long queues of the benchmark. One line per case; exit 1 if any line differs. It runs with
