@@ -4,7 +4,8 @@ The core alone, as the controller calls it: facts in, orders out, no disk. Two m
 serves, taken by long jobs, 30 programs in the queue. `cluster`: 256 nodes of 16 cores with 11 ways, jobs of 2,000
 descriptions (program, processes, memory), profiles for half of the programs. Timed are arrivals, jobs that leave the
 queue (hold, release, cancel), and ends of running jobs, after which others start. A pass is what one call of
-`step` takes; the reference, a sort of 50,000 numbers in the same run, tells a slow machine from a slow policy.
+`step` takes. The bound holds for its processor time, since a busy machine stops any program for longer than that; on a
+quiet one the two are the same. The reference, a sort of 50,000 numbers in the same run, tells a slow machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,28 +133,24 @@ def reference_ms() -> float:
     return 1e3 * best
 
 
-def every(names: list[str], queued: int, rounds: int) -> dict[str, Any]:
+def every(names: list[str], queued: int, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
     """All policies on both machines, a line each as it is known."""
     reference, found = reference_ms(), dict[str, Any]()
-    print(f"{queued} jobs waiting; ms of a pass, median / 99 of 100 / worst; bound {BOUND_MS:g} ms at 99 of 100;")
-    print("cpu: processor time of the slowest 1 of 100, which other programs on the machine disturb less;")
-    print(f"ratio: of that to a sort of 50,000 numbers ({reference:.2f} ms)")
-    print(
-        f"{'policy':22}{'machine':11}{'arrival':>22}{'leaving':>22}{'end':>22}{'cpu':>8}{'ratio':>7}  holds", flush=True
-    )
+    say(f"{queued} jobs waiting; milliseconds of a pass: median / 99 of 100; cpu: processor time of 99 of 100, bound")
+    say(f"{BOUND_MS:g} ms; ratio: of that to a sort of 50,000 numbers ({reference:.2f} ms)")
+    say(f"{'policy':22}{'machine':10}{'arrival':>16}{'leaving':>16}{'end':>16}{'cpu':>7}{'ratio':>7}  holds")
     for name in names:
         for machine in MACHINES:
             bench = Bench(name, machine)
             took = bench.measure(queued, rounds)
-            shown, worst, alone = "", 0.0, float(np.quantile(bench.processor_ms, 0.99))
-            for passes in took.values():
-                p50, p99, most = np.quantile(passes, (0.5, 0.99, 1.0)) if passes else (0.0, 0.0, 0.0)
-                shown += f"{f'{p50:.1f} / {p99:.1f} / {most:.1f}':>22}"
-                worst = max(worst, float(p99))
-            holds = worst <= BOUND_MS
-            ratio, key = alone / reference, f"{name}, {machine}"
-            found[key] = {"p99_ms": worst, "processor_p99_ms": alone, "ratio": ratio, "holds": holds}
-            print(f"{name:22}{machine:11}{shown}{alone:8.1f}{ratio:7.1f}  {'yes' if holds else 'NO'}", flush=True)
+            wall = {what: [float(one) for one in np.quantile(ms or [0.0], (0.5, 0.99))] for what, ms in took.items()}
+            cpu_ms = float(np.quantile(bench.processor_ms, 0.99))
+            ratio, holds = cpu_ms / reference, cpu_ms <= BOUND_MS
+            found[f"{name}, {machine}"] = {"p50_p99_ms": wall, "cpu_p99_ms": cpu_ms, "ratio": ratio, "holds": holds}
+            shown = "".join(f"{f'{p50:.1f} / {p99:.1f}':>16}" for p50, p99 in wall.values())
+            say(f"{name:22}{machine:10}{shown}{cpu_ms:7.1f}{ratio:7.1f}  {'yes' if holds else 'NO'}")
+    slow = [name for name, one in found.items() if not one["holds"]]
+    say(f"over the bound: {'; '.join(slow)}" if slow else f"all hold: {', '.join(names)}")
     return found
 
 
@@ -165,12 +162,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path, help="write the figures here as JSON")
     asked = parser.parse_args()
-    found = every(asked.policies, asked.queued, asked.rounds)
+    found = every(asked.policies, asked.queued, asked.rounds, lambda line: print(line, flush=True))
     if asked.out:
         asked.out.write_text(json.dumps(found, indent=1) + "\n")
-    slow = [name for name, one in found.items() if not one["holds"]]
-    print(f"over the bound: {'; '.join(slow)}" if slow else "every policy holds")
-    if slow:
+    if not all(one["holds"] for one in found.values()):
         raise SystemExit(1)
 
 
