@@ -45,7 +45,7 @@ class Listener:
             self._digest.update(now_us.to_bytes(8, "little", signed=True) + msgspec.msgpack.encode(commands))
             return commands
 
-        SchedulerCore.step = step  # type: ignore[method-assign]
+        SchedulerCore.step = step  # type: ignore[method-assign,assignment]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cohabit.core.walk import FIRST_LOOK, Walk
 from cohabit.model.cluster import Window
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, JobChanged, JobFinished, JobStarted
+from cohabit.model.plan import Start
 from cohabit.model.units import SECOND
 from cohabit.testing.builders import policies, scheduler, submitted
 from cohabit.testing.clusters import MEMORY, SHARED, SHARED_CLUSTERS
@@ -105,7 +107,12 @@ def test_room_for_many_at_once_is_room_for_each(name: str) -> None:
 
 def test_a_full_machine_is_not_searched_for_thousands_of_different_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, rng, find_nodes = list[int](), np.random.default_rng(4), sharing._place
-    monkeypatch.setattr(sharing, "_place", lambda row, *rest: (tried.append(row), find_nodes(row, *rest))[1])
+
+    def counted(row: int, *rest: Any) -> Start | None:
+        tried.append(row)
+        return find_nodes(row, *rest)
+
+    monkeypatch.setattr(sharing, "_place", counted)
     core = SchedulerCore(SHARED, policies("age", "first-fit", None, "share"))
     core.step(0, [submitted("all", processes=32, limit_s=1e6)])
     core.step(1, [submitted(f"j{n}", processes=int(rng.integers(1, 33)), memory_bytes=n) for n in range(3000)])
