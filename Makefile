@@ -28,7 +28,8 @@ setup: ## create or refresh .venv with the package and the test tools
 system: ## install the system packages some tests need (root and apt), or say which
 	@scripts/system-packages
 
-demo: setup ## run real programs under three policies, replay a month under five, write out/demo/report.html
+demo: ## run real programs under three policies, replay a month under five, write out/demo/report.html
+	@scripts/setup --demo
 	@$(BIN)/cohabit demo
 
 lint: setup

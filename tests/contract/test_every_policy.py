@@ -100,7 +100,7 @@ def retold(core: SchedulerCore, story: Story) -> list[list[Command]]:
 
 def picture(core: SchedulerCore) -> dict[str, Any]:
     """All of the state that a decision could depend on."""
-    constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "asks", "described", "kept")
+    constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "described", "kept")
     return {
         name: copy.deepcopy(vars(value) if isinstance(value, Ledger) else value)
         for name, value in vars(core.state).items()

@@ -27,10 +27,13 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Run real programs under three policies and measure them; replay a made-up month under five; draw both."""
-    from cohabit.app import outputs
-    from cohabit.cli.console import show_json
+    from cohabit.app import outputs, warming
+    from cohabit.cli.console import note, show_json
 
     outputs.check_folder(out)
+    if not warming.demo_is_ready():
+        note("compiling kernels first, once (about a minute): nothing may disturb what is measured ...")
+        warming.compile_beside_each_other(warming.DEMO)
     document: dict[str, Any] = {}
     if not simulated:
         document["real"] = _real(out, as_json)

@@ -419,6 +419,7 @@ class Applier:
             job, limit_us=job.limit_us if limit_us is None else limit_us, qos=job.qos if qos is None else qos
         )
         state.specs[row] = job
+        state.described.forget(row)
         state.jobs[LIMIT, row], state.jobs[QOS, row] = job.limit_us, job.qos
         if queued:
             self.enter_queue(now_us, row)
@@ -428,7 +429,7 @@ class Applier:
         """What was measured of a program holds no longer; it is measured again where the site learns."""
         if self.state.profiles.pop(program, None) is None:
             return False
-        self.state.asks.clear()
+        self.state.described.forget_asks(program)
         self.state.kept.clear()
         return self.state.ledger is not None
 
@@ -437,7 +438,7 @@ class Applier:
         known = self.state.profiles.setdefault(program, {})
         old = known.get(processes) or Profile(program, processes, hardware=hardware)
         known[processes] = learned(old, measured)
-        self.state.asks.clear()
+        self.state.described.forget_asks(program)
         self.state.kept.clear()
         return self.state.ledger is not None
 

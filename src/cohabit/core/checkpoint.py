@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import SEQ
 from cohabit.core.core import SchedulerCore
-from cohabit.core.ladder import Ladder
+from cohabit.core.descriptions import Descriptions
+from cohabit.core.ladder import Ladder, all_rows
 from cohabit.core.mates.local import CoupledState
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
@@ -73,6 +74,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
     state.open_arrays = {name: (left, worst) for name, (left, worst) in saved["open_arrays"].items()}
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
+    state.described = Descriptions(state.kinds, state.ledger is not None, len(state.specs))
     state.rows = dict(sorted(saved["rows"].items(), key=lambda item: int(state.jobs[SEQ, item[1]])))  # as they came
     for name, row in state.rows.items():
         state.note_member(name, row)
@@ -88,6 +90,8 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])
     state.coupled = None if saved["coupled"] is None else msgspec.convert(saved["coupled"], CoupledState)
     core.arrivals = list(saved["arrivals"])
+    if not core.compiled:  # now, and not in the first pass
+        state.described.numbers(all_rows(state.queue), state.specs)
     return core
 
 

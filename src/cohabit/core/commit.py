@@ -132,7 +132,7 @@ def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
         state.ledger.book(row, placement.parts, placement.takes)
         state.placed[row] = placement
         if placement.purpose != "run":
-            state.asks.clear()  # the next trial is another one
+            state.described.forget_asks(state.spec(row).program)  # the next trial is another one
     else:
         _take_whole_nodes(state, row, placement)
     state.jobs[START, row], state.jobs[EXPECTED, row] = now_us, now_us + state.jobs[LIMIT, row]

@@ -17,6 +17,7 @@ from cohabit.core.sharing import decide_on_shared_nodes
 from cohabit.core.timeline import FOREVER, SECOND, Timeline, planned
 from cohabit.core.together import decide_in_groups
 from cohabit.core.view import View
+from cohabit.core.walk import Walk
 from cohabit.model.plan import Plan, Reserve, Start
 
 PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (start, nodes of each kind)
@@ -29,17 +30,20 @@ def decide(view: View, policies: PolicySet) -> Plan:
     if isinstance(policies.placer, SharedPlacer):
         return decide_on_shared_nodes(view, policies, policies.placer)
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
-    age_limit_us = view.age_limit_us()
-    queue = view.ranked(view.queued(), policies.order)
+    queue = view.queue(policies.order)
     if depth == CONSERVATIVE:
-        return _decide_with_kept_promises(view, policies, queue, timeline, idle, plan)
-    keeper, reserved = Gatekeeper(view, policies.gates), 0
-    while queue:
-        row = queue.pop(0)
-        if _start(row, view, policies, keeper, timeline, idle, plan):
+        return _decide_with_kept_promises(view, policies, queue.tolist(), timeline, idle, plan)
+    keeper, reserved, walk = Gatekeeper(view, policies.gates), 0, Walk(view, queue, by_limit=True)
+    walk.everybody, walk.room, coming = True, int(timeline.idle.sum()), iter(walk)
+    while (found := next(coming, None)) is not None:
+        row, hopeless, aged = found
+        if not hopeless and _start(row, view, policies, keeper, timeline, idle, plan):
+            walk.room = int(timeline.idle.sum())
             continue
-        if depth == STRICT or view.waited_us(row) >= age_limit_us:
+        if depth == STRICT or aged:
             break
+        if not keeper.waits(row):
+            walk.give_up()
         if reserved < depth:
             length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row)
             start_us, counts = timeline.earliest(view.need(row), view.usable(row), length_us, chance_us)
@@ -47,8 +51,11 @@ def decide(view: View, policies: PolicySet) -> Plan:
                 timeline.add(start_us, start_us + length_us, -counts)
                 plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
         reserved += 1
-        if reserved == max(depth, 1) and policies.backfill_order is not None:
-            queue = view.ranked(np.array(queue, np.int64), policies.backfill_order)
+        if reserved == max(depth, 1):
+            walk.everybody = False  # nothing is promised to those behind
+            if policies.backfill_order is not None:
+                room, walk = walk.room, Walk(view, view.ranked(walk.rest(), policies.backfill_order), by_limit=True)
+                walk.room, coming = room, iter(walk)
     plan.wake_us = _next_wake(view, plan)
     keeper.close(plan)
     return plan

@@ -12,7 +12,7 @@ from cohabit.core.state import State
 def forget_ends(state: State) -> bool:
     """Nobody who is here waits for a job that is over, so all can go; answers kept by description with them."""
     state.finished.clear()
-    state.asks.clear()
+    state.described.forget_asks()
     return False
 
 

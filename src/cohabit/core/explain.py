@@ -42,7 +42,7 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         return f"{running} of its array run and at most {at_most} may" if at_most else ""
     if kept_back := why_kept_back(view, policies.gates, row):
         return kept_back
-    queue = view.ranked(view.queued(), policies.order)
+    queue = view.queue(policies.order).tolist()
     place = queue.index(row)
     if isinstance(policies.placer, SharedPlacer):
         return why_not_shared(view, policies, policies.placer, row, queue)

@@ -22,7 +22,7 @@ def _leave_shared_nodes(state: State, row: int) -> None:
     ladder.remove(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
     state.ledger.release(row)
     if state.placed.pop(row).purpose != "run":
-        state.asks.clear()  # the trial may be made again
+        state.described.forget_asks(state.spec(row).program)  # the trial may be made again
 
 
 def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:

@@ -90,6 +90,21 @@ class Ledger:
         """How many nodes could take such a job now."""
         return int(self.count[self.suitable(takes)].sum())
 
+    def rooms(self, wanted: Sequence[Takes]) -> NDArray[np.int64]:
+        """`room` for many at once."""
+        found, dimensions = np.zeros(len(wanted), np.int64), len(self.dimensions)
+        used = np.flatnonzero((self.count > 0) & self.up)
+        for kind in np.unique(self.kind[used]).tolist():
+            takes = np.array([one[kind] or (-1,) * dimensions for one in wanted], np.int64).reshape(-1, dimensions)
+            here = used[
+                (self.kind[used] == kind) & (self.free[0, used] >= takes[:, 0].min(initial=0, where=takes[:, 0] >= 0))
+            ]
+            fits = np.repeat(takes[:, :1] >= 0, len(here), axis=1)
+            for dimension in range(dimensions):
+                fits &= self.free[dimension, here] >= takes[:, dimension, np.newaxis]
+            found += fits @ self.count[here]
+        return found
+
     def find(self, takes: Takes, nodes: int) -> Parts | None:
         """Enough nodes with room, the idlest, out of one group of equal idle cores if one is enough (S28 to S30).
 

@@ -16,27 +16,33 @@ from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import Guarantor, Mover, PolicySet, SharedPlacer
 from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
+from cohabit.core.walk import Walk
 from cohabit.model.command import Command, SetShares
 from cohabit.model.plan import Ask, Placement, Plan, Start
+
+IN_VAIN = 64  # after so many different jobs that found nothing all the others are compared with the nodes at once
 
 
 def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer) -> Plan:
     """Start what fits, in order; nobody overtakes a job that has waited past the age limit."""
-    plan, draft, queue = Plan(), Draft(view.ledger), view.ranked(view.queued(), policies.order)
+    plan, draft, walk = Plan(), Draft(view.ledger), Walk(view, view.queue(policies.order))
     strict = policies.backfill.depth == STRICT
     room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
-    hopeless: set[tuple[object, ...]] = set()
     trials: set[tuple[str, int, str]] = set()  # measuring runs of this pass: one of each is enough
-    keeper = Gatekeeper(view, policies.gates)
-    for row, aged in zip(queue, view.aged(queue), strict=True):
-        description = view.description(row)
-        if description not in hopeless:
+    keeper, in_vain, took_room = Gatekeeper(view, policies.gates), 0, True
+    for row, hopeless, aged in walk:
+        if not hopeless:
             start = _place(row, view, placer, keeper, draft, room, trials)
             if start is not None:
                 plan.actions.append(start)
+                took_room = True
                 continue
             if not keeper.waits(row):  # another of its kind may be let in
-                hopeless.add(description)
+                walk.give_up()
+                in_vain += 1
+                if in_vain >= IN_VAIN and took_room:
+                    walk.give_up_all(view.without_room(draft.ledger()))
+                    in_vain, took_room = 0, False
         if strict or aged:
             break
     if isinstance(placer, Mover) and placer.most_moves:

@@ -31,13 +31,14 @@ from cohabit.core.columns import (
     START,
     VOID,
 )
+from cohabit.core.descriptions import Descriptions
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
 from cohabit.core.mates.local import CoupledState
 from cohabit.core.protocols import PolicySet, shared_dimensions
 from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
-from cohabit.model.plan import Ask, Placement
+from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 from cohabit.model.telemetry import Window
 
@@ -82,9 +83,8 @@ class State:
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured
-        self.asks: dict[tuple[Any, ...], list[Ask]] = {}  # answers kept by description; never in a checkpoint
         self.kept: dict[str, Any] = {}  # answers policies keep, by policy name; never in a checkpoint
-        self.described: dict[int, tuple[Job, tuple[Any, ...]]] = {}  # descriptions kept by row; never in a checkpoint
+        self.described = Descriptions(self.kinds, not policies.placer.exclusive, capacity)  # never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.window: Window | None = None  # the newest telemetry
         self.coupled: CoupledState | None = None  # jobs with mates in other domains
@@ -105,6 +105,7 @@ class State:
         self.jobs[:, row] = 0
         self.keys[:, row] = 0
         self.specs[row] = job
+        self.described.forget(row)
         self.rows[job.job_id] = row
         self.note_member(job.job_id, row)
         return row
@@ -142,6 +143,7 @@ class State:
         self.jobs = np.concatenate([self.jobs, np.zeros((JOB_COLUMNS, old), np.int64)], axis=1)
         self.keys = np.concatenate([self.keys, np.zeros((KEY_COLUMNS, old))], axis=1)
         self.specs += [None] * old
+        self.described.grow(2 * old)
         self.spare_rows = list(range(2 * old - 1, old - 1, -1))
         self.queue, self.second, self.running = (
             _larger(one, 2 * old) for one in (self.queue, self.second, self.running)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Parts, Takes, nodes_in, ranges_of
@@ -22,13 +24,13 @@ from cohabit.model.plan import Ask, Placement, Plan, Start
 def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Plan:
     """Start the groups for which there are nodes, in order; nobody overtakes one that has waited past the age limit."""
     plan, draft = Plan(), Draft(view.ledger)
-    queue = view.ranked(view.queued(), policies.order)
+    queue = view.queue(policies.order).tolist()
     groups, plan.memory = placer.groups(queue, view) if queue else ([], {})
     strict, keeper = policies.backfill.depth == STRICT, Gatekeeper(view, policies.gates)
     for group in _that_fit(groups, view, placer):
         starts = _place(group, view, placer, keeper, draft) or _join(group, view, placer, keeper, draft)
         plan.actions += starts
-        if not starts and (strict or any(view.aged(list(group)))):
+        if not starts and (strict or view.aged(np.array(group)).any()):
             break
     plan.wake_us = next_chance(view)
     keeper.close(plan)

@@ -17,6 +17,7 @@ from cohabit.core.columns import (
     NODES,
     QUEUED,
     RUNNING,
+    SEQ,
     STARTING,
     STATE,
     Columns,
@@ -83,15 +84,21 @@ class View:
         """When the running jobs end by requested times, sorted."""
         return np.asarray(self.jobs[EXPECTED, self.running()], np.int64)
 
-    def ranked(self, rows: NDArray[np.int64], order: Order) -> list[int]:
+    def ranked(self, rows: NDArray[np.int64], order: Order) -> NDArray[np.int64]:
         """These rows, first to go first; jobs a back end refused lately are left out."""
-        if len(rows) == 0:
-            return []
-        scores = self._state.raised(rows, order.scores(self.columns(), rows, self.now_us))
-        seq = self.columns().seq[rows]
-        refused = self._state.refused_until
-        ranked: list[int] = rows[np.lexsort((seq, scores))].tolist()
-        return [row for row in ranked if refused.get(row, 0) <= self.now_us] if refused else ranked
+        scores = self._state.raised(rows, order.scores(self.columns(), rows, self.now_us)) if len(rows) else rows
+        return self._allowed(rows[np.lexsort((self.jobs[SEQ, rows], scores))])
+
+    def queue(self, order: Order) -> NDArray[np.int64]:
+        """All queued rows, first to go first, as `ranked` has them; `order` is the first of the scheduler's orders."""
+        state = self._state
+        if state.changing or state.raises:
+            return self.ranked(self.queued(), order)
+        return self._allowed(self.queued())  # it is kept by score, then by submission
+
+    def _allowed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        refused = [row for row, until in self._state.refused_until.items() if until > self.now_us]
+        return rows[~np.isin(rows, refused)] if refused else rows
 
     def usable(self, row: int) -> NDArray[np.bool_]:
         """Which kinds the job may run on."""
@@ -230,31 +237,28 @@ class View:
 
     def asks(self, row: int, placer: SharedPlacer) -> list[Ask]:
         """The ways in which the job could run; answers are kept for jobs of the same description."""
-        known, key = self._state.asks, self.description(row)
-        if key not in known:
-            known[key] = placer.asks(row, self)
-        return known[key]
+        return self._state.described.asks(row, self._state.specs, lambda: placer.asks(row, self))
 
-    def description(self, row: int) -> tuple[Any, ...]:
-        """Jobs of the same description are placed alike."""
-        job, kept = self._state.specs[row], self._state.described.get(row)
-        if kept is not None and kept[0] is job:
-            return kept[1]
-        assert job is not None
-        found = (
-            job.program, job.processes, job.nodes, job.memory_bytes, job.partition, job.alpha, job.exclusive,
-            job.single_node, job.limit_us if self.kinds.windows else 0,
-        )  # fmt: skip
-        self._state.described[row] = job, found
-        return found
+    def without_room(self, ledger: Ledger) -> NDArray[np.int64]:
+        """Descriptions for which that ledger has no room, as far as their asks are known."""
+        return self._state.described.without_room(ledger)
+
+    def descriptions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A number for each of these rows: equal for jobs that are placed alike."""
+        return self._state.described.numbers(rows, self._state.specs)
+
+    @property
+    def description_count(self) -> int:
+        """All numbers of descriptions are below."""
+        return self._state.described.count
 
     def waited_us(self, row: int) -> int:
         """How long the job has been able to run."""
         return self.now_us - int(self.jobs[ELIGIBLE, row])
 
-    def aged(self, rows: list[int]) -> list[bool]:
+    def aged(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of them have waited past the age limit."""
-        waited: list[bool] = (self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us()).tolist()
+        waited: NDArray[np.bool_] = self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us()
         return waited
 
     def age_limit_us(self) -> int:

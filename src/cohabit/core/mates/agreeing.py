@@ -23,7 +23,7 @@ def earliest_start(
         return FOREVER, ()  # shared nodes know no reservations
     view = View(state, now_us)
     timeline = view.timeline(without=row)
-    queue = [other for other in view.ranked(view.queued(), order) if other != row]
+    queue = [other for other in view.queue(order).tolist() if other != row]
     head = next((other for other in queue if view.need(other) > timeline.idle.sum()), None)
     if head is not None:
         length_us = planned(view.limit_us(head))

@@ -98,7 +98,8 @@ class Pair(Together):
         """Who starts together, in the order of the first of each group; and what to remember of it."""
         rows = list(queue[: self.window])
         names, known = [view.job_id(row) for row in rows], view.memory.get(MEMORY_NAME, {})
-        if not all(name in known and set(known[name]) <= set(names) for name in names):
+        here = set(names)
+        if not all(name in known and here.issuperset(known[name]) for name in names):
             groups = [[names[place] for place in group] for group in self._grouped(rows, view)]
             known = {name: group for group in groups for name in group}
         row_of = dict(zip(names, rows, strict=True))

@@ -1,0 +1,88 @@
+"""Kernels compiled ahead of their first use, on as many cores as there are; each part in a process of its own.
+
+A kernel compiled while jobs are measured would spoil what is measured. Nothing here computes a result anybody sees.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cohabit.app import matching, optimising, simulation
+from cohabit.app.scenario import scenario_from
+from cohabit.app.workloads import load_workload
+from cohabit.compiled import is_warm
+from cohabit.model.errors import InputError
+from cohabit.model.workload import Workload
+from cohabit.policy.registry import ORDERS
+from cohabit.trace.catalogue import read_trace, write_trace
+
+PLAIN = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, "load": 1.0}}
+DEMO_ORDERS = ("fcfs", "wfp")
+
+
+def _replay() -> None:
+    """Traces on whole nodes, event by event and at once, under the orders of the demonstration."""
+    _run_orders(load_workload(scenario_from(PLAIN, "warm-up")), DEMO_ORDERS)
+
+
+def _orders() -> None:
+    """Reading traces, and the other orders that change with time."""
+    jobs = load_workload(scenario_from(PLAIN, "warm-up"))
+    with tempfile.TemporaryDirectory() as folder:
+        write_trace(jobs, Path(folder) / "jobs.swf")
+        jobs = read_trace(Path(folder) / "jobs.swf")
+    _run_orders(jobs, [name for name, entry in ORDERS.items() if entry.changing and name not in DEMO_ORDERS])
+
+
+def _run_orders(jobs: Workload, names: Sequence[str]) -> None:
+    for name in names:
+        prepared = simulation.prepare(scenario_from(PLAIN | {"policy": {"order": name}}, "warm-up"), jobs)
+        simulation.run(prepared, engine="steps")
+        simulation.run(prepared, engine="fast")
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "replay": _replay,
+    "orders": _orders,
+    "pairs": matching.get_pairs_ready,
+    "groups": matching.get_ready,
+    "division": optimising.get_all_ready,
+}
+EVERYTHING = (("replay", "orders"), ("division", "pairs", "groups"))  # about as much work in each
+DEMO = (("replay",), ("pairs",))
+
+
+def demo_is_ready() -> bool:
+    """Whether the demonstration finds its kernels."""
+    return is_warm("fast.drive") and is_warm("blossom.heaviest")
+
+
+def compile_parts(names: Sequence[str]) -> None:
+    """These parts, one after the other, in this process."""
+    for name in names:
+        if name not in PARTS:
+            raise InputError(f"there is no part {name!r}", "--parts", f"use {', '.join(PARTS)}")
+    for name in names:
+        PARTS[name]()
+
+
+def compile_beside_each_other(shares: Sequence[Sequence[str]]) -> None:
+    """Every share in a process; where there is one core, one after the other."""
+    if len(os.sched_getaffinity(0)) < 2:
+        for share in shares:
+            compile_parts(share)
+        return
+    command = [sys.executable, "-m", "cohabit.cli", "warm-up", "--parts"]
+    running = [subprocess.Popen([*command, ",".join(share)], stderr=subprocess.PIPE) for share in shares[1:]]
+    try:
+        compile_parts(shares[0])
+    finally:
+        ended = [(one.communicate()[1], one.returncode) for one in running]
+    for said, status in ended:
+        if status:
+            raise InputError(f"compiling failed: {said.decode(errors='replace').strip()[-300:]}", "warm-up")
