@@ -176,10 +176,10 @@ def rows_in_order(items, info, meta, out):
     count = 0
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]
-        size = info[SIZE, rung]
-        for position in range(size):  # several at once: nothing in here changes but the position
-            out[count + position] = items[rung, position]
-        count += size
+        rows, there = items[rung], out[count:]  # indices from zero: several are copied at once
+        for position in range(info[SIZE, rung]):
+            there[position] = rows[position]
+        count += info[SIZE, rung]
     return count
 
 
