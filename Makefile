@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-frameworks bench campaign clean distclean
+.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -27,7 +27,7 @@ setup: ## create or refresh .venv with the package and the test tools
 system: ## install the system packages some tests need (root and apt), or say which
 	@scripts/system-packages
 
-demo: setup ## replay a bundled workload under several policies and write report.html
+demo: setup ## run real programs under three policies, replay a month under five, write out/demo/report.html
 	@$(BIN)/cohabit demo
 
 lint: setup
@@ -35,18 +35,21 @@ lint: setup
 	  echo "$${tool%% *}:"; $(BIN)/$$tool || failed=1; done; exit $$failed
 
 check: lint ## lint, types, import rules, tidy and fast tests: under a minute
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing" tests
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing and not cluster" tests
 
 test: setup system lint ## everything: lint, all tests, and a short campaign on a fresh seed
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing" -rs tests
-	@$(BIN)/pytest -m timing -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
+	@$(BIN)/pytest -m "timing and not cluster" -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
 	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED)
 
 test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and TensorFlow (a gigabyte to download)
 	@scripts/frameworks
 	@$(BIN)/pytest -rs tests/frameworks
+
+test-slurm: setup system ## steer a real Slurm of eight nodes on this machine (some minutes)
+	@$(BIN)/pytest -m cluster -rs tests/slurm
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"

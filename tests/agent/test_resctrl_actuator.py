@@ -338,7 +338,7 @@ def test_an_agent_that_was_killed_finds_everything_again() -> None:
     bench = Bench(nodes=(node((0,), 11), node((1,), 11, number=1)))
     bench.place("a", "b", nodes=(0,))
     bench.place("c", nodes=(1,))
-    bench.hand.divide(whole_node(("a", 0, 4), ("b", 4, 7)))
+    bench.hand.divide(SetShares(((0, 1),), (("a", 0, 4), ("b", 4, 7)), caps=(("a", 30),)))
     bench.hand.divide(whole_node(("c", 0, 3), nodes=((1, 1),)))
     bench.hand.apply()
     bench.start("a", "b", "c")
@@ -350,6 +350,7 @@ def test_an_agent_that_was_killed_finds_everything_again() -> None:
     bench.hand.apply(running)
     assert [verb for verb, _, _ in bench.files.changes[changes:]] == ["remove"]
     assert (bench.masks("a")[0], bench.masks("c")[1]) == (0xF, 0x7)
+    assert bench.fake.classes[bench.fake.class_of(TASKS["a"])].schemata["MB"][0] == 30
 
 
 def test_without_monitoring_a_class_has_one_job() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.agent.resctrl.bandwidth import control_value, shut_valve
+from cohabit.agent.resctrl.bandwidth import cap_value, control_value, shut_valve
 from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer, read_offer
 from cohabit.testing.resctrl import FakeResctrl
@@ -89,3 +89,22 @@ def test_the_valve_shuts_when_the_memory_is_full_and_opens_when_it_has_room() ->
     assert shut_valve({"calm": 40.0, "wild": 56.0}, booked, 100.0, full) == {"calm", "wild"}
     assert shut_valve({"calm": 15.0, "wild": 30.0}, booked, 100.0, full) == frozenset()
     assert shut_valve({"calm": 85.0}, {"calm": 85.0}, 100.0, full) == frozenset()  # the wild one has ended
+
+
+@pytest.mark.parametrize(
+    ("machine", "percent", "reach_gbs", "value"),
+    [
+        (INTEL, 33, INFINITE, 40),  # of each core's requests, in steps of ten
+        (INTEL, 5, INFINITE, 10),  # the least there is
+        (INTEL, 95, INFINITE, None),  # rounded up that is no limit
+        (AMD, 50, 20.0, 80),  # ten GB/s in eighths
+        (AMD, 50, INFINITE, None),  # half of what nobody knows
+        (INTEL_MBPS, 50, 20.0, 9537),
+        (ARM, 50, 20.0, 10),  # ten of the memory's hundred
+        (ARM, 50, INFINITE, None),
+    ],
+)
+def test_a_cap_is_a_part_of_what_the_cores_could_draw(
+    machine: Machine, percent: int, reach_gbs: float, value: int | None
+) -> None:
+    assert cap_value(percent, offer_of(machine), reach_gbs, 5 * reach_gbs) == value

@@ -14,8 +14,10 @@ from typing import Any
 
 COMMAND = str(Path(sys.executable).with_name("cohabit"))
 VERBS = (
-    "simulate", "compare", "sweep", "generate", "import", "policies", "profiles", "why", "view", "replay", "partition",
-    "place", "match", "predict", "advise", "exercise", "measure", "telemetry", "demo", "doctor",
+    "simulate", "compare", "sweep", "generate", "import", "policies", "profile", "profiles", "why", "view", "replay",
+    "partition", "place", "match", "predict", "advise", "exercise", "measure", "telemetry", "demo", "doctor", "up",
+    "controller", "submit", "queue", "show", "cancel", "hold", "release", "requeue", "change", "logs", "wait",
+    "nodes", "top", "report", "token", "audit", "backup", "restore", "slurm",
 )  # fmt: skip
 
 # The contract's example on 10 nodes: B is the blocked head, C is the job that may pass it.

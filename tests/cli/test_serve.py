@@ -45,7 +45,7 @@ def test_jobs_of_a_site_file_run_once(tmp_path: Path) -> None:
         assert process.returncode == 0, err
         assert json.loads(out) == {"domain": None, "jobs": {"good": "done", "bad": "failed", "long": "done"}}
     assert (tmp_path / "good.out").read_text() == "good\n"
-    out, err = (process := cohabit("serve", "site.toml", "--verify", cwd=tmp_path)).communicate()
+    out, err = (process := cohabit("replay", "site.toml", "--verify", cwd=tmp_path)).communicate()
     assert (process.returncode, "identical" in out) == (0, True), err
 
 

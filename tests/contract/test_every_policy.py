@@ -45,6 +45,9 @@ def all_choices() -> Iterator[Any]:
             if goes_together(choice) and placement != "exclusive":
                 yield pytest.param(choice, id=f"{placement}-{backfill}")
         yield pytest.param(Choice("age", "first-fit", None, placement, 5.0), id=f"{placement}-age-limit")
+        for partition in PLACEMENTS[placement].partitions[1:]:
+            choice = Choice("age", "first-fit", None, placement, 5.0, partition=partition)
+            yield pytest.param(choice, id=f"{placement}-{partition}")
     yield pytest.param(Choice("age", "first-fit", None, "shepherd", 0.0, 2), id="shepherd-moves")
 
 

@@ -5,6 +5,7 @@ The frameworks are in an environment of their own (`scripts/frameworks`); COHABI
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -41,7 +42,11 @@ def version_of(package: str) -> str:
     ask = f"import importlib.metadata as m; print(m.version({package!r}))"
     if not Path(PYTHON).exists():
         return ""
-    return subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        said = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False, timeout=120)
+    except subprocess.TimeoutExpired:
+        return ""
+    return said.stdout.strip()
 
 
 def nodes(*cores: tuple[int, ...]) -> Placement:
@@ -57,7 +62,7 @@ class Running:
         self, folder: Path, framework: str, command: tuple[str, ...], placement: Placement,
         mpirun: str = "mpirun", settings: Mapping[str, str] | None = None, **wishes: Any,
     ) -> None:  # fmt: skip
-        environment = SETTINGS | dict(settings or {})
+        environment, self.folder = SETTINGS | dict(settings or {}), folder
         self.job_id = f"job-{uuid.uuid4().hex[:12]}"
         request = Request(self.job_id, command, str(folder), environment=environment, **wishes)
         self.prepared = find_launcher(framework)(request, placement, detect(framework, environment, mpirun))
@@ -75,28 +80,59 @@ class Running:
         try:
             out, err = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            left = "\n".join(self.left())
-            os.killpg(self.process.pid, signal.SIGKILL)
-            out, err = self.process.communicate(timeout=30)
-            pytest.fail(
-                f"not over after {timeout_s:g} s\nstill there:\n{left}\nsaid:\n{out}\nerrors end:\n{err[-3000:]}"
-            )
+            pytest.fail(self.give_up(timeout_s))
         until = time.monotonic() + 10
         while (left := self.left()) and time.monotonic() < until:
             time.sleep(0.1)
+        if left:
+            self.kill()
         assert not left, left
         return self.process.returncode, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err
 
+    def give_up(self, timeout_s: float) -> str:
+        """Kill all of it, and all there is to say about why it did not end."""
+        left = "\n".join(self.left())
+        logs = sorted(self.folder.rglob("*.log")) + sorted(self.folder.rglob("stderr"))
+        tails = "\n".join(f"{log}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+        self.kill()
+        try:
+            out, err = self.process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            out, err = "", "(somebody still holds its output)"
+        return (
+            f"not over after {timeout_s:g} s (load {os.getloadavg()[0]:.1f})\nstill there:\n{left}\n"
+            f"logs end:\n{tails}\nsaid:\n{out}\nerrors end:\n{err[-3000:]}"
+        )
+
+    def kill(self) -> None:
+        """Whoever carries the job's name, wherever it went."""
+        for _ in range(20):
+            found = self.marked()
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+            time.sleep(0.1)
+
     def left(self) -> list[str]:
-        """Processes that carry the job's name."""
+        """Processes that carry the job's name, with what each waits for."""
+        found = []
+        for pid in self.marked():
+            said = {"wchan": "", "cmdline": ""}
+            for name in said:
+                with contextlib.suppress(OSError):
+                    said[name] = Path("/proc", str(pid), name).read_text().replace("\0", " ")[:200]
+            found.append(f"{pid} {said['wchan']} {said['cmdline']}")
+        return found
+
+    def marked(self) -> list[int]:
+        """The same by number."""
         found, mark = [], f"COHABIT_JOB={self.job_id}".encode()
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    if mark in (entry / "environ").read_bytes().split(b"\0"):
-                        found.append((entry / "cmdline").read_text().replace("\0", " ")[:200])
-                except OSError:
-                    continue
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if mark in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
         return found
 
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from cohabit.backend.protocol import Launch
-from cohabit.live.journal import Checkpoint, Journal, JournalError, open_journal
+from cohabit.live.journal import Checkpoint, Journal, JournalError, _Owed, open_journal
 from cohabit.model import codec
 from cohabit.model.command import WakeAt
 from cohabit.model.errors import InputError
@@ -24,16 +24,16 @@ def submitted(name: str) -> JobSubmitted:
 
 def abandon(journal: Journal) -> None:
     """As kill -9 would leave it: nothing owed is written."""
-    journal._commands = None
+    journal._owed = _Owed()
     journal.close()
 
 
 def test_batches_and_launches_survive(tmp_path: Path) -> None:
     journal = open_journal(tmp_path / "j.db")
     assert journal.append(10, [submitted("a"), Woken()], {"a": LAUNCH}) == 1
-    journal.note_commands(1, [WakeAt(7)])
+    journal.note(1, [WakeAt(7)], [])
     assert journal.append(20, [Woken()], {}) == 2
-    journal.note_commands(2, [WakeAt(8)])
+    journal.note(2, [WakeAt(8)], [])
     abandon(journal)
     again = open_journal(tmp_path / "j.db")
     first, second = again.batches(0)

@@ -32,6 +32,7 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     int | None: st.none() | numbers,
     tuple[str, ...]: st.lists(names, max_size=3).map(tuple),
     tuple[tuple[int, int], ...]: st.lists(ranges, max_size=3).map(tuple),
+    tuple[tuple[str, int], ...]: st.lists(st.tuples(names, numbers), max_size=3).map(tuple),
     tuple[tuple[str, int, int], ...]: st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
     float: st.floats(allow_nan=False),
     Curve | None: st.none() | st.just(Curve((2, 20), (0.5, 1.0))),

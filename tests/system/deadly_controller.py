@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from cohabit.app.scenario import PolicyConfig
 from cohabit.app.serving import ServeConfig, Service, open_parts
 from cohabit.backend.protocol import Backend, Launch, Run
 from cohabit.core.protocols import Coupling
@@ -52,6 +53,7 @@ class Orders(msgspec.Struct):
     scheme: str = "hold"
     checkpoint_every: int = 2000  # batches
     mutant: str = ""  # what is broken on purpose: "no fuse" or "forgotten runs"
+    policy: str = "ce-easy"
 
 
 class Fate:
@@ -163,7 +165,8 @@ def config_of(orders: Orders) -> ServeConfig:
         coupling = Coupling(orders.domain, rank, Scheme(scheme=orders.scheme))
     peers = {name: Peer(name, url, read_keys(Path(key))) for name, (url, key) in orders.peers.items() if key}
     place = Path(orders.place)
-    return ServeConfig(place, orders.nodes, coupling=coupling, port=orders.port, peers=peers)
+    policy = PolicyConfig(name=orders.policy)
+    return ServeConfig(place, orders.nodes, policy, coupling=coupling, port=orders.port, peers=peers)
 
 
 async def live(orders: Orders) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -23,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SLEEPER = Path(__file__).with_name("sleeper.py")
 
 
-def sleeper(log: Path, seconds: float) -> Launch:
+def sleeper(log: Path, seconds: float, *more: str, **asked: Any) -> Launch:
     """What a test's job executes."""
-    return Launch((sys.executable, "-I", "-S", str(SLEEPER), str(log), str(seconds)))
+    return Launch((sys.executable, "-I", "-S", str(SLEEPER), str(log), str(seconds), *more), **asked)
 
 
 class Nursery:
@@ -119,6 +121,15 @@ def doubled(runs: list[Ran]) -> str:
     return ""
 
 
+def cores_of(log: Path) -> dict[tuple[str, int], set[int]]:
+    """The cores of every run, as the run itself saw them."""
+    found = {}
+    for line in Path(f"{log}.cores").read_text().splitlines():
+        job, attempt, cores = line.split()
+        found[job, int(attempt)] = {int(core) for core in cores.split(",")}
+    return found
+
+
 def kill_launcher(controller: int) -> bool:
     """kill -9 of the process that forks runners for this controller; False: it has none just now."""
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -133,14 +144,28 @@ def kill_launcher(controller: int) -> bool:
     return False
 
 
-def kill_runner(runs: Path) -> bool:
-    """kill -9 of the runner of some run; False: none runs just now."""
+def kill_runner(runs: Path, log: Path) -> bool:
+    """kill -9 of the runner of some run; False: none runs just now.
+
+    Its program is halted first and must have work left, or its end must be on record: if a runner is killed in the
+    instant between the last act of its program and hearing of its exit, nobody knows how that ended, and it is started
+    again (docs/launchers.md).
+    """
     for claim in runs.glob("*/claim"):
         with contextlib.suppress(OSError, ValueError):
-            pid = int(claim.read_text().split()[0])
-            if not (claim.parent / "ended").exists() and (claim.parent / "started").exists():
-                os.kill(pid, signal.SIGKILL)
-                return True
+            folder, runner = claim.parent, int(claim.read_text().split()[0])
+            if (folder / "ended").exists() or not (folder / "started").exists():
+                continue
+            program = msgspec.json.decode((folder / "started").read_bytes())["pid"]
+            if not (folder / "exited").exists():
+                os.kill(program, signal.SIGSTOP)
+                name, _, attempt = folder.name.rpartition(".")
+                ran = runs_of(log).get(unquote(name).replace(" ", "_"), [])
+                if any(run.whole and run.attempt == int(attempt) for run in ran):
+                    os.kill(program, signal.SIGCONT)
+                    continue
+            os.kill(runner, signal.SIGKILL)
+            return True
     return False
 
 

@@ -46,7 +46,7 @@ def one_round(
     def all_done() -> bool:
         controller.keep_alive()
         if coming and rng.random() < 0.1:
-            struck = kill_launcher(controller.pid) if coming[0] == "launcher" else kill_runner(runs)
+            struck = kill_launcher(controller.pid) if coming[0] == "launcher" else kill_runner(runs, log)
             del coming[: int(struck)]
         whole = sum(run.whole for runs in runs_of(log).values() for run in runs)
         return whole >= JOBS and not os.listdir(runs)

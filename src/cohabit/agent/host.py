@@ -5,10 +5,11 @@ For people (`cohabit doctor`): every line says what was found and, where somethi
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cohabit.agent import topology
+from cohabit.agent import control_groups, topology
 from cohabit.agent.resctrl import offer as resctrl
 from cohabit.agent.resctrl.files import Files, HostFiles, find_mount
 from cohabit.model.errors import InputError
@@ -89,7 +90,18 @@ def _control_groups(root: Path) -> list[HostOffer]:
             }
     if first:
         offers.append(HostOffer("control groups, version 1", True, ", ".join(sorted(first))))
+    if root == topology.HOST and offers:
+        offers.append(_limits())
     return offers or [HostOffer("control groups", False, "none are mounted", "mount cgroup2 on /sys/fs/cgroup")]
+
+
+def _limits() -> HostOffer:
+    """What this process could do with them for jobs; `up` says so again when it really tries."""
+    open_to_us = [name for name, own in control_groups.find_trees().items() if os.access(own, os.W_OK)]
+    if not open_to_us:
+        return HostOffer("limits for jobs", False, "our own control groups are not writable: memory is not limited",
+                         "serve as root, or with Delegate=yes in a systemd unit")  # fmt: skip
+    return HostOffer("limits for jobs", True, f"groups can be made in: {', '.join(sorted(open_to_us))}")
 
 
 def _text(path: Path) -> str:

@@ -12,6 +12,7 @@ from cohabit.app.journals import load_run
 from cohabit.app.simulation import Progress, public, run
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
+from cohabit.core.protocols import Guarantor
 from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
@@ -45,8 +46,9 @@ def explain_job(folder: Path, job_id: str, progress: Progress | None = None) -> 
         reason = public(reason, prepared)
         if reason and (not story["reasons"] or story["reasons"][-1]["reason"] != reason):
             story["reasons"].append({"at_s": now_us / 1e6, "reason": reason})
-        if any(isinstance(command, StartJob) and command.job_id == name for command in commands):
-            raise _Found
+        started = any(isinstance(command, StartJob) and command.job_id == name for command in commands)
+        if started and not isinstance(prepared.policies.partitioner, Guarantor):
+            raise _Found  # otherwise what was done while it ran is told as well
 
     with contextlib.suppress(_Found):
         run(prepared, observe=watch, progress=progress)

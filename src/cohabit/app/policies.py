@@ -17,6 +17,7 @@ from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
 from cohabit.policy.registry import (
     BUNDLES,
+    GUARANTEE,
     LISTED_BY,
     PLACEMENTS,
     UNDIVIDED,
@@ -51,7 +52,10 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
-    keys = ("order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate")
+    keys = (
+        "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate",
+        "partition",
+    )  # fmt: skip
     for key in keys:
         if (value := getattr(config, key)) is not None:
             chosen[key] = value
@@ -83,7 +87,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         order=make_order(first, config.order_options, changing),
         backfill=backfill,
         placer=placer,
-        partitioner=make_partitioner(chosen["placement"], config.partition, options),
+        partitioner=make_partitioner(chosen["placement"], chosen.get("partition"), options),
         gates=make_gates(chosen.get("gate", UNGATED), _gate_options(config)),
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
@@ -147,8 +151,8 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
     return None
 
 
-def without_effect(config: PolicyConfig, names: dict[str, Any]) -> list[str]:
-    """Keys that were set and change nothing under these policies, a sentence each."""
+def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool = True) -> list[str]:
+    """Keys that were set and change nothing under these policies, a sentence each; `measured`: running jobs are."""
     usual, placement = PolicyConfig(), str(names["placement"])
     gated = names.get("gate", UNGATED) != UNGATED
     ungated = [] if gated else [key for key in OF_A_GATE if getattr(config, key) != getattr(usual, key)]
@@ -158,6 +162,8 @@ def without_effect(config: PolicyConfig, names: dict[str, Any]) -> list[str]:
     found = [f"policy.{key} has no effect with placement {placement!r}" for key in elsewhere]
     found += [f"policy.{key} has no effect without a gate" for key in ungated]
     found += unlearned if gated and not config.variability else []
+    if names.get("partition") == GUARANTEE and not measured:
+        found.append("nothing is corrected: partition 'guarantee' needs measurements (world.progress_s)")
     pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
     unheeded = [key for key in said if key in UNHEEDED.get(pairing, ())]
     return found + [f"policy.{key} has no effect with pairing {pairing!r}" for key in unheeded]

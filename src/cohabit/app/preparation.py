@@ -65,7 +65,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     notes = _notes(scenario, workload, rejection) + ((programs.warning,) if programs.warning else ())
     profiles = () if policies.placer.exclusive else tuple(known_profiles(scenario, programs, cluster))
     if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing where they are
-        notes += tuple(policy_names.without_effect(scenario.policy, policies.names))
+        notes += tuple(policy_names.without_effect(scenario.policy, policies.names, scenario.world.progress_s > 0))
         notes += tuple(policy_names.nothing_known(scenario, policies, names_in(workload, rows), profiles))
     return Prepared(
         scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-import fcntl
+import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from cohabit.app import serving_machine as machines
 from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig
+from cohabit.app.serving_machine import ProfilingConfig
+from cohabit.app.telemetry_feed import TelemetryConfig, TelemetryFeed
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.live.api.settings import ApiSettings
 from cohabit.live.clock import BootClock, Epoch, find_clock
 from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal, open_journal
+from cohabit.live.measuring import MeasuringBackend
 from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import Peer, PeerLinks
-from cohabit.live.recovery import Restored, Verified, active_runs, restore, verify
+from cohabit.live.place_lock import only_one
+from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
-from cohabit.model.event import JobFinished, JobStarted, JobSubmitted
+from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
 from cohabit.model.units import SECOND
+
+if TYPE_CHECKING:
+    from cohabit.live.api.service import Api
 
 CLOCK, SETTINGS = "clock", "settings"
 
@@ -42,7 +53,7 @@ class TlsFiles:
 
     certificate: Path
     key: Path
-    authority: Path
+    authority: Path | None = None  # None: only callers of the API are served with it, who show tokens
 
 
 @dataclass(frozen=True)
@@ -50,21 +61,33 @@ class ServeConfig:
     """What a controller needs to know. `place` holds all that must survive: journal, runs, output."""
 
     place: Path
-    nodes: int = 1
+    nodes: int | str = 1  # so many, "machine" or "l3"
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     coupling: Coupling | None = None  # this domain among others; None: it has no peers
     host: str = "127.0.0.1"  # where peers reach it
     port: int = 0  # 0: any free one
     peers: Mapping[str, Peer] = field(default_factory=dict)
     tls: TlsFiles | None = None
+    oversubscribe: bool = False  # jobs may meet on a core, where the policy lets them share nodes
+    cache: str = "on"  # whether the cache is divided: on, dry-run (say what would be written) or off
+    database: str = ""  # the journal's, as a URL; "": a file in the place
+    api: ApiSettings | None = None  # None: nobody from outside is listened to
+    profiling: ProfilingConfig | None = None  # None: nothing is measured
+    telemetry: TelemetryConfig | None = None  # None: this machine's counters are not told
+
+    @property
+    def journal(self) -> Path | str:
+        """Where the journal is."""
+        return self.database or self.place / "journal.db"
 
 
 class _Settings(msgspec.Struct, frozen=True):
     """What the core's decisions depend on besides its facts."""
 
-    nodes: int
+    nodes: int | str
     policy: PolicyConfig
     coupling: Coupling | None
+    oversubscribe: bool = False
 
 
 @dataclass
@@ -78,6 +101,7 @@ class Parts:
     cluster: Cluster
     policies: PolicySet
     lock: IO[bytes]
+    output_of: Callable[[str, int], Path]  # where the output of a job goes that named no file
 
 
 class Service:
@@ -87,12 +111,14 @@ class Service:
         self.config, self.port = config, 0
         self.parts = open_parts(config)
         tls = config.tls
-        files = None if tls is None else (tls.certificate, tls.key, tls.authority)
+        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
         self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
         door = Doorkeeper(self.domain, config.peers, self.hear)
         context = None if files is None else server_context(*files)
         self._server = PeerServer(door, config.host, config.port, context)
         self._controller: Controller | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self.api: Api | None = None
 
     @property
     def controller(self) -> Controller:
@@ -109,14 +135,41 @@ class Service:
         """A peer's message on its way into the inbox; False: too busy."""
         return self.controller.hear(message)
 
+    async def tell(self, fact: Event) -> None:
+        """A fact from whoever measures; waits while the inbox is full, as the back end does."""
+        await self.controller.tell(fact)
+
     async def open(self) -> None:
-        """Recover, then listen to peers."""
+        """Recover, then listen to peers and to callers."""
         parts = self.parts
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
+        if self.config.api is not None:
+            self.api = self._make_api(self.config.api)
+        if isinstance(parts.backend, MeasuringBackend):
+            parts.backend.bind(self.controller.ask)
         await self.links.open()
         await self.controller.start()
+        for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
+            await self.tell(fact)
+        if self.config.telemetry is not None:
+            feed = TelemetryFeed(self.config.telemetry, parts.cluster.nodes)
+            self._telling = asyncio.create_task(feed.run(self.tell, parts.clock.now_us))
         if self.config.coupling is not None:
             self.port = await self._server.open()
+        if self.api is not None:
+            await self.api.open()
+        _tell_systemd("READY=1")
+
+    def _make_api(self, settings: ApiSettings) -> Api:
+        from cohabit.live.api.parts import Living
+        from cohabit.live.api.service import Api
+
+        parts, place = self.parts, self.config.place
+        living = Living(
+            self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
+            parts.output_of,
+        )  # fmt: skip
+        return Api(living, settings, parts.restored)
 
     async def submit_new(self, jobs: Sequence[tuple[Job, Launch]]) -> int:
         """Submit those that were never here before; how many that were."""
@@ -129,17 +182,18 @@ class Service:
 
     async def standing(self, jobs: Sequence[tuple[Job, Launch]]) -> dict[str, str]:
         """Where each of these jobs stands: queued, running, or how it ended."""
-
-        def look(core: SchedulerCore) -> dict[str, str]:
-            active = {name for name, _ in active_runs(core)}
-            ended = core.state.finished
-            names = [job.job_id for job, _ in jobs]
-            return {name: ended.get(name) or ("running" if name in active else "queued") for name in names}
-
-        return await self.controller.ask(look)
+        names = [job.job_id for job, _ in jobs]
+        states, words = await self.controller.states(names), {"held": "queued", "starting": "running"}
+        return {name: words.get(states.get(name, "queued"), states.get(name, "queued")) for name in names}
 
     async def close(self) -> None:
         """End in good order; jobs go on."""
+        _tell_systemd("STOPPING=1")
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.gather(self._telling, return_exceptions=True)
+        if self.api is not None:
+            await self.api.close()
         await self._server.close()
         await self.controller.stop()
         await self.links.close()
@@ -148,35 +202,48 @@ class Service:
 
 def open_parts(config: ServeConfig) -> Parts:
     """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
-    lock = _only_one(config.place)
+    lock = only_one(config.place)
     nodes = VirtualNodes(config.nodes)
-    cluster, policies = nodes.cluster(), policies_of(config)
-    journal = open_journal(config.place / "journal.db")
+    policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
+    cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
     _load_kernels(cluster, policies)
     restored = restore(journal, cluster, policies)
     kept = journal.get(CLOCK)
     clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
     if not clock.same:
         journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
-    backend = LocalBackend(config.place, nodes, clock.since_boot_us)
-    return Parts(journal, restored, clock, backend, cluster, policies, lock)
+    local = LocalBackend(
+        config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster)
+    )
+    backend = machines.measured(local, policies, config.profiling)
+    return Parts(journal, restored, clock, backend, cluster, policies, lock, local.output)
 
 
 def verify_journal(config: ServeConfig) -> Verified:
     """Replay all that a controller's journal keeps; it must not be running."""
-    with _only_one(config.place):
-        journal = open_journal(config.place / "journal.db")
+    with only_one(config.place):
+        journal = open_journal(config.journal)
         try:
             _same_settings(journal, config)
-            return verify(journal, VirtualNodes(config.nodes).cluster(), policies_of(config))
+            policies = policies_of(config)
+            found = machines.cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
+            return verify(journal, machines.same_machine(journal, found, config.place), policies)
         finally:
             journal.close()
 
 
 def policies_of(config: ServeConfig) -> PolicySet:
     """The policies, with what this domain does for mates elsewhere."""
-    return replace(build(config.policy, "exclusive"), mates=config.coupling)
+    return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling)
+
+
+def _tell_systemd(word: str) -> None:
+    """For units of Type=notify; nobody listens where the variable is not set."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(word.encode(), "\0" + path[1:] if path.startswith("@") else path)
 
 
 def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
@@ -189,25 +256,9 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
             core.step(2, [JobFinished(order.job_id, order.attempt)])
 
 
-def _only_one(place: Path) -> IO[bytes]:
-    """Held for as long as the process lives, however it ends."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        lock = open(place / "lock", "ab")  # noqa: SIM115
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be used: {reason}", str(place), "choose a folder you may write to") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise InputError("another controller uses this folder", str(place), "stop it first") from None
-    return lock
-
-
 def _same_settings(journal: Journal, config: ServeConfig) -> None:
     """A journal can be replayed only under the settings it was written under."""
-    now = _Settings(config.nodes, config.policy, config.coupling)
+    now = _Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
     kept = journal.get(SETTINGS)
     if kept is None:
         journal.put({SETTINGS: msgspec.json.encode(now).decode()})

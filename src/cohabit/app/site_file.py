@@ -1,28 +1,37 @@
-"""A site file (TOML): one domain to be served for real, its peers, the groups it has jobs in, and its jobs.
+"""A site file (TOML): one domain to be served for real, who may use it, its peers, groups and jobs.
 
-Both sides of a group must state it in the same words: a peer that means other terms is refused by the protocol.
+docs/live.md explains every key, and a test holds the two together. Both sides of a group must state it in the same
+words: a peer that means other terms is refused by the protocol.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from cohabit.app.coupling import scheme_of
-from cohabit.app.scenario import DomainConfig, PolicyConfig, StartWindowConfig
+from cohabit.app.scenario import DomainConfig, PolicyConfig
 from cohabit.app.serving import ServeConfig, TlsFiles
+from cohabit.app.serving_machine import ProfilingConfig
+from cohabit.app.telemetry_feed import TelemetryConfig
+from cohabit.app.typed_toml import read_typed
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
+from cohabit.live.api.groups import GroupTable, group_of
+from cohabit.live.api.logs import FORMATS, LEVELS
+from cohabit.live.api.settings import USER, ApiSettings, UserLimits
 from cohabit.live.peer_keys import read_keys
 from cohabit.live.peers import Peer
 from cohabit.model.errors import InputError
-from cohabit.model.group import Group, Member, Terms, Window, make_group
+from cohabit.model.group import Group
 from cohabit.model.job import Job
-from cohabit.model.units import microseconds, parse_duration
+from cohabit.model.units import parse_duration
+from cohabit.policy.registry import BUNDLES, UNGATED
 
+CACHE = ("on", "dry-run", "off")
 INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")  # of the environment, for jobs
 
 
@@ -53,23 +62,53 @@ class TlsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     certificate: str
     key: str
-    authority: str
+    authority: str = ""  # of the certificates of peers; "": only callers of the API are served with it
 
 
-class GroupTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[group.NAME]: jobs that start together, and on which terms (docs/coscheduling.md)."""
+class ApiTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[api]: where callers reach the scheduler, besides its socket."""
 
-    members: dict[str, str]  # domain -> job
-    lease_s: float = 60.0
-    lead_s: float = 2.0
-    late_s: float = 0.05
-    round_trip_s: float = 0.05
-    ask_s: float = 10.0
-    retry_s: float = 30.0
-    dead_after_s: float = 180.0
-    when_dead: str = "start_alone"
-    overlap_s: float = -1.0  # how long mates must be seen running together; -1: for the whole run
-    window: list[StartWindowConfig] = []
+    listen: str = ""  # HOST:PORT for callers with tokens; "": nowhere
+    socket: str = ""  # the UNIX socket; "": cohabit.sock in the place
+
+
+class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[limits]: what every user may have whom no table [users.NAME] names; -1: no bound."""
+
+    max_queued: int = -1
+    max_running: int = -1
+    qos: int = 0
+
+
+class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[users.NAME]"""
+
+    role: str = USER
+    max_queued: int = -1
+    max_running: int = -1
+    qos: int = 0
+
+
+class ProfilingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[profiling]: what is learned from runs, where the policy shares nodes."""
+
+    measure: bool = True
+    period_s: float = 10.0
+    profiles: str = ""  # a file with what is known of programs before the first job
+
+
+class TelemetryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[telemetry]: this machine's counters; told if the table is there, or if the policy has a gate."""
+
+    every_s: float = 30.0
+    window_s: float = 300.0
+
+
+class LogTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[log]: what goes to standard error."""
+
+    level: str = "warning"
+    format: str = "text"
 
 
 class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,9 +129,18 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
-    nodes: int = 1
+    nodes: int | str = 1
     place: str = "state"
+    database: str = ""
+    oversubscribe: bool = False
+    cache: str = "on"
     policy: PolicyConfig = PolicyConfig()
+    api: ApiTable = ApiTable()
+    limits: LimitsTable = LimitsTable()
+    users: dict[str, UserTable] = {}
+    log: LogTable = LogTable()
+    profiling: ProfilingTable = ProfilingTable()
+    telemetry: TelemetryTable | None = None
     domain: DomainTable | None = None
     peer: dict[str, PeerTable] = {}
     tls: TlsTable | None = None
@@ -106,29 +154,31 @@ class Site:
 
     config: ServeConfig
     jobs: tuple[tuple[Job, Launch], ...]
+    log: LogTable
 
 
 def read_site(path: Path) -> Site:
     """Read and check a site file; paths in it are relative to it."""
-    try:
-        tables = msgspec.toml.decode(path.read_bytes(), type=SiteTables)
-    except OSError as error:
-        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", str(path)) from error
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        where = f"{path}: {place.strip('`$.') or 'top level'}"
-        raise InputError(message[:1].lower() + message[1:], where, "see docs/live.md") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", str(path)) from error
+    tables = read_typed(path, SiteTables, "docs/live.md")
     folder = path.parent.absolute()
     config = _config(tables, folder, str(path))
-    groups = {name: _group(name, table, tables, str(path)) for name, table in tables.group.items()}
-    return Site(config, tuple(_job(job, groups, folder, str(path)) for job in tables.job))
+    assert config.api is not None
+    domains = config.api.domains
+    groups = {name: group_of(name, table, domains, str(path)) for name, table in tables.group.items()}
+    _check_log(tables.log, str(path))
+    return Site(config, tuple(_job(job, groups, folder, str(path)) for job in tables.job), tables.log)
 
 
 def _config(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
+    if tables.cache not in CACHE:
+        raise InputError(f"cache = {tables.cache!r}", where, f"use {', '.join(CACHE)}")
+    config = ServeConfig(
+        folder / tables.place, tables.nodes, tables.policy, tls=_tls(tables, folder),
+        oversubscribe=tables.oversubscribe, cache=tables.cache, database=_database(tables.database),
+        api=_api(tables, folder, where), profiling=_profiling(tables.profiling, folder, where),
+        telemetry=_telemetry(tables, where),
+    )  # fmt: skip
     domain = tables.domain
-    config = ServeConfig(folder / tables.place, tables.nodes, tables.policy)
     if domain is None:
         if tables.peer or tables.group:
             raise InputError("has peers or groups and no [domain]", where, "say which domain this is: name = ...")
@@ -136,39 +186,80 @@ def _config(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
     if domain.name in tables.peer:
         raise InputError(f"domain {domain.name} is its own peer", where)
     known = msgspec.structs.asdict(domain)
-    host, colon, port = known.pop("listen").rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise InputError(f"listen = {domain.listen!r}", f"{where}: domain", "write HOST:PORT")
+    host, port = _address(known.pop("listen"), f"{where}: domain")
     rank = sorted([domain.name, *tables.peer]).index(domain.name)
     coupling = Coupling(domain.name, rank, scheme_of(DomainConfig(**known, policy=tables.policy)))
     peers = {}
     for name, table in tables.peer.items():
-        if not table.key and tables.tls is None:
-            raise InputError(f"peer {name} has no key", where, "name a key file, or use certificates: [tls]")
+        if not table.key and (config.tls is None or config.tls.authority is None):
+            raise InputError(f"peer {name} has no key", where, "name a key file, or use certificates: [tls] authority")
         peers[name] = Peer(name, table.url, read_keys(folder / table.key) if table.key else None)
-    tls = None
-    if tables.tls is not None:
-        tls = TlsFiles(folder / tables.tls.certificate, folder / tables.tls.key, folder / tables.tls.authority)
-    return ServeConfig(
-        config.place, config.nodes, config.policy, coupling, host, int(port), peers, tls
-    )  # fmt: skip
+    return replace(config, coupling=coupling, host=host, port=port, peers=peers)
 
 
-def _group(name: str, table: GroupTable, tables: SiteTables, where: str) -> Group:
-    terms = Terms(
-        lease_us=microseconds(table.lease_s), lead_us=microseconds(table.lead_s), late_us=microseconds(table.late_s),
-        round_trip_us=microseconds(table.round_trip_s), ask_us=microseconds(table.ask_s),
-        retry_us=microseconds(table.retry_s), dead_after_us=microseconds(table.dead_after_s),
-        when_dead=table.when_dead, watch_us=microseconds(table.overlap_s) if table.overlap_s >= 0 else -1,
-    )  # fmt: skip
-    windows = tuple(
-        Window(one.first, one.second, microseconds(one.least_s), microseconds(one.most_s)) for one in table.window
-    )
-    known = (() if tables.domain is None else (tables.domain.name,)) + tuple(tables.peer)
+def _profiling(table: ProfilingTable, folder: Path, where: str) -> ProfilingConfig:
+    profiles = folder / table.profiles if table.profiles else None
+    config = ProfilingConfig(table.measure, table.period_s, profiles)
+    config.check(f"{where}: profiling")
+    return config
+
+
+def _telemetry(tables: SiteTables, where: str) -> TelemetryConfig | None:
+    table = tables.telemetry
+    if table is None:
+        bundle = BUNDLES[tables.policy.name][0] if tables.policy.name in BUNDLES else {}  # a wrong name is said later
+        gate = tables.policy.gate or bundle.get("gate", UNGATED)
+        return TelemetryConfig() if gate != UNGATED else None
+    config = TelemetryConfig(table.every_s, table.window_s)
+    config.check(f"{where}: telemetry")
+    return config
+
+
+def _tls(tables: SiteTables, folder: Path) -> TlsFiles | None:
+    if tables.tls is None:
+        return None
+    authority = folder / tables.tls.authority if tables.tls.authority else None
+    return TlsFiles(folder / tables.tls.certificate, folder / tables.tls.key, authority)
+
+
+def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
+    host, port = _address(tables.api.listen, f"{where}: api") if tables.api.listen else ("", 0)
+    tls = _tls(tables, folder)
+    users = {name: UserLimits(one.role, *_bounds(one)) for name, one in tables.users.items()}
+    domains = (() if tables.domain is None else (tables.domain.name,)) + tuple(tables.peer)
     try:
-        return make_group(name, [Member(*pair) for pair in table.members.items()], terms, windows, known)
+        return ApiSettings(
+            folder / tables.api.socket if tables.api.socket else None, host, port,
+            None if tls is None else tls.certificate, None if tls is None else tls.key, users,
+            UserLimits(USER, *_bounds(tables.limits)), domains,
+        )  # fmt: skip
     except InputError as error:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error
+
+
+def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int]:
+    queued, running = (None if bound < 0 else bound for bound in (table.max_queued, table.max_running))
+    return queued, running, table.qos
+
+
+def _address(text: str, where: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"listen = {text!r}", where, "write HOST:PORT")
+    return host, int(port)
+
+
+def _database(text: str) -> str:
+    if text and "://" not in text:
+        raise InputError("is not the URL of a database", f"database = {text!r}", "postgresql://USER@HOST/NAME")
+    return text
+
+
+def _check_log(table: LogTable, where: str) -> None:
+    if table.level not in LEVELS:
+        raise InputError(f"level = {table.level!r}", f"{where}: log", f"use {', '.join(LEVELS)}")
+    if table.format not in FORMATS:
+        raise InputError(f"format = {table.format!r}", f"{where}: log", f"use {', '.join(FORMATS)}")
 
 
 def _job(table: JobTable, groups: dict[str, Group], folder: Path, where: str) -> tuple[Job, Launch]:

@@ -31,6 +31,7 @@ from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
 from cohabit.sim.machine.recorder import BandwidthRecorder
 from cohabit.sim.machine.truth import Truth
+from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.world import World
@@ -143,6 +144,9 @@ def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder |
     world.machine = Machine(truth, keep_segments, recorder, oversubscribed=scenario.cluster.oversubscribe is not False)
     world.phases = Phases(scenario.seed, prepared.constants.phases) if scenario.world.phases else None
     world.profiler = Profiler(truth, scenario.seed, scenario.world.profile_noise) if shared else None
+    if shared and scenario.world.progress_s > 0:
+        period_us = max(round(scenario.world.progress_s * SECOND), 1)
+        world.monitor = Monitor(period_us, scenario.seed, scenario.world.progress_noise)
 
 
 def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
@@ -172,7 +176,10 @@ def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
     return msgspec.json.encode(how).decode()
 
 
-_TOLD_WHOLE = (fact.ProfileLearned, fact.TelemetryReduced, fact.PeerReported, fact.SchemeChanged, fact.Recovered)
+_TOLD_WHOLE = (
+    fact.ProfileLearned, fact.ProgressMeasured, fact.TelemetryReduced, fact.PeerReported, fact.SchemeChanged,
+    fact.Recovered,
+)  # fmt: skip
 _NODE_FACTS = {fact.NodeUp: lines.NODE_UP, fact.NodeDown: lines.NODE_DOWN, fact.NodeDrained: lines.NODE_DRAINED}
 
 

@@ -41,6 +41,9 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     threads: int = 0  # per process; 0: as the launcher thinks fit
     memory_bytes: int = 0  # per core; 0: not stated
     oversubscribe: bool = False  # more processes than cores, on purpose
+    uid: int = -1  # whose job it is, if the back end is to run it as that user; -1: as whoever serves
+    gid: int = -1  # -1: the user's own
+    groups: tuple[int, ...] = ()  # besides; none: those the user is in
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -50,6 +53,8 @@ class Run(msgspec.Struct, frozen=True):
     attempt: int
     stands: str  # NEVER, RUNNING or ENDED
     status: str = ""  # of one that has ended
+    exit_status: int | None = None  # of its program, where it is known
+    exit_signal: int | None = None  # that ended its program
 
 
 class Capabilities(msgspec.Struct, frozen=True):

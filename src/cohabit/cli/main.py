@@ -11,35 +11,51 @@ import typer
 from cohabit import __version__
 from cohabit.cli import (
     advise,
+    audit,
+    backup,
     compare,
+    controller,
     demo,
     doctor,
     exercise,
     generate,
     import_log,
+    jobs,
+    logs,
     match,
     measure,
+    nodes,
     partition,
     place,
     policies,
     predict,
+    profile,
     profiles,
+    queue,
     replay,
+    report,
     reproduce,
-    serve,
     simulate,
+    slurm,
+    submit,
     sweep,
     telemetry,
+    token,
+    top,
     train,
+    up,
     view,
+    wait,
     warm_up,
     why,
 )
+from cohabit.cli.sections import Sections, section
 from cohabit.model.errors import InputError
 
 INTERRUPTED = 130
 app = typer.Typer(
     name="cohabit",
+    cls=Sections,
     help="A resource-aware job scheduler: replay your own log, watch in shadow mode, then switch on.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,12 +77,16 @@ def _options(
     """Options of the command itself."""
 
 
-VERBS = (
-    simulate, compare, sweep, generate, import_log, policies, profiles, why, view, replay, partition, place, match,
-    train, predict, reproduce, advise, exercise, measure, telemetry, serve, demo, doctor, warm_up,
-)  # fmt: skip
-for verb in VERBS:
-    verb.register(app)
+SECTIONS = {
+    "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
+    "Optimising": (partition, place, match),
+    "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
+    "Living": (up, submit, queue, jobs, logs, wait, nodes, top, report, token, audit, backup, controller, slurm),
+    "This machine": (demo, doctor, warm_up),
+}  # fmt: skip
+for title, verbs in SECTIONS.items():
+    for verb in verbs:
+        verb.register(section(title))
 
 
 def run() -> None:

@@ -23,6 +23,11 @@ Examples:
   cohabit measure canary --ranks 4
   cohabit measure canary --ranks 16 --size 100 --launcher "srun --mpi=pmix" --json"""
 
+CAPACITY_EXAMPLES = """\b
+Examples:
+  cohabit measure capacity
+  cohabit measure capacity --seconds 5 --size 512 --json"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
@@ -34,6 +39,7 @@ def register(app: typer.Typer) -> None:
     verbs.command(name="pairs", epilog=EXAMPLES)(pairs)
     verbs.command(name="runs", epilog=RUNS_EXAMPLES)(runs)
     verbs.command(name="canary", epilog=CANARY_EXAMPLES)(canary)
+    verbs.command(name="capacity", epilog=CAPACITY_EXAMPLES)(capacity)
     app.add_typer(verbs)
 
 
@@ -227,3 +233,49 @@ def canary(
     ]
     table(f"waits per call over {sung.ranks} ranks", ["call", *STATS], rows)
     typer.echo(f"cost: {sung.cost_s:.2f} s, of which {sung.inside_s:.2f} s inside MPI")
+
+
+def capacity(
+    seconds: Annotated[float, typer.Option(help="How long each number of cores streams.")] = 2.0,
+    size: Annotated[
+        float, typer.Option(metavar="MB", help="Of the vectors on each core; well above the cache.")
+    ] = 256.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Where capacities of machines are kept; beside the user's profiles otherwise."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Measure what this machine's cores can draw from memory, by how many are active, and keep it.
+
+    The table is what `bandwidth_gbs` of a cluster and of a site file wants.
+    """
+    from cohabit.agent.cores import allowed_cores
+    from cohabit.agent.profiling.capacity import measure_capacity
+    from cohabit.app import capacity as keeping
+    from cohabit.app.measuring import busy_load
+    from cohabit.cli.console import note, progress, show_json, table
+    from cohabit.exercise.running import MOST_MB
+    from cohabit.model.errors import InputError
+
+    if not 0 < seconds <= 600:
+        raise InputError(f"--seconds {seconds:g} is no time to measure", "", "give a number above 0, at most 600")
+    if not 0 < size <= MOST_MB:
+        raise InputError(f"--size {size:g} is out of range", "", f"give megabytes, above 0 and at most {MOST_MB:,}")
+    path = out or keeping.usual_path()
+    keeping.read_capacities(path)  # what cannot be added to is refused before anything runs
+    load = busy_load()
+    if load is not None:
+        note(f"the machine is busy (load {load:.1f}): the capacity will come out too small")
+    with progress("streaming") as advance:
+        points = measure_capacity(allowed_cores(), seconds, size, advance)
+    document = keeping.keep_capacity(points, size, path)
+    if as_json:
+        show_json(document)
+        return
+    rows = [[cores, f"{gbs:.2f}"] for cores, gbs in document["bandwidth_gbs"].items()]
+    table(document["hardware"], ["active cores", "GB/s"], rows)
+    pairs = ", ".join(f"{cores} = {gbs:g}" for cores, gbs in document["bandwidth_gbs"].items())
+    typer.echo(f"kept in {document['file']}; for a scenario: bandwidth_gbs = {{ {pairs} }}")

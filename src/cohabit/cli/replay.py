@@ -7,32 +7,44 @@ from typing import Annotated
 
 import typer
 
+EXAMPLE = (
+    "\b\nExamples:\n  cohabit simulate jobs.swf --out DIR --journal\n  cohabit replay DIR --verify\n"
+    "  cohabit replay site.toml --verify"
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(
-        name="replay",
-        epilog="\b\nExample:\n  cohabit simulate jobs.swf --out DIR --journal\n  cohabit replay DIR --verify",
-    )(replay)
+    app.command(name="replay", epilog=EXAMPLE)(replay)
 
 
 def replay(
-    journal: Annotated[Path, typer.Argument(metavar="JOURNAL", help="journal.parquet, or the folder it is in.")],
+    journal: Annotated[
+        Path,
+        typer.Argument(
+            metavar="JOURNAL",
+            help="Of a simulation: its folder or journal.parquet; of a controller: its site file, place or journal.",
+        ),
+    ],
     verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 if an order differs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """The same facts again, through the live core one step at a time: the same orders must come out."""
-    from cohabit.app.journals import replay_journal
+    """The same facts again, through the live core one step at a time: the same orders must come out, byte for byte."""
+    from cohabit.app.replaying import is_live, replay_live
     from cohabit.cli.console import show_json
 
-    result = replay_journal(journal)
-    same = not result.difference
-    if as_json:
-        show_json(
-            {"steps": result.steps, "orders": result.orders, "identical": same, "difference": result.difference or None}
-        )
+    if is_live(journal):
+        live = replay_live(journal)
+        steps, orders, difference = live.batches, live.commands, live.difference
     else:
-        word = "identical" if same else f"DIFFERENT {result.difference}"
-        typer.echo(f"{result.steps:,} steps, {result.orders:,} orders: {word}")
-    if verify and not same:
+        from cohabit.app.journals import replay_journal
+
+        simulated = replay_journal(journal)
+        steps, orders, difference = simulated.steps, simulated.orders, simulated.difference
+    if as_json:
+        show_json({"steps": steps, "orders": orders, "identical": not difference, "difference": difference or None})
+    else:
+        word = "identical" if not difference else f"DIFFERENT {difference}"
+        typer.echo(f"{steps:,} steps, {orders:,} orders: {word}")
+    if verify and difference:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`cohabit serve`: run real jobs on this machine, together with those of other domains."""
+"""`cohabit controller`: run real jobs on this machine, together with those of other domains."""
 
 from __future__ import annotations
 
@@ -14,37 +14,25 @@ if TYPE_CHECKING:
 LOOK_S = 0.2  # how often --until-idle looks
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    example = "\b\nExample:\n  cohabit serve site.toml --until-idle"
-    app.command(name="serve", short_help="Run real jobs on this machine, from a site file.", epilog=example)(serve)
-    example = "\b\nExample:\n  cohabit peer-key pair.key"
-    app.command(name="peer-key", short_help="Make a key for two domains to share.", epilog=example)(peer_key)
-
-
 def serve(
     site: Annotated[Path, typer.Argument(metavar="SITE.toml", help="Nodes, policy, peers, groups and jobs.")],
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when all its jobs have ended.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")
-    ] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Serve until stopped (Ctrl-C): jobs survive it, and a killed server goes on where it was when started again.
 
-    Jobs of the file are submitted once, by their names. docs/live.md describes the file.
+    Callers reach it over PLACE/cohabit.sock. Jobs of the file are submitted once, by their names. docs/live.md
+    describes the file, docs/api.md what callers may ask.
     """
     import asyncio
-    import logging
 
     from cohabit.app.site_file import read_site
     from cohabit.cli.console import note, show_json
+    from cohabit.live.api import logs
 
     read = read_site(site)
-    if verify:
-        _verify(read, as_json)
-        return
-    logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
+    logs.set_up(read.log.level, "json" if log_json else read.log.format)
     standing = asyncio.run(_serve(read, until_idle, note))
     if as_json:
         show_json(standing)
@@ -68,21 +56,6 @@ def peer_key(
         note(f"wrote {file}; name it as key of the peer in both site files")
 
 
-def _verify(site: Site, as_json: bool) -> None:
-    from cohabit.app.serving import verify_journal
-    from cohabit.cli.console import show_json
-
-    result = verify_journal(site.config)
-    if as_json:
-        show_json({"steps": result.batches, "orders": result.commands, "identical": not result.difference,
-                   "difference": result.difference or None})  # fmt: skip
-    else:
-        word = f"DIFFERENT {result.difference}" if result.difference else "identical"
-        typer.echo(f"{result.batches:,} steps, {result.commands:,} orders: {word}")
-    if result.difference:
-        raise typer.Exit(1)
-
-
 async def _serve(site: Site, until_idle: bool, note: Any) -> dict[str, Any]:
     import asyncio
     import signal
@@ -95,6 +68,11 @@ async def _serve(site: Site, until_idle: bool, note: Any) -> dict[str, Any]:
     await service.open()
     if service.port:
         note(f"peers reach domain {service.domain} at {site.config.host}:{service.port}")
+    if service.api is not None:
+        note(f"callers reach it at {service.api.server.path}")
+        if service.api.server.port:
+            assert site.config.api is not None
+            note(f"and with tokens at {site.config.api.host}:{service.api.server.port}")
     new = await service.submit_new(site.jobs)
     note(f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}")
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.controller.failed())]

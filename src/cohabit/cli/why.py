@@ -1,4 +1,4 @@
-"""`cohabit why`: what a job was waiting for, and for how long, in a finished run."""
+"""`cohabit why`: what a job waits for, live or in a finished run."""
 
 from __future__ import annotations
 
@@ -8,20 +8,56 @@ from typing import Annotated, Any
 
 import typer
 
+from cohabit.cli.server_options import AsJson, OneJob, Server
+
+EXAMPLES = """\b
+Examples:
+  cohabit why 12                (a job of the running scheduler)
+  cohabit why 4711 --run DIR    (a finished run of `cohabit simulate --out DIR`)"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(
-        name="why", short_help="Explain why a job waited.", epilog="\b\nExample:\n  cohabit why 4711 --run DIR"
-    )(why)
+    app.command(name="why", short_help="Explain why a job waits or waited.", epilog=EXAMPLES)(why)
 
 
 def why(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Job id as in jobs.csv.")],
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder written by simulate --out.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    job: OneJob,
+    run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder written by simulate --out.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
 ) -> None:
     """Explain a delay: every reason the job waited, with numbers, from submission to start."""
+    from cohabit.model.errors import InputError
+
+    if run is None:
+        _why_live(job, server, as_json)
+    elif server is not None:
+        raise InputError("--run and --server do not go together", "", "give one of them")
+    else:
+        _why_in_run(job, run, as_json)
+
+
+def _why_live(job: str, server: str | None, as_json: bool) -> None:
+    """What the scheduler says now, and what it said before."""
+    from cohabit.cli.console import show_json
+    from cohabit.cli.job_words import moment
+    from cohabit.cli.server_options import asking
+
+    with asking(server) as client:
+        story = client.why(job)
+    if as_json:
+        show_json(story)
+        return
+    typer.echo(f"job {story['job']} is {story['state']}" + (f": {story['why']}" if story["why"] else ""))
+    reasons = [{"at_s": entry["at"], "reason": entry["why"]} for entry in story["history"]]
+    shown = _condensed(reasons)
+    for entry in shown:
+        typer.echo(f"  {moment(entry['at_s'])}  {entry['reason']}")
+    _say_left_out(len(reasons) - len(shown))
+
+
+def _why_in_run(job: str, run: Path, as_json: bool) -> None:
     from cohabit.app.explaining import explain_job
     from cohabit.cli.console import progress, show_json
     from cohabit.report.wording import duration
@@ -36,11 +72,14 @@ def why(
     for entry in shown:
         since = entry["at_s"] - story["submit_s"]
         typer.echo(f"  after {duration(since):>9}  {entry['reason']}")
-    if len(shown) < len(story["reasons"]):
-        more = len(story["reasons"]) - len(shown)
-        typer.echo(f"  ({more} more change{'s' if more > 1 else ''} on the way; all of them with --json)")
+    _say_left_out(len(story["reasons"]) - len(shown))
     if story["overtaken_by"]:
         typer.echo(f"  {story['overtaken_by']:,} submitted later started before it")
+
+
+def _say_left_out(more: int) -> None:
+    if more > 0:
+        typer.echo(f"  ({more} more change{'s' if more > 1 else ''} on the way; all of them with --json)")
 
 
 def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, Any]]:
@@ -55,4 +94,4 @@ def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, 
 
 def _gist(reason: str) -> tuple[str, str]:
     ahead = re.search(r"(\d+) jobs? ahead", reason)
-    return reason.split()[0], ahead[1] if ahead else ""
+    return reason.split()[0] if reason else "", ahead[1] if ahead else ""

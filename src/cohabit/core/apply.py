@@ -45,13 +45,16 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.ended import forget_ends, recall_end
+from cohabit.core.guaranteeing import take_measurement, take_refusal
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
+from cohabit.core.node_changes import node_became
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
 from cohabit.model import event as fact
 from cohabit.model import telemetry
-from cohabit.model.command import CancelJob, Command
+from cohabit.model.command import CancelJob, Command, StopJob
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.merging import learned
@@ -68,6 +71,7 @@ class Applier:
         self.state, self.policies = state, policies
         self.arrivals: list[int] = []
         self.commands: list[Command] = []
+        self.reasons: list[str] = []  # why nodes are divided anew at the end of this step
         self.desk = None if policies.mates is None else Desk(state, self, policies.mates, policies.order)
 
     def apply(self, now_us: int, event: fact.Event) -> bool:
@@ -77,7 +81,7 @@ class Applier:
             case fact.JobSubmitted(job):
                 return self._submitted(now_us, job)
             case fact.JobFinished(job_id, attempt, status):
-                return self._finished(now_us, job_id, attempt, status)
+                return self.finished(now_us, job_id, attempt, status)
             case fact.JobStarted(job_id, attempt):
                 return self._started(job_id, attempt)
             case fact.StartRefused(job_id, attempt, _, back_off_us):
@@ -88,16 +92,30 @@ class Applier:
                 return self._held(now_us, job_id)
             case fact.JobReleased(job_id):
                 return self._released(now_us, job_id)
+            case fact.JobRequeued(job_id):
+                return self._requeued(job_id)
+            case fact.EndsForgotten():
+                return forget_ends(self.state)
+            case fact.EndRecalled(job_id, status):
+                return recall_end(self.state, job_id, status)
             case fact.JobChanged(job_id, limit_us, qos):
                 return self._changed(now_us, job_id, limit_us, qos)
             case fact.NodeUp(node):
-                return self._node(now_us, node, UP)
+                return node_became(self, now_us, node, UP)
             case fact.NodeDrained(node):
-                return self._node(now_us, node, DRAINED)
+                return node_became(self, now_us, node, DRAINED)
             case fact.NodeDown(node):
-                return self._node(now_us, node, DOWN)
+                return node_became(self, now_us, node, DOWN)
             case fact.ProfileLearned(program, processes, measured, hardware):
                 return self._learned(now_us, program, processes, measured, hardware)
+            case fact.ProgramDrifted(program):
+                return self._forget_profile(program)
+            case fact.ProgressMeasured():
+                self.reasons.append(take_measurement(self.state, self.policies, now_us, event))
+                return False
+            case fact.SharesRefused():
+                self.reasons.append(take_refusal(self.state, self.policies, now_us, event))
+                return False
             case fact.TelemetryReduced(window):
                 return self._telemetry(now_us, window)
             case fact.PeerReported(message):
@@ -127,7 +145,7 @@ class Applier:
 
     def _submitted(self, now_us: int, job: Job) -> bool:
         if job.array_count:
-            if job.array_at_most and not self._array_members(job.job_id):
+            if job.array_at_most and job.job_id not in self.state.members:
                 self.state.arrays[job.job_id] = (0, job.array_at_most)
             self.state.open_arrays.setdefault(job.job_id, (job.array_count, WENT_WELL))
             elements = [
@@ -176,10 +194,8 @@ class Applier:
         if failed and not job.after_any:
             jobs[STATE, row] = BLOCKED
             return self.cancel(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
-        if job.reprofile and job.program in state.profiles:
-            del state.profiles[job.program]
-            state.asks.clear()
-            state.kept.clear()
+        if job.reprofile:
+            self._forget_profile(job.program)
         if pending:
             state.waiting_for[row] = pending
         if job.held:
@@ -189,7 +205,7 @@ class Applier:
             self.desk.submitted(now_us, job)
         return due
 
-    def _let_go(self, now_us: int, row: int, reason: str) -> None:
+    def let_go(self, now_us: int, row: int, reason: str) -> None:
         """If nodes are kept for the job while it waits for its mates, they are not any more; it waits in the queue."""
         if row >= 0 and self.state.jobs[STATE, row] == HOLDING and self.desk is not None:
             self.desk.lost_nodes(now_us, row, reason)
@@ -236,21 +252,21 @@ class Applier:
         if array not in self.state.arrays:
             return False
         running, at_most = self.state.arrays[array]
-        queued = [other for other in self._array_members(array) if self.state.jobs[STATE, other] == QUEUED]
-        return running + len(queued) >= at_most
+        members = np.fromiter(self.state.members.get(array, ()), np.int64)
+        return running + int(np.count_nonzero(self.state.jobs[STATE, members] == QUEUED)) >= at_most
 
     def _fill_array(self, now_us: int, array: str) -> None:
         """One of a bounded array ended or left the queue: let those in who were kept out."""
-        for row in self._array_members(array) if array in self.state.arrays else ():
+        for row in tuple(self.state.members.get(array, ())):
             if self.state.jobs[STATE, row] == BLOCKED:
+                if self._array_is_full(row):
+                    break
                 self.enter_queue(now_us, row)
-
-    def _array_members(self, array: str) -> list[int]:
-        return [row for name, row in self.state.rows.items() if name.rpartition("_")[0] == array]
 
     # ---- jobs out -------------------------------------------------------------------------------------------------
 
-    def _finished(self, now_us: int, job_id: str, attempt: int, status: str) -> bool:
+    def finished(self, now_us: int, job_id: str, attempt: int, status: str) -> bool:
+        """A run is over, and its job with it unless it may run again."""
         row = self.state.rows.get(job_id, -1)
         if (
             row < 0
@@ -328,7 +344,7 @@ class Applier:
         if state.jobs[STATE, row] in (STARTING, RUNNING):
             state.jobs[FLAGS, row] = CANCELLED
             return False  # the world stops it and reports its end
-        self._let_go(now_us, row, reason)
+        self.let_go(now_us, row, reason)
         if state.jobs[STATE, row] == QUEUED:
             self.leave_queue(row)
         if self.desk is not None:
@@ -364,7 +380,7 @@ class Applier:
 
     def _held(self, now_us: int, job_id: str) -> bool:
         row = self.state.rows.get(job_id, -1)
-        self._let_go(now_us, row, "its owner wants it held")
+        self.let_go(now_us, row, "its owner wants it held")
         if row < 0 or self.state.jobs[STATE, row] not in (QUEUED, BLOCKED):
             return False
         self.state.held.add(row)
@@ -382,10 +398,17 @@ class Applier:
         self.state.held.discard(row)
         return self.enter_queue(now_us, row)
 
+    def _requeued(self, job_id: str) -> bool:
+        """Have its run stopped; its end brings it back into the queue."""
+        state, row = self.state, self.state.rows.get(job_id, -1)
+        if row >= 0 and state.jobs[STATE, row] in (STARTING, RUNNING) and state.jobs[FLAGS, row] != CANCELLED:
+            self.commands.append(StopJob(job_id, int(state.jobs[ATTEMPT, row]), "it is to be queued again"))
+        return False
+
     def _changed(self, now_us: int, job_id: str, limit_us: int | None, qos: int | None) -> bool:
         state = self.state
         row = state.rows.get(job_id, -1)
-        self._let_go(now_us, row, "it was changed")
+        self.let_go(now_us, row, "it was changed")
         if row < 0 or state.jobs[STATE, row] not in (QUEUED, BLOCKED):
             return False
         queued = bool(state.jobs[STATE, row] == QUEUED)
@@ -401,6 +424,14 @@ class Applier:
             self.enter_queue(now_us, row)
         return queued
 
+    def _forget_profile(self, program: str) -> bool:
+        """What was measured of a program holds no longer; it is measured again where the site learns."""
+        if self.state.profiles.pop(program, None) is None:
+            return False
+        self.state.asks.clear()
+        self.state.kept.clear()
+        return self.state.ledger is not None
+
     def _learned(self, now_us: int, program: str, processes: int, measured: ScaleProfile, hardware: str) -> bool:
         """A measurement joins what is known; one that no longer fits what was known starts the profile afresh."""
         known = self.state.profiles.setdefault(program, {})
@@ -410,41 +441,6 @@ class Applier:
         self.state.kept.clear()
         return self.state.ledger is not None
 
-    def _node(self, now_us: int, node: int, becomes: int) -> bool:
-        """A node came up, is drained or is lost; jobs on a lost node are requeued or failed, never forgotten."""
-        state = self.state
-        if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
-            return False
-        if state.ledger is not None:
-            on_it = list(state.ledger.rows_on(node))
-        else:
-            on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
-        state.node_state[node] = becomes
-        state.nodes_by_kind.clear()
-        state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
-        state.void_promises()
-        if becomes == DOWN:
-            for row in on_it:
-                if state.jobs[STATE, row] == HOLDING:
-                    self._let_go(now_us, row, f"node {node} was lost")
-                    continue
-                job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
-                self.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
-                self._finished(now_us, job.job_id, attempt, "lost")
-        if state.ledger is not None:
-            state.ledger.set_condition(node, becomes)
-        elif becomes == UP:
-            state.set_idle(node, not on_it)
-        elif state.is_idle(node):
-            state.set_idle(node, False)
-        return True
-
 
 def _s(count: int) -> str:
     return "" if count == 1 else "s"
-
-
-def _has_node(state: State, row: int, node: int) -> bool:
-    if state.jobs[STATE, row] not in (STARTING, RUNNING, HOLDING):
-        return False
-    return any(first <= node < first + count for first, count in state.ranges_of(row))

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.columns import SEQ
 from cohabit.core.core import SchedulerCore
 from cohabit.core.ladder import Ladder
 from cohabit.core.mates.local import CoupledState
@@ -23,7 +24,8 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
-VERSION = 5
+VERSION = 6
+READABLE = (5, 6)  # version 5 had arrays with all their zeros
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
@@ -39,12 +41,12 @@ def save(core: SchedulerCore) -> bytes:
     data |= {name: _packed(getattr(state, name)) for name in _ARRAYS}
     data |= {name: [_packed(part) for part in getattr(state, name)] for name in _LADDERS}
     data |= {name: getattr(state, name) for name in _PLAIN}
-    data["specs"] = [None if job is None else msgspec.to_builtins(job) for job in state.specs]
+    data["specs"] = state.specs
     data["waiting_for"] = [[row, sorted(names)] for row, names in state.waiting_for.items()]
     data["held"] = sorted(state.held)
     data["users"] = list(state.users.items())
     data["ledger"] = None if state.ledger is None else state.ledger.save()
-    data["placed"] = [[row, msgspec.to_builtins(placement)] for row, placement in state.placed.items()]
+    data["placed"] = list(state.placed.items())
     data["profiles"] = [msgspec.to_builtins(one) for known in state.profiles.values() for one in known.values()]
     data["refused_until"] = list(state.refused_until.items())
     data["window"] = None if state.window is None else telemetry.encode(state.window)
@@ -58,7 +60,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
         saved = msgspec.msgpack.decode(data, strict=False)
     except msgspec.DecodeError as error:
         raise InputError(f"is not a checkpoint: {error}", "checkpoint") from error
-    if not isinstance(saved, dict) or saved.get("version") != VERSION:
+    if not isinstance(saved, dict) or saved.get("version") not in READABLE:
         raise InputError("is a checkpoint of another version", "checkpoint", "start from the journal instead")
     core = SchedulerCore(cluster, policies, readable=saved["readable"])
     state: State = core.state
@@ -71,6 +73,9 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
     state.open_arrays = {name: (left, worst) for name, (left, worst) in saved["open_arrays"].items()}
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
+    state.rows = dict(sorted(saved["rows"].items(), key=lambda item: int(state.jobs[SEQ, item[1]])))  # as they came
+    for name, row in state.rows.items():
+        state.note_member(name, row)
     state.waiting_for = {row: set(names) for row, names in saved["waiting_for"]}
     state.held = set(saved["held"])
     state.users = dict(map(tuple, saved["users"]))
@@ -87,9 +92,26 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
 
 
 def _packed(array: NDArray[Any]) -> list[Any]:
-    return [array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()]
+    """Row by row without most of the zeros at their ends: tables have room for many more jobs than there are."""
+    rows = np.ascontiguousarray(array).reshape(-1, array.shape[-1]) if array.size else array.reshape(0, 1)
+    return [array.dtype.str, list(array.shape), [_front(row).tobytes() for row in rows]]
+
+
+def _front(row: NDArray[Any]) -> NDArray[Any]:
+    """The row, halved for as long as its second half is empty."""
+    bits, end = row.view(f"u{row.itemsize}"), len(row)
+    while end and not bits[end // 2 : end].any():
+        end //= 2
+    return row[:end]
 
 
 def _unpacked(packed: list[Any]) -> NDArray[Any]:
     kind, shape, raw = packed
-    return np.frombuffer(raw, np.dtype(kind)).reshape(shape).copy()
+    if isinstance(raw, bytes):
+        return np.frombuffer(raw, np.dtype(kind)).reshape(shape).copy()
+    array = np.zeros(shape, np.dtype(kind))
+    if array.size:
+        width = shape[-1] * array.itemsize
+        for row, content in zip(array.reshape(-1, shape[-1]), raw, strict=True):
+            row[:] = np.frombuffer(content.ljust(width, b"\0"), array.dtype)
+    return array

@@ -63,8 +63,9 @@ class SchedulerCore:
         elif due:
             self._decide_and_commit(now_us)
         commands, applier.commands = applier.commands, []
+        reason, applier.reasons = "; ".join(filter(None, applier.reasons)), []
         if self.state.ledger is not None and self.state.ledger.touched:
-            commands += shares_that_changed(self.state, self.policies, self.view(now_us))
+            commands += shares_that_changed(self.state, self.policies, self.view(now_us), reason)
         return commands
 
     @property

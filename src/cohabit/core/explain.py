@@ -7,6 +7,7 @@ import numpy as np
 from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_sharing import why_not_shared
 from cohabit.core.gating import why_kept_back
+from cohabit.core.guaranteeing import story_of
 from cohabit.core.kernels import CONSERVATIVE, STRICT
 from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import PolicySet, SharedPlacer
@@ -16,7 +17,10 @@ from cohabit.core.view import View
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:
-    """One sentence for a job that is here but has not started; empty if it is not waiting."""
+    """One sentence for a job that is here but has not started; empty if it is not waiting.
+
+    Of a running job it says what was last done to keep its speed, or at its cost, if anything was.
+    """
     row = state.rows.get(job_id)
     if row is None:
         return ""
@@ -30,9 +34,12 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         return f"its start was refused; it is tried again in {_span(until - now_us)}"
     if together := why_not_together(state, row, now_us):
         return together
+    if view.is_running(row):
+        told = story_of(state, policies, job_id)
+        return told[-1][1] if told else ""
     if not view.is_queued(row):
         running, at_most = state.arrays.get(job_id.rpartition("_")[0], (0, 0))
-        return f"{running} of its array run and at most {at_most} may" if at_most and not view.is_running(row) else ""
+        return f"{running} of its array run and at most {at_most} may" if at_most else ""
     if kept_back := why_kept_back(view, policies.gates, row):
         return kept_back
     queue = view.ranked(view.queued(), policies.order)

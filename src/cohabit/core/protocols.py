@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,51 @@ class Partitioner(Protocol):
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
         """(first way, ways) for each job on a node, in the order they came; equal masks are shared, others disjoint."""
+        ...
+
+
+class Answer(NamedTuple):
+    """What a guarantor makes of a measurement: rows whose nodes are divided anew, and why."""
+
+    rows: tuple[int, ...] = ()
+    reason: str = ""
+
+
+class Corrected(NamedTuple):
+    """A division with all corrections: (first way, ways) for each job, and (job, percent) for those held back."""
+
+    shares: list[tuple[int, int]]
+    caps: tuple[tuple[str, int], ...]
+
+
+@runtime_checkable
+class Guarantor(Partitioner, Protocol):
+    """A division that is corrected by what is measured of running jobs; core/guaranteeing.py asks.
+
+    `memory` is its own, plain data to be changed; memory["jobs"] forgets jobs that have gone.
+    """
+
+    @property
+    def name(self) -> str:
+        """Under which its memory is kept."""
+        ...
+
+    def measured(self, row: int, progress: float, window_us: int, view: View, memory: dict[str, Any]) -> Answer:
+        """A running job has made that progress against running alone."""
+        ...
+
+    def refused(self, rows: Sequence[int], until_us: int, view: View, memory: dict[str, Any]) -> Answer:
+        """The world cannot give these jobs what they should have before then."""
+        ...
+
+    def correct(
+        self, rows: Sequence[int], shares: list[tuple[int, int]], node: NodeGroup, view: View, memory: dict[str, Any]
+    ) -> Corrected:
+        """What it remembers, applied to a division of `split`; nothing is changed by asking."""
+        ...
+
+    def story(self, job_id: str, memory: dict[str, Any]) -> list[tuple[int, str]]:
+        """What was done for a job or at its cost, with the instants; nothing is changed by asking."""
         ...
 
 

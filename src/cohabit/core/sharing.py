@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.core.gating import Gatekeeper
+from cohabit.core.guaranteeing import recalled
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
-from cohabit.core.protocols import Mover, PolicySet, SharedPlacer
+from cohabit.core.protocols import Guarantor, Mover, PolicySet, SharedPlacer
 from cohabit.core.state import FOREVER, State
 from cohabit.core.view import View
 from cohabit.model.command import Command, SetShares
@@ -128,21 +129,30 @@ def open_kinds(ask: Ask, row: int, view: View) -> Takes:
     )
 
 
-def shares_that_changed(state: State, policies: PolicySet, view: View) -> list[Command]:
-    """The division of the cache on nodes whose residents changed, where the site divides it."""
+def shares_that_changed(state: State, policies: PolicySet, view: View, reason: str = "") -> list[Command]:
+    """The division of the cache on nodes whose residents changed, where the site divides it.
+
+    A policy that corrects divisions by what is measured may want it on other nodes, too; `reason` is what it says.
+    """
     ledger = state.ledger
     assert ledger is not None
     touched, ledger.touched = ledger.touched, {}
     if policies.partitioner is None:
         return []
     commands: list[Command] = []
+    corrects = policies.partitioner if isinstance(policies.partitioner, Guarantor) else None
+    memory = {} if corrects is None else recalled(state, corrects)
     for index in sorted(touched, key=lambda one: int(ledger.first[one])):
         rows, kind = ledger.residents[index], int(ledger.kind[index])
         came = touched[index][0] if len(touched[index]) == 1 else np.unique(np.concatenate(touched[index]))
         nodes = came[np.isin(came, ledger.nodes_in_class(index), assume_unique=True)]  # some may have gone again
         if not rows or not state.kinds.groups[kind].ways or not len(nodes):
             continue
-        shares = policies.partitioner.split([view.tenant(row, kind) for row in rows], state.kinds.groups[kind])
+        node = state.kinds.groups[kind]
+        caps: tuple[tuple[str, int], ...] = ()
+        shares = policies.partitioner.split([view.tenant(row, kind) for row in rows], node)
+        if corrects is not None:
+            shares, caps = corrects.correct(rows, shares, node, view, memory)
         named = tuple((state.spec(row).job_id, *share) for row, share in zip(rows, shares, strict=True))
-        commands.append(SetShares(ranges_of(nodes), named))
+        commands.append(SetShares(ranges_of(nodes), named, caps, reason))
     return commands

@@ -76,6 +76,7 @@ class State:
         self.waiting_for: dict[int, set[str]] = {}  # row -> job ids that must finish first
         self.held: set[int] = set()
         self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
+        self.members: dict[str, dict[int, None]] = {}  # bounded array -> rows of members; made again from a checkpoint
         self.open_arrays: dict[str, tuple[int, str]] = {}  # array id -> (members not ended, worst end so far)
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
@@ -105,13 +106,22 @@ class State:
         self.keys[:, row] = 0
         self.specs[row] = job
         self.rows[job.job_id] = row
+        self.note_member(job.job_id, row)
         return row
+
+    def note_member(self, job_id: str, row: int) -> None:
+        """Members of a bounded array are found by it, in the order they came."""
+        if (array := job_id.rpartition("_")[0]) in self.arrays:
+            self.members.setdefault(array, {})[row] = None
 
     def forget_row(self, row: int) -> None:
         """The job is finished: its row may be used again."""
         job = self.specs[row]
         assert job is not None
         del self.rows[job.job_id]
+        array = job.job_id.rpartition("_")[0]
+        if self.members.get(array, {}).pop(row, row) is None and not self.members[array]:
+            del self.members[array]
         self.specs[row] = None
         self.usable_kinds.pop(row, None)
         self.jobs[:, row] = 0

@@ -217,6 +217,11 @@ class View:
             return Tenant(job.program, cores, 1, 0, job.alpha, load, profile)
         return Tenant(job.program, how.cores, how.scale, how.ways, job.alpha, load, profile)
 
+    def booked_mbs(self, row: int) -> int:
+        """Memory bandwidth a running job has booked on each of its nodes; 0: none."""
+        how = self._state.placed.get(row)
+        return 0 if how is None else how.bandwidth_mbs
+
     def may_move(self, row: int) -> bool:
         """Whether the job runs, on one node, and its owner lets it be moved within its server."""
         how = self._state.placed.get(row)

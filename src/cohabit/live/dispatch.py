@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from cohabit.backend.protocol import Backend, BackendError, Launch
-from cohabit.model.command import CancelJob, Command, MoveJob, RenewJob, StartJob, StopJob
+from cohabit.model.command import CancelJob, Command, MoveJob, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, StartRefused
 
 TRIES = 6
@@ -28,7 +28,7 @@ class Settle(NamedTuple):
     attempt: int
 
 
-Order = StartJob | CancelJob | StopJob | RenewJob | MoveJob
+Order = StartJob | CancelJob | StopJob | RenewJob | MoveJob | SetShares
 
 
 class Dispatcher:
@@ -43,10 +43,11 @@ class Dispatcher:
         """Have it carried out after what was given before for the same job."""
         if not isinstance(order, Order | Settle):
             return  # nothing to be done by whoever executes
-        lane = self._lanes.get(order.job_id)
+        name = "" if isinstance(order, SetShares) else order.job_id  # divisions of the cache have a lane of their own
+        lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[order.job_id] = deque()
-            worker = asyncio.create_task(self._work(order.job_id, lane))
+            lane = self._lanes[name] = deque()
+            worker = asyncio.create_task(self._work(name, lane))
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
         if isinstance(order, RenewJob) and len(lane) > 1 and isinstance(lane[-1][0], RenewJob):
@@ -54,8 +55,9 @@ class Dispatcher:
         lane.append((order, launch))
 
     def pending(self) -> list[Command]:
-        """Orders not known to be carried out."""
-        return [order for lane in self._lanes.values() for order, _ in lane if not isinstance(order, Settle)]
+        """Orders not known to be carried out and not to be lost; of a division the executor keeps what was written."""
+        orders = (order for lane in self._lanes.values() for order, _ in lane)
+        return [order for order in orders if not isinstance(order, Settle | SetShares)]
 
     async def idle(self) -> None:
         """Wait until everything given so far is done."""
@@ -68,7 +70,7 @@ class Dispatcher:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
-    async def _work(self, job_id: str, lane: deque[tuple[Order | Settle, Launch | None]]) -> None:
+    async def _work(self, name: str, lane: deque[tuple[Order | Settle, Launch | None]]) -> None:
         while lane:
             order, launch = lane[0]
             try:
@@ -76,7 +78,7 @@ class Dispatcher:
             except Exception:
                 log.exception("%s was not carried out", order)
             lane.popleft()
-        del self._lanes[job_id]
+        del self._lanes[name]
 
     async def _carry_out(self, order: Order | Settle, launch: Launch | None) -> None:
         pause_s = FIRST_PAUSE_S

@@ -19,6 +19,12 @@ class Letter(NamedTuple):
     event: Event
     launch: Launch | None = None
     answer: asyncio.Future[None] | None = None
+    first: tuple[Event, ...] = ()  # facts that belong to the same request and come before it
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All its facts, in their order."""
+        return (*self.first, self.event)
 
 
 class Inbox:

@@ -1,13 +1,17 @@
-"""What must survive: every batch of facts before the core is told, checkpoints of the core, and what jobs execute.
+"""What must survive: every batch of facts before the core is told, checkpoints of the core, what jobs execute, and a
+record of every job.
 
-SQLite (write-ahead log, every commit on the disk before it returns), through SQLAlchemy so that another database is a
-matter of its URL. One writer, one connection; the controller calls it from one thread. Orders are kept beside the facts
-they followed from, one batch late and for comparison only: recovery computes them again.
+SQLite (write-ahead log, every commit on the disk before it returns) or PostgreSQL by URL. One writer, one connection;
+the controller calls it from one thread, and lists are read over a connection of their own. Orders and records follow
+from the facts: they are written one batch late, in the transaction of the next one, and recovery computes again what a
+crash has lost of them. The meta value `records` is the last batch the records include.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,38 +20,21 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from cohabit.backend.protocol import Launch
+from cohabit.live import records
+from cohabit.live.database import connect, said
+from cohabit.live.journal_schema import batches as _batches
+from cohabit.live.journal_schema import checkpoints as _checkpoints
+from cohabit.live.journal_schema import jobs as _jobs
+from cohabit.live.journal_schema import meta as _meta
+from cohabit.live.journal_schema import migrate
+from cohabit.live.records import Record
+from cohabit.live.refusals import NotWritable
 from cohabit.model import codec
 from cohabit.model.command import Command
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 
-VERSION = "1"
-BUSY_S = 10.0
-_number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
-_tables = sa.MetaData()
-_meta = sa.Table(
-    "cohabit_live", _tables, sa.Column("key", sa.String(40), primary_key=True), sa.Column("value", sa.Text)
-)
-_batches = sa.Table(
-    "cohabit_batches", _tables,
-    sa.Column("seq", _number, primary_key=True, autoincrement=False),
-    sa.Column("now_us", sa.BigInteger, nullable=False),
-    sa.Column("events", sa.LargeBinary, nullable=False),
-    sa.Column("commands", sa.LargeBinary),  # None: not written down yet
-)  # fmt: skip
-_checkpoints = sa.Table(
-    "cohabit_checkpoints", _tables,
-    sa.Column("seq", _number, primary_key=True, autoincrement=False),  # the last batch it includes
-    sa.Column("now_us", sa.BigInteger, nullable=False),
-    sa.Column("core", sa.LargeBinary, nullable=False),
-    sa.Column("pending", sa.LargeBinary, nullable=False),  # orders given and not known to be carried out
-)  # fmt: skip
-_jobs = sa.Table(
-    "cohabit_jobs", _tables,
-    sa.Column("job_id", sa.Text, primary_key=True),
-    sa.Column("launch", sa.LargeBinary, nullable=False),
-)  # fmt: skip
+RECORDED = "records"
 
 
 class Batch(NamedTuple):
@@ -68,60 +55,92 @@ class Checkpoint(NamedTuple):
     pending: bytes
 
 
-class JournalError(Exception):
-    """The journal cannot be written (now); the text says why."""
+class JournalError(NotWritable):
+    """The journal cannot be written or read (now); the text says why."""
+
+
+class _Owed:
+    """What follows from batches that are written and is not written itself."""
+
+    def __init__(self) -> None:
+        self.seq = 0  # the last batch it includes; 0: nothing is owed
+        self.commands: dict[int, bytes] = {}
+        self.records: dict[str, Record] = {}
+
+    def write(self, connection: sa.Connection) -> None:
+        """In a transaction of the caller, who lets go of this only when that is durable."""
+        if not self.seq:
+            return
+        for seq, content in self.commands.items():
+            connection.execute(sa.update(_batches).where(_batches.c.seq == seq).values(commands=content))
+        records.write(connection, self.records.values())
+        _put(connection, {RECORDED: str(self.seq)})
 
 
 class Journal:
     """An open journal."""
 
     def __init__(self, url: sa.URL, where: str) -> None:
-        self.where = where
-        self._engine = _engine(url)
+        self.where, self.url = where, url
+        self._engine = connect(url, only_one=True)
         try:
-            _tables.create_all(self._engine)
             self._connection = self._engine.connect()
-            version = self.get("version")
-            if version is None:
-                self.put({"version": VERSION})
-            elif version != VERSION:
-                raise InputError(f"is a journal of version {version}, not {VERSION}", where)
+            with self._connection.begin():
+                migrate(self._connection, where)
             self.next_seq = self._newest() + 1
         except DBAPIError as error:
-            raise InputError(f"cannot be used as a journal: {_said(error)}", where) from error
-        self._commands: tuple[int, bytes] | None = None
+            self._engine.dispose()
+            raise InputError(f"cannot be used as a journal: {said(error)}", where) from error
+        self._owed = _Owed()
+        self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch that failed to be written
+        self._reading: sa.Engine | None = None
 
     def close(self) -> None:
-        """Write down what is still owed, and let go."""
-        if self._commands is not None:
+        """Write down what is still owed if that can be done, and let go."""
+        try:
+            self.flush()
+        finally:
+            self._connection.close()
+            self._engine.dispose()
+            if self._reading is not None:
+                self._reading.dispose()
+
+    @contextmanager
+    def _transaction(self, trouble: str) -> Iterator[None]:
+        """All or nothing; whatever the database complains of becomes an error of ours, except that a row is there."""
+        try:
             with self._connection.begin():
-                self._write_commands()
-        self._connection.close()
-        self._engine.dispose()
+                yield
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            raise JournalError(f"{trouble}: {said(error)}", self.where) from error
+        except InputError as error:  # a connection made anew found another writer there
+            raise JournalError(f"{trouble}: {error.what}", self.where, error.fix) from error
 
     # ---- settings ---------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
         """A setting kept beside the journal."""
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             found = self._connection.execute(sa.select(_meta.c.value).where(_meta.c.key == key)).scalar()
         return None if found is None else str(found)
 
     def put(self, values: Mapping[str, str]) -> None:
         """Keep settings, all or none."""
-        with self._connection.begin():
-            for key, value in values.items():
-                self._connection.execute(sa.delete(_meta).where(_meta.c.key == key))
-                self._connection.execute(sa.insert(_meta).values(key=key, value=value))
+        with self._transaction("the journal cannot be written"):
+            _put(self._connection, values)
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     def append(self, now_us: int, events: Sequence[Event], launches: Mapping[str, Launch]) -> int:
         """Make a batch durable, with what its jobs execute; returns its number."""
+        self._undo_doubtful()
         seq, content = self.next_seq, codec.encode(events)
+        self._doubtful = (seq, content, list(launches))
         try:
-            with self._connection.begin():
-                self._write_commands()
+            with self._transaction("the journal cannot be written"):
+                self._owed.write(self._connection)
                 row = {"seq": seq, "now_us": now_us, "events": content}
                 self._connection.execute(sa.insert(_batches), row)
                 if launches:
@@ -129,30 +148,44 @@ class Journal:
                     self._connection.execute(sa.insert(_jobs), rows)
         except IntegrityError as error:
             if not self._is_there(seq, content):  # a commit that failed may have taken place all the same
-                raise JournalError(f"the journal is written by somebody else: {_said(error)}") from error
-        except DBAPIError as error:
-            raise JournalError(f"the journal cannot be written: {_said(error)}") from error
-        self.next_seq, self._commands = seq + 1, None
+                raise JournalError(f"the journal is written by somebody else: {said(error)}") from error
+        self.next_seq, self._owed, self._doubtful = seq + 1, _Owed(), None
         return seq
 
+    def _undo_doubtful(self) -> None:
+        """A commit that failed may have taken place all the same; nothing has followed from it, so it can go."""
+        if self._doubtful is not None:
+            seq, content, names = self._doubtful
+            with self._transaction("the journal cannot be written"):
+                mine = (_batches.c.seq == seq) & (_batches.c.events == content)
+                if self._connection.execute(sa.delete(_batches).where(mine)).rowcount:
+                    self._connection.execute(sa.delete(_jobs).where(_jobs.c.job_id.in_(names)))
+            self._doubtful = None
+
     def _is_there(self, seq: int, content: bytes) -> bool:
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             query = sa.select(_batches.c.events).where(_batches.c.seq == seq)
             return bool(self._connection.execute(query).scalar() == content)
 
-    def note_commands(self, seq: int, commands: Sequence[Command]) -> None:
-        """What followed from a batch; written with the next one."""
-        self._commands = (seq, codec.encode(commands))
+    def note(self, seq: int, commands: Sequence[Command] | None, changed: Iterable[Record]) -> None:
+        """What followed from a batch; written with the next one. No orders: they are known already."""
+        self._owed.seq = seq
+        if commands is not None:
+            self._owed.commands[seq] = codec.encode(commands)
+        self._owed.records.update((one.job_id, one) for one in changed)
 
-    def _write_commands(self) -> None:
-        if self._commands is not None:
-            seq, content = self._commands
-            self._connection.execute(sa.update(_batches).where(_batches.c.seq == seq).values(commands=content))
+    def flush(self) -> None:
+        """Write down what is owed now, for those who read lists."""
+        if not self._owed.seq:
+            return
+        with self._transaction("the journal cannot be written"):
+            self._owed.write(self._connection)
+        self._owed = _Owed()
 
     def batches(self, after: int) -> Iterator[Batch]:
         """All batches behind this one, in order."""
         query = sa.select(_batches).where(_batches.c.seq > after).order_by(_batches.c.seq)
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             for row in self._connection.execute(query):
                 yield Batch(row.seq, row.now_us, row.events, row.commands)
 
@@ -161,31 +194,53 @@ class Journal:
     def launch_of(self, job_id: str) -> Launch | None:
         """What a job executes; of a member of an array what the array does."""
         names = [job_id, job_id.rpartition("_")[0]]
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             query = sa.select(_jobs.c.job_id, _jobs.c.launch).where(_jobs.c.job_id.in_(names))
             found = {row.job_id: row.launch for row in self._connection.execute(query)}
         content = found.get(job_id, found.get(names[1]))
         return None if content is None else msgspec.msgpack.decode(content, type=Launch)
 
     def known_jobs(self, names: Sequence[str]) -> set[str]:
-        """Which of these names were ever used."""
-        with self._connection.begin():
-            return set(self._connection.execute(sa.select(_jobs.c.job_id).where(_jobs.c.job_id.in_(names))).scalars())
+        """Which of these names were ever used, by a job, an array or a member of one."""
+        self._undo_doubtful()
+        with self._transaction("the journal cannot be read"):
+            found = records.known(self._connection, names)
+        return found | {name for name in names if name in self._owed.records}
+
+    def records_of(self, names: Sequence[str]) -> dict[str, Record]:
+        """The records of these jobs, as far as they are known."""
+        owed = self._owed.records
+        with self._transaction("the journal cannot be read"):
+            found = records.some(self._connection, [name for name in names if name not in owed])
+        return found | {name: owed[name] for name in names if name in owed}
+
+    def living_records(self) -> list[Record]:
+        """Of jobs that are not over, as they were when records were last written."""
+        with self._transaction("the journal cannot be read"):
+            return records.living(self._connection)
+
+    @property
+    def recorded(self) -> int:
+        """The last batch the records include."""
+        return int(self.get(RECORDED) or 0)
+
+    def reader(self) -> sa.Engine:
+        """A connection of its own for those who read lists, so that nobody waits for them."""
+        if self._reading is None:
+            self._reading = connect(self.url, only_one=False)
+        return self._reading
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def checkpoint(self, kept: Checkpoint) -> None:
         """Keep the core's state; batches before the checkpoint that was newest until now are not needed any more."""
-        try:
-            with self._connection.begin():
-                self._write_commands()
-                before = self._connection.execute(sa.select(sa.func.max(_checkpoints.c.seq))).scalar() or 0
-                self._connection.execute(sa.delete(_checkpoints).where(_checkpoints.c.seq < before))
-                self._connection.execute(sa.delete(_batches).where(_batches.c.seq <= before))
-                self._connection.execute(sa.insert(_checkpoints), kept._asdict())
-        except DBAPIError as error:
-            raise JournalError(f"a checkpoint cannot be written: {_said(error)}") from error
-        self._commands = None
+        with self._transaction("a checkpoint cannot be written"):
+            self._owed.write(self._connection)
+            before = self._connection.execute(sa.select(sa.func.max(_checkpoints.c.seq))).scalar() or 0
+            self._connection.execute(sa.delete(_checkpoints).where(_checkpoints.c.seq < before))
+            self._connection.execute(sa.delete(_batches).where(_batches.c.seq <= before))
+            self._connection.execute(sa.insert(_checkpoints), kept._asdict())
+        self._owed = _Owed()
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Where recovery begins."""
@@ -193,44 +248,51 @@ class Journal:
 
     def oldest_checkpoint(self) -> Checkpoint | None:
         """Where a replay of all that is kept begins; None: with the first batch ever."""
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             first = self._connection.execute(sa.select(sa.func.min(_batches.c.seq))).scalar()
         return None if first == 1 else self._checkpoint(_checkpoints.c.seq)
 
     def _checkpoint(self, order: Any) -> Checkpoint | None:
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             row = self._connection.execute(sa.select(_checkpoints).order_by(order).limit(1)).first()
         return None if row is None else Checkpoint(row.seq, row.now_us, row.core, row.pending)
 
     def _newest(self) -> int:
-        with self._connection.begin():
+        with self._transaction("the journal cannot be read"):
             of_batches = self._connection.execute(sa.select(sa.func.max(_batches.c.seq))).scalar()
             of_checkpoints = self._connection.execute(sa.select(sa.func.max(_checkpoints.c.seq))).scalar()
         return max(of_batches or 0, of_checkpoints or 0)
 
 
-def open_journal(path: Path) -> Journal:
-    """A journal in a file, made if it is not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def open_journal(where: Path | str) -> Journal:
+    """A journal in a file (made if it is not there) or, by a URL, in a database."""
+    if isinstance(where, str) and "://" in where:
+        url = url_of(where)
+        return Journal(url, url.render_as_string(hide_password=True))
+    path = Path(where)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {(error.strerror or str(error)).lower()}", str(path.parent)) from error
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise InputError("cannot be written: it is read-only for this user", str(path), "choose another place")
     return Journal(sa.URL.create("sqlite", database=str(path)), str(path))
 
 
-def _engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
-
-    @sa.event.listens_for(engine, "connect")
-    def _plain(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # sqlite3 would begin transactions late, and none for tables
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
-
-    return engine
+def url_of(text: str) -> sa.URL:
+    """A database's URL; a plain postgresql:// means the driver we bring."""
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError as error:
+        raise InputError("is not the URL of a database", text, "give postgresql://USER@HOST/NAME") from error
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise InputError(f"databases of kind {url.drivername} cannot keep a journal", text, "use SQLite or PostgreSQL")
+    return url
 
 
-def _said(error: DBAPIError) -> str:
-    said = str(error.orig).strip().splitlines()
-    return said[0] if said else "the database gives no reason"
+def _put(connection: sa.Connection, values: Mapping[str, str]) -> None:
+    for key, value in values.items():
+        connection.execute(sa.delete(_meta).where(_meta.c.key == key))
+        connection.execute(sa.insert(_meta).values(key=key, value=value))

@@ -14,6 +14,7 @@ from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
 from cohabit.live.journal import Checkpoint, Journal
+from cohabit.live.recorder import Recorder
 from cohabit.model import codec
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, RenewJob, StopJob
@@ -31,18 +32,25 @@ class Restored(NamedTuple):
     fresh: bool  # there was nothing to restore
     orders: list[Command]  # to stop or to renew, possibly not carried out
     batches: int  # replayed
+    recorder: Recorder  # with the records of all jobs that are not over
 
 
 def restore(journal: Journal, cluster: Cluster, policies: PolicySet) -> Restored:
-    """The newest checkpoint and all facts since."""
-    kept = journal.newest_checkpoint()
+    """The newest checkpoint and all facts since; records that a crash, or an older version, did not write."""
+    kept, recorded, recorder = journal.newest_checkpoint(), journal.recorded, Recorder(journal.living_records())
     core = SchedulerCore(cluster, policies) if kept is None else checkpoint.load(kept.core, cluster, policies)
     orders = [] if kept is None else codec.decode_commands(kept.pending)
     last_us, count = (0, 0) if kept is None else (kept.now_us, 0)
+    if kept is not None and recorded < kept.seq:
+        journal.note(kept.seq, None, recorder.adopt(kept.now_us, core))
     for batch in journal.batches(after=0 if kept is None else kept.seq):
-        orders += core.step(batch.now_us, codec.decode_events(batch.events))
+        events = codec.decode_events(batch.events)
+        given = core.step(batch.now_us, events)
+        if batch.seq > recorded:
+            journal.note(batch.seq, None, recorder.observe(batch.seq, batch.now_us, events, given, core))
+        orders += given
         last_us, count = batch.now_us, count + 1
-    return Restored(core, last_us, kept is None and count == 0, to_repeat(orders), count)
+    return Restored(core, last_us, kept is None and count == 0, to_repeat(orders), count, recorder)
 
 
 def to_repeat(orders: Iterable[Command]) -> list[Command]:
@@ -89,7 +97,7 @@ def reconcile(active: dict[Key, bool], runs: Sequence[Run], orders: Sequence[Com
         if run is not None and run.stands == RUNNING:
             facts += [] if confirmed else [JobStarted(*key)]
         elif run is not None and run.stands == ENDED:
-            facts.append(JobFinished(*key, run.status))
+            facts.append(JobFinished(*key, run.status, run.exit_status, run.exit_signal))
         elif key in wanted:
             facts.append(JobFinished(*key, wanted[key]))
         elif confirmed:

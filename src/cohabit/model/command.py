@@ -32,11 +32,14 @@ class SetShares(_Command, frozen=True):
     """On each of these nodes (ranges), these jobs have these cache ways: (job_id, first way, ways), contiguous.
 
     The same mask holds on every socket of a node. Jobs with equal masks share those ways; masks that differ are
-    disjoint. Jobs not named keep nothing of the cache to themselves.
+    disjoint. Jobs not named keep nothing of the cache to themselves. A job named in `caps` (job_id, percent) may draw
+    so much of the memory bandwidth its cores could draw; who is not named there draws as it likes.
     """
 
     nodes: tuple[tuple[int, int], ...]
     shares: tuple[tuple[str, int, int], ...]
+    caps: tuple[tuple[str, int], ...] = ()
+    reason: str = ""  # why it is another division than before, where that is not plain from who came and went
 
 
 class MoveJob(_Command, frozen=True):

@@ -66,3 +66,16 @@ def rising(curve: Curve, what: str, where: str) -> tuple[Curve, int]:
         highest = max(highest, value)
         values.append(highest)
     return Curve(curve.ways, tuple(values)), raised
+
+
+def never_falling(values: tuple[float, ...], weights: list[int] | None = None) -> tuple[float, ...]:
+    """The rising sequence nearest to noisy readings: neighbours in the wrong order share their mean (S22)."""
+    blocks: list[list[float]] = []  # mean, weight, how many values
+    for value, weight in zip(values, weights or [1] * len(values), strict=True):
+        blocks.append([value, float(weight), 1.0])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, heavy, many = blocks.pop()
+            last = blocks[-1]
+            last[0] = (last[0] * last[1] + mean * heavy) / (last[1] + heavy)
+            last[1], last[2] = last[1] + heavy, last[2] + many
+    return tuple(mean for mean, _, many in blocks for _ in range(int(many)))

@@ -46,6 +46,23 @@ class JobReleased(_Event, frozen=True):
     job_id: str
 
 
+class JobRequeued(_Event, frozen=True):
+    """Somebody wants this run stopped and the job to wait in the queue again."""
+
+    job_id: str
+
+
+class EndsForgotten(_Event, frozen=True):
+    """How jobs ended is kept elsewhere: all that are over may be forgotten."""
+
+
+class EndRecalled(_Event, frozen=True):
+    """How a forgotten job had ended, because a submission that follows depends on it."""
+
+    job_id: str
+    status: str
+
+
 class JobStarted(_Event, frozen=True):
     """The world confirms a start."""
 
@@ -68,6 +85,8 @@ class JobFinished(_Event, frozen=True):
     job_id: str
     attempt: int
     status: str = "done"
+    exit_status: int | None = None  # of its program, where whoever ran it knows
+    exit_signal: int | None = None  # that ended its program
 
 
 class NodeUp(_Event, frozen=True):
@@ -95,6 +114,30 @@ class ProfileLearned(_Event, frozen=True):
     processes: int
     measured: ScaleProfile
     hardware: str = ""
+
+
+class ProgramDrifted(_Event, frozen=True):
+    """Runs of a program depart from its profile for good: what was measured is forgotten, and measured again."""
+
+    program: str
+    reason: str = ""
+
+
+class ProgressMeasured(_Event, frozen=True):
+    """So fast a run was over the last `window_us`, against running alone with as few nodes as hold it (1: as fast)."""
+
+    job_id: str
+    attempt: int
+    progress: float
+    window_us: int = 0
+
+
+class SharesRefused(_Event, frozen=True):
+    """The world could not give these jobs what they should have of cache or bandwidth; not before back_off_us more."""
+
+    job_ids: tuple[str, ...]
+    reason: str = ""
+    back_off_us: int = 60_000_000
 
 
 class TelemetryReduced(_Event, frozen=True):
@@ -126,7 +169,8 @@ class Woken(_Event, frozen=True):
 
 
 Event = (
-    JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | TelemetryReduced | PeerReported
-    | SchemeChanged | Recovered | Woken
+    JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
+    | JobStarted | StartRefused | JobFinished
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProgressMeasured | SharesRefused
+    | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

@@ -117,28 +117,28 @@ PLACEMENTS: dict[str, PlacementEntry] = {
     "share": PlacementEntry(
         _PLACEMENT + "share",
         "Share",
-        (),
+        ("none", "guarantee"),
         "CS: nodes are shared by free cores, at the lowest scale that fits",
         "SC 2019",
     ),
     "spread": PlacementEntry(
         _PLACEMENT + "spread",
         "Spread",
-        ("equal",),
+        ("equal", "guarantee"),
         "SNS: spread and share as profiles of cache and bandwidth allow",
         "SC 2019",
     ),
     "shepherd": PlacementEntry(
         _PLACEMENT + "shepherd",
         "Shepherd",
-        ("utility",),
+        ("utility", "guarantee"),
         "where nodes gain most from a job, with the cache divided by profiles",
         "Shepherd, PACT 2017",
     ),
     "pair": PlacementEntry(
         _PLACEMENT + "pair",
         "Pair",
-        (),
+        ("none", "guarantee"),
         "two jobs a node, chosen to hurt each other least; cores shared in time",
         "Intelligent Colocation, 2019",
     ),
@@ -152,8 +152,12 @@ PARTITIONS: dict[str, PartitionEntry] = {
     "utility": PartitionEntry(
         _PARTITION + "utility", "Utility", "to whom ways are worth most, in groups", "Shepherd, PACT 2017; KPart, 2018"
     ),
-}
-UNDIVIDED = "none"
+    "guarantee": PartitionEntry(
+        _PARTITION + "guarantee", "Guarantee",
+        "the usual way, corrected for jobs that measurably fall below alpha", "ours, after SC 2019",
+    ),
+}  # fmt: skip
+UNDIVIDED, GUARANTEE = "none", "guarantee"
 
 GATES: dict[str, GateEntry] = {
     "variability": GateEntry(
@@ -179,6 +183,16 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     "sns": (
         {"order": "age", "backfill": "first-fit", "placement": "spread", "age_limit_runs": 4.0},
         Described("spread and share under a slowdown bound, cache divided", "Spread-n-Share, SC 2019"),
+    ),
+    "sns-guarantee": (
+        {
+            "order": "age",
+            "backfill": "first-fit",
+            "placement": "spread",
+            "age_limit_runs": 4.0,
+            "partition": "guarantee",
+        },
+        Described("sns that measures running jobs and gives back to those below alpha", "ours, after SC 2019"),
     ),
     "shepherd": (
         {"order": "age", "backfill": "first-fit", "placement": "shepherd", "age_limit_runs": 4.0},
@@ -362,10 +376,14 @@ def make_partitioner(placement: str, name: str | None, options: PlacementOptions
     if possible and chosen not in possible:
         raise InputError(
             f"partition = {chosen!r} does not go with placement {placement!r}", "policy.partition",
-            f"use {' or '.join(map(repr, (*possible, UNDIVIDED)))}",
+            f"use {' or '.join(map(repr, dict.fromkeys((*possible, UNDIVIDED))))}",
         )  # fmt: skip
     if not possible:
         return None
     entry = PARTITIONS[chosen]
-    made: Partitioner = getattr(load_source(entry.module), entry.name).from_options(options)
+    kind = getattr(load_source(entry.module), entry.name)
+    if chosen == GUARANTEE:  # stands over the usual division of the placement
+        over: Partitioner = kind.over(make_partitioner(placement, possible[0], options), options)
+        return over
+    made: Partitioner = kind.from_options(options)
     return made

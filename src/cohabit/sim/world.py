@@ -35,6 +35,7 @@ from cohabit.model.event import Event
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
+from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, Run, TracedJob
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class World:
     machine: Machine | None = None  # who slows whom; None: nobody anybody
     phases: Phases | None = None  # programs vary while they run; only with a machine
     profiler: Profiler | None = None  # exclusive runs are measured and told; only with a machine
+    monitor: Monitor | None = None  # how fast jobs on shared nodes are is measured and told
     weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
@@ -101,6 +103,10 @@ class World:
             self._wake_us = FOREVER
             events.append(fact.Woken())
             self.events += 1
+        if self.monitor is not None:
+            told = self.monitor.look(now, self._runs)
+            events += told
+            self.events += len(told)
         while self._heap and self._heap[0][0] == now:
             _, _, _, item = heapq.heappop(self._heap)
             if isinstance(item, tuple):
@@ -119,7 +125,10 @@ class World:
     def next_us(self) -> int:
         """When something happens next."""
         self._draw_fault()
-        return min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us)
+        looked_us = FOREVER
+        if self.monitor is not None:
+            looked_us = self.monitor.next_us(self.now_us, bool(self._runs and self._heap))
+        return min(self._heap[0][0] if self._heap else FOREVER, self._wake_us, self._weather_us, looked_us)
 
     @property
     def jobs(self) -> Iterable[TracedJob]:

@@ -48,12 +48,13 @@ class Choice(NamedTuple):
     age_limit_s: float = 0.0  # first-fit only; 0: none
     moves: int = 0  # shepherd only
     skip_rate: float = 0.0  # a gate that delays at random this often; 0: no gate
+    partition: str | None = None  # how the cache is divided; None: as usual for the placement
 
     def config(self) -> PolicyConfig:
         """The same as a [policy] section."""
         return PolicyConfig(
             order=self.order, backfill=self.backfill, backfill_order=self.backfill_order, placement=self.placement,
-            age_limit_s=self.age_limit_s or None, moves=self.moves,
+            age_limit_s=self.age_limit_s or None, moves=self.moves, partition=self.partition,
         )  # fmt: skip
 
 
@@ -66,9 +67,10 @@ def policies(
     age_limit_s: float = 0.0,
     moves: int = 0,
     skip_rate: float = 0.0,
+    partition: str | None = None,
 ) -> PolicySet:
     """Policies by name; built once, since compiling an order takes a moment."""
-    chosen = Choice(order, str(backfill), backfill_order, placement, age_limit_s, moves)
+    chosen = Choice(order, str(backfill), backfill_order, placement, age_limit_s, moves, partition=partition)
     built = policy_names.build(chosen.config())
     gates = (VariabilityGate(RandomJudge(skip_rate, seed=1), skip_threshold=3),) if skip_rate > 0 else ()
     return replace(built, gates=gates)

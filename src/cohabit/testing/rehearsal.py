@@ -17,7 +17,7 @@ import msgspec
 from cohabit.core import invariants
 from cohabit.core.columns import RUNNING, STARTING, STATE
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import SharedPlacer
+from cohabit.core.protocols import Guarantor, SharedPlacer
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
@@ -25,14 +25,15 @@ from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.testing.builders import Choice, policies
-from cohabit.testing.programs import PROFILES
+from cohabit.testing.programs import PROFILES, PROGRAMS
 from cohabit.testing.tenancy import Salt, Tenancy, measurement, with_program
 
 KINDS = (
     "submit", "wait", "finish", "confirm", "array", "follow", "cancel", "hold", "release", "change", "refuse", "down",
     "drain", "up", "stale", "again", "wake",
 )  # fmt: skip
-SHARED_KINDS = (*KINDS, "learn")  # on machines whose nodes are shared, programs are measured as well
+# On machines whose nodes are shared, programs and running jobs are measured as well.
+SHARED_KINDS = (*KINDS, "learn", "progress", "progress", "progress", "shares", "drift")
 
 
 class Deed(NamedTuple):
@@ -76,7 +77,8 @@ class Rehearsal:
         self.cluster = cluster
         self.tenancy = None
         if isinstance(chosen.placer, SharedPlacer):
-            self.tenancy = Tenancy(cluster, chosen.partitioner is not None, chosen.placer.dimensions)
+            corrected = isinstance(chosen.partitioner, Guarantor)
+            self.tenancy = Tenancy(cluster, chosen.partitioner is not None, chosen.placer.dimensions, corrected)
         self.core = core_of(cluster, choice, readable)
         self.twin = core_of(cluster, choice, readable=True) if twin else None
         self.probe = probe and not chosen.changing  # after every step an idle wake-up must start nothing more
@@ -203,6 +205,18 @@ class Rehearsal:
                 return [told[deed.kind]]
             case "learn":
                 return [measurement(salt)]
+            case "progress" if self.runs:  # all that run, some slow for good, some fast, and a measurement too many
+                speeds, turn = (0.6, 1.2, 0.85, 1.1, 0.95), salt.below(20) // 16
+                measured = [
+                    fact.ProgressMeasured(name, run.attempt, speeds[(number + turn) % 5], 10 * SECOND)
+                    for number, (name, run) in enumerate(self.runs.items())
+                ]
+                return [*measured, *measured, fact.ProgressMeasured(measured[0].job_id, measured[0].attempt - 1, 0.1)]
+            case "shares" if self.runs and not salt.below(4):
+                names = tuple(name for name in self.runs if not salt.below(3))
+                return [fact.SharesRefused(names, "no", (0, 5 * SECOND)[salt.below(2)])]
+            case "drift" if not salt.below(6):
+                return [fact.ProgramDrifted(PROGRAMS[salt.below(len(PROGRAMS))])]
             case "again" if alive and not self._batch:
                 return [fact.JobSubmitted(self.jobs[alive[salt.below(len(alive))]])]
             case "cancel" | "hold" | "release" | "change" if self.jobs:

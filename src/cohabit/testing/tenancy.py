@@ -23,9 +23,15 @@ from cohabit.testing.programs import KNOWN, PROGRAMS
 
 
 class Tenancy:
-    """One cluster; `divided`: the cache is divided among the jobs on a node; dimensions: what may be taken of it."""
+    """One cluster; `divided`: the cache is divided among the jobs on a node; dimensions: what may be taken of it.
 
-    def __init__(self, cluster: Cluster, divided: bool, dimensions: Sequence[Dimension]) -> None:
+    `corrected`: by what is measured, jobs may have fewer ways than they booked, but never fewer than the node allows.
+    """
+
+    def __init__(
+        self, cluster: Cluster, divided: bool, dimensions: Sequence[Dimension], corrected: bool = False
+    ) -> None:
+        self.corrected = corrected
         self.most = {dimension.name: dimension.capacity for dimension in dimensions}
         self.groups = [group for group in cluster.groups for _ in range(group.count)]
         self.servers = [
@@ -81,6 +87,10 @@ class Tenancy:
         for node in nodes_in(shares.nodes):
             assert self.tenants[node], f"{shares}: nobody is on node {node}"
             self.masks[node] = {name: (first, ways) for name, first, ways in shares.shares}
+        named = {name for name, _, _ in shares.shares}
+        assert not shares.caps or self.corrected, f"{shares}: nobody is held back here"
+        for name, percent in shares.caps:
+            assert name in named and 10 <= percent < 100, f"{shares}: {name} is held to {percent} %"
 
     def check(self) -> None:
         """After every step."""
@@ -90,7 +100,8 @@ class Tenancy:
                 continue
             self._check_bookings(f"node {node}", group, tenants, len(set(self.masks[node].values())))
             if self.divided and group.ways:
-                _check_masks(f"node {node}", group.ways, tenants, self.masks[node])
+                least = group.min_ways if self.corrected else 0
+                _check_masks(f"node {node}", group.ways, tenants, self.masks[node], least)
             else:
                 assert not self.masks[node], f"node {node} has no cache to divide"
 
@@ -111,8 +122,13 @@ class Tenancy:
         assert not alone or len(tenants) == 1, f"{where}: {alone} must be alone, there are {list(tenants)}"
 
 
-def _check_masks(where: str, ways: int, tenants: dict[str, StartJob], masks: dict[str, tuple[int, int]]) -> None:
-    """Contiguous, disjoint or shared, together all ways, and nobody has less than was booked for it (S25, S35, S80)."""
+def _check_masks(
+    where: str, ways: int, tenants: dict[str, StartJob], masks: dict[str, tuple[int, int]], corrected_to: int
+) -> None:
+    """Contiguous, disjoint or shared, together all ways, and nobody has less than was booked for it (S25, S35, S80).
+
+    Where divisions are corrected by measurements, nobody has less than `corrected_to`.
+    """
     assert masks.keys() == tenants.keys(), f"{where}: masks for {list(masks)}, there are {list(tenants)}"
     end = 0
     for first, own in sorted(set(masks.values())):
@@ -120,7 +136,8 @@ def _check_masks(where: str, ways: int, tenants: dict[str, StartJob], masks: dic
         end = first + own
     assert end == ways, f"{where}: {end} of {ways} ways are given to somebody: {masks}"
     for name, (_, own) in masks.items():
-        assert own >= max(tenants[name].ways, 1), f"{where}: {name} has {own} ways, booked {tenants[name].ways}"
+        least = corrected_to or max(tenants[name].ways, 1)
+        assert own >= least, f"{where}: {name} has {own} ways, booked {tenants[name].ways}, at least {least}"
 
 
 def nodes_in(ranges: tuple[tuple[int, int], ...]) -> list[int]:

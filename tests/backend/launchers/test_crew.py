@@ -76,7 +76,7 @@ def test_where_they_need_each_other_it_does(tmp_path: Path) -> None:
 
 
 def test_each_is_bound_to_its_cores(tmp_path: Path) -> None:
-    look = "import os; print(sorted(os.sched_getaffinity(0)))"
+    look = 'import os; os.write(1, f"{sorted(os.sched_getaffinity(0))}\\n".encode())'
     workers = tuple(Member("one", (sys.executable, "-c", look), cores=(core,)) for core in CORES)
     _, out, _ = run(tmp_path, Plan(workers))
     assert sorted(map(json.loads, out.splitlines())) == [[core] for core in CORES]

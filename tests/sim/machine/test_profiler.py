@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from cohabit.model.command import StartJob
-from cohabit.model.curve import Curve
+from cohabit.model.curve import Curve, never_falling
 from cohabit.model.event import ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, demand
 from cohabit.model.program import profile_of
 from cohabit.model.units import SECOND, microseconds
 from cohabit.sim.machine.phases import BURST, CALM, Phases, Track
-from cohabit.sim.machine.profiler import Profiler, never_falling, noisy_profile
+from cohabit.sim.machine.profiler import Profiler, noisy_profile
 from cohabit.sim.machine.truth import Truth
 from cohabit.sim.streams import stream
 from tests.sim.machine.machines import POINTS, as_program, node_group, plain_program, random_program, start_on

@@ -17,9 +17,9 @@ from cohabit.agent.resctrl.failures import LATER, LOST, REFUSED
 from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.groups import job_name, read_current
 from cohabit.agent.resctrl.monitoring import Traffic, rates_gbs, read_traffic
-from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
+from cohabit.agent.resctrl.offer import PERCENT, ResctrlOffer, read_offer
 from cohabit.agent.resctrl.planning import ROOT, Plan, plan
-from cohabit.agent.resctrl.schemata import Run, run_of
+from cohabit.agent.resctrl.schemata import Run, Schemata, run_of
 from cohabit.agent.resctrl.wanted import Placed, Reach, divisions, unbooked, wanted_shares
 from cohabit.agent.resctrl.writes import Make, Write, shell_lines
 from cohabit.model.command import SetShares
@@ -59,6 +59,7 @@ class Actuator:
         self._said: set[str] = set()
         self._placed: dict[str, Placed] = {}
         self._divided: dict[int, dict[str, Run]] = {}
+        self._capped: dict[int, dict[str, int]] = {}
         self._homes: dict[str, str] = {}
         self._root: Path | None = None
         self._monitored = False
@@ -74,7 +75,7 @@ class Actuator:
         """From now on the cache of these nodes is divided like this."""
         for node, shares in divisions(command).items():
             if node < len(self.nodes):
-                self._divided[node] = shares
+                self._divided[node], self._capped[node] = shares, dict(command.caps)
 
     def forget(self, job_id: str) -> None:
         """The job has ended."""
@@ -83,19 +84,28 @@ class Actuator:
         self._held = {one for one in self._held if one[0] != job_id}
 
     def adopt(self) -> None:
-        """After a restart: the jobs just placed keep the ways that the kernel says they have, until told otherwise."""
+        """After a restart: the jobs just placed keep what the kernel says they have, until told otherwise."""
         offer = self._offer()
-        if offer is None or offer.cache is None:
+        if offer is None:
             return
         for group in read_current(self.files, offer.root).groups.values():
-            masks = group.schemata.get(offer.cache.resources[0], {})
             for job in group.jobs:
                 for number in self._placed[job].nodes if job in self._placed else ():
-                    node = self.nodes[number]
-                    run = run_of(masks.get(node.domains[0], 0)) if node.domains else None
-                    if run is not None and run.first >= node.first_way and masks[node.domains[0]] != offer.cache.mask:
-                        own = Run(run.first - node.first_way, run.ways)
-                        self._divided[number] = {**self._divided.get(number, {}), job: own}
+                    self._adopt(job, number, group.schemata, offer)
+
+    def _adopt(self, job: str, number: int, values: Schemata, offer: ResctrlOffer) -> None:
+        node, cache, band = self.nodes[number], offer.cache, offer.bandwidth
+        if not node.domains:
+            return
+        if cache is not None and (mask := values.get(cache.resources[0], {}).get(node.domains[0], 0)) != cache.mask:
+            run = run_of(mask)
+            if run is not None and run.first >= node.first_way:
+                own = Run(run.first - node.first_way, run.ways)
+                self._divided[number] = {**self._divided.get(number, {}), job: own}
+        if band is not None and band.kind == PERCENT and band.per_core:
+            value = values.get("MB", {}).get(node.domains[0], band.most)
+            if value < band.most:
+                self._capped[number] = {**self._capped.get(number, {}), job: value}
 
     def joins(self, job_id: str) -> tuple[Path, ...]:
         """The files into which the job's first process writes its id between fork and exec, the class first."""
@@ -179,7 +189,7 @@ class Actuator:
         """`bare` jobs are only monitored, `absent` ones not even that."""
         held = self._placed.keys() if self._hold == "always" else {job for job, _ in self._held}
         placed = [one if one.job_id in held else replace(one, bandwidth_gbs=0.0) for one in self._placed.values()]
-        wanted = wanted_shares(self.nodes, placed, self._divided, offer, self.reach)
+        wanted = wanted_shares(self.nodes, placed, self._divided, offer, self.reach, self._capped)
         needs = {job: {} if job in bare else need for job, need in wanted.needs.items() if job not in absent}
         running = [job for job in needs if tasks_of(job)]
         return plan(read_current(self.files, offer.root), needs, offer, running), wanted.problems

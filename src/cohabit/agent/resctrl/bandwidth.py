@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from cohabit.agent.resctrl.offer import MIBS, UNITS, BandwidthOffer
+from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer
 
 VALVE_SHUTS, VALVE_OPENS = 0.95, 0.80  # of what the memory can do; apart, so that the valve does not flutter
 _ROUNDING = 1e-9  # a booking of exactly 30 % must not become 40 % because of a last bit
@@ -36,6 +36,16 @@ def control_value(booked_gbs: float, offer: BandwidthOffer, reach_gbs: float, pe
         value = _up(100 * booked_gbs / whole_gbs, offer.step)
     value = max(value, offer.least)
     return value if value < offer.most else None
+
+
+def cap_value(percent: int, offer: BandwidthOffer, reach_gbs: float, peak_gbs: float) -> int | None:
+    """The value that leaves a job so much of what its cores could draw; None: all of it, or a guess."""
+    if offer.kind == PERCENT and offer.per_core:  # what a percentage means on Intel anyway, calibrated or not
+        value = max(_up(percent, offer.step), offer.least)
+        return value if value < offer.most else None
+    if math.isinf(reach_gbs):
+        return None
+    return control_value(reach_gbs * percent / 100, offer, reach_gbs, peak_gbs)
 
 
 def shut_valve(

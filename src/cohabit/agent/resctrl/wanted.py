@@ -6,16 +6,18 @@ has no bandwidth to keep needs nothing of its own: it shares the root's cache an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from cohabit.agent.local_nodes import LocalNode
-from cohabit.agent.resctrl.bandwidth import control_value
-from cohabit.agent.resctrl.offer import CacheOffer, ResctrlOffer
+from cohabit.agent.resctrl.bandwidth import cap_value, control_value
+from cohabit.agent.resctrl.offer import PERCENT, CacheOffer, ResctrlOffer
 from cohabit.agent.resctrl.schemata import Run, longest_run, mask_of
 from cohabit.model.command import SetShares
 
+Caps = Mapping[int, Mapping[str, int]]  # by node and job: percent of what its cores could draw from memory
 Reach = Callable[[int, int], float]  # (node, active cores) -> GB/s those cores can draw; infinite: not calibrated
 
 
@@ -59,7 +61,7 @@ def divisions(command: SetShares) -> dict[int, dict[str, Run]]:
 
 def wanted_shares(
     nodes: Sequence[LocalNode], placed: Sequence[Placed], divided: Mapping[int, Mapping[str, Run]],
-    offer: ResctrlOffer, reach: Reach = unbooked,
+    offer: ResctrlOffer, reach: Reach = unbooked, capped: Caps | None = None,
 ) -> Wanted:  # fmt: skip
     """All jobs, by domain. Nodes and names that are not here are passed over: their end may not have been told yet."""
     found = Wanted({}, {})
@@ -72,8 +74,11 @@ def wanted_shares(
                 mask, problem = _mask(nodes[number], run, offer.cache)
                 if problem:
                     found.problems[job.job_id] = problem
+            cap = (capped or {}).get(number, {}).get(job.job_id)
+            if cap is not None and (why := _uncapped(nodes, number, job, offer, reach)):
+                found.problems[job.job_id] = why
             for domain in nodes[number].domains:
-                share = Share(mask, _bandwidth(nodes, number, job, domain, offer, reach))
+                share = Share(mask, _bandwidth(nodes, number, job, domain, offer, reach, cap))
                 if share != Share():
                     need[domain] = _joined(need[domain], share, offer) if domain in need else share
         found.needs[job.job_id] = need
@@ -90,17 +95,30 @@ def _mask(node: LocalNode, run: Run, cache: CacheOffer) -> tuple[int | None, str
 
 
 def _bandwidth(
-    nodes: Sequence[LocalNode], number: int, job: Placed, domain: int, offer: ResctrlOffer, reach: Reach
-) -> int | None:
-    """A booking is for a node; each of its domains carries its part."""
+    nodes: Sequence[LocalNode], number: int, job: Placed, domain: int, offer: ResctrlOffer, reach: Reach,
+    cap: int | None,
+) -> int | None:  # fmt: skip
+    """A booking is for a node; each of its domains carries its part. A cap holds besides, the lower of the two."""
     band, node = offer.bandwidth, nodes[number]
     if band is None or domain not in band.domains:
         return None
     parts = len(node.domains)
-    cores = job.cores or len(node.cores)
-    return control_value(
-        job.bandwidth_gbs / parts, band, reach(number, cores) / parts, reach(number, len(node.cores)) / parts
-    )
+    reaches = reach(number, job.cores or len(node.cores)) / parts, reach(number, len(node.cores)) / parts
+    booked = control_value(job.bandwidth_gbs / parts, band, *reaches)
+    most = None if cap is None else cap_value(cap, band, *reaches)
+    return min((value for value in (booked, most) if value is not None), default=None)
+
+
+def _uncapped(nodes: Sequence[LocalNode], number: int, job: Placed, offer: ResctrlOffer, reach: Reach) -> str:
+    """Why a cap on the bandwidth of a job has no effect; empty: it has one."""
+    band = offer.bandwidth
+    if band is None:
+        return "memory bandwidth cannot be limited on this machine"
+    if not (band.kind == PERCENT and band.per_core) and math.isinf(
+        reach(number, job.cores or len(nodes[number].cores))
+    ):
+        return f"memory bandwidth of {nodes[number].name} cannot be limited by percentages before it is calibrated"
+    return ""
 
 
 def _joined(one: Share, other: Share, offer: ResctrlOffer) -> Share:

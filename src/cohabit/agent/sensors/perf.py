@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -100,6 +100,10 @@ class Perf:
         """Count from exec on."""
         return PerfWatch([(group, user_only) for group, user_only in self._working], pid)
 
+    def attach(self, threads: Sequence[int]) -> Watch:
+        """Count from now on what these threads do, and those they start later; a program that runs already."""
+        return _Together([PerfWatch(self._working, thread, at_once=True) for thread in threads])
+
     @cached_property
     def _working(self) -> list[tuple[dict[str, Event], bool]]:
         """The groups, with what works here, and whether only the program's own code may be counted."""
@@ -141,7 +145,7 @@ class Perf:
 class PerfWatch:
     """Open groups of one program."""
 
-    def __init__(self, groups: list[tuple[dict[str, Event], bool]], pid: int) -> None:
+    def __init__(self, groups: list[tuple[dict[str, Event], bool]], pid: int, at_once: bool = False) -> None:
         self.groups: list[tuple[list[str], list[int]]] = []
         for group, user_only in groups:
             names: list[str] = []
@@ -149,7 +153,7 @@ class PerfWatch:
             for name, event in group.items():
                 leader = descriptors[0] if descriptors else -1
                 try:
-                    descriptors.append(events.open_event(*event, pid, leader, user_only))
+                    descriptors.append(events.open_event(*event, pid, leader, user_only, at_once))
                 except OSError:  # too many for one group, or gone since the offer: absent in this run
                     continue
                 names.append(name)
@@ -171,3 +175,23 @@ class PerfWatch:
                 os.close(descriptor)
         self.groups = []
         return last
+
+
+class _Together:
+    """Several threads as one program."""
+
+    def __init__(self, watches: Sequence[PerfWatch]) -> None:
+        self.watches = watches
+
+    def sample(self) -> Mapping[str, float]:
+        """Sums; a counter that one of them does not have is left out."""
+        return _summed([watch.sample() for watch in self.watches])
+
+    def stop(self) -> Mapping[str, float]:
+        """Counts outlive the program."""
+        return _summed([watch.stop() for watch in self.watches])
+
+
+def _summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = set.intersection(*(set(part) for part in parts)) if parts else set()
+    return {name: sum(part[name] for part in parts) for name in sorted(names)}

@@ -33,13 +33,18 @@ class Attributes(ctypes.Structure):
     )  # fmt: skip
 
 
-def open_event(kind: int, config: int, pid: int, leader: int = -1, user_only: bool = False) -> int:
-    """A descriptor that counts one event of a process and its children from exec on; OSError where it cannot be."""
+def open_event(
+    kind: int, config: int, pid: int, leader: int = -1, user_only: bool = False, at_once: bool = False
+) -> int:
+    """A descriptor that counts one event of a thread and what it begets; OSError where it cannot be.
+
+    It counts from exec on; `at_once`: from now on, of a thread that executes already.
+    """
     number = SYSTEM_CALL.get(platform.machine())
     if number is None:
         raise OSError(38, f"the number of perf_event_open on {platform.machine()} is not known here")
     flags = _INHERIT | _NO_HYPERVISOR | (_NO_KERNEL if user_only else 0)
-    if leader < 0:
+    if leader < 0 and not at_once:
         flags |= _DISABLED | _ON_EXEC
     attributes = Attributes(
         type=kind, size=ctypes.sizeof(Attributes), config=config, flags=flags,

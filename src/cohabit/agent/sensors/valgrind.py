@@ -43,10 +43,13 @@ def cache_geometry(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> d
 
 
 class Valgrind:
-    """The source."""
+    """The source; `caches` to simulate, those of this machine unless given."""
 
     name = "valgrind"
     slows_down = True
+
+    def __init__(self, caches: Mapping[str, tuple[int, int, int]] | None = None) -> None:
+        self.caches = caches
 
     def offer(self) -> Offer:
         """It needs the tool and nothing else."""
@@ -56,7 +59,10 @@ class Valgrind:
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
         """Every process of the tree writes a file of its own."""
-        caches = [f"--{name}={size},{ways},{line}" for name, (size, ways, line) in sorted(cache_geometry().items())]
+        caches = [
+            f"--{name}={size},{ways},{line}"
+            for name, (size, ways, line) in sorted((self.caches or cache_geometry()).items())
+        ]
         return (
             "valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", "--trace-children=yes", *caches,
             f"--cachegrind-out-file={folder / OUT_FILE}.%p", f"--log-file={folder / LOG_FILE}.%p",

@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from cohabit.backend.launchers.contract import Site
+from cohabit.backend.launchers.crew_plan import PROGRAM
 from cohabit.backend.launchers.mpi import parse_version
 
 PATIENCE_S = 20.0
@@ -29,12 +31,28 @@ def detect(
     mpi, version = parse_version(_ask(found, environment, user)) if found else ("", "")
     name = socket.gethostname()
     return Site(
-        python=sys.executable,
+        python=sys.executable if user is None or framework == "plain" else _python(*user),
         mpirun=found or "", mpi=mpi, mpi_version=version,
         spark=_spark(environment, path) if framework == "spark" else "",
         root=(os.geteuid() if user is None else user[0]) == 0,
         here=frozenset({"localhost", "127.0.0.1", name, name.partition(".")[0]}),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _python(uid: int, gid: int) -> str:
+    """A Python this user may execute, for the crew: ours may be in a folder that is closed to others."""
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        try:
+            done = subprocess.run(
+                [candidate, "-I", "-S", "-c", f"open({PROGRAM!r})"], timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+                capture_output=True, check=False, user=uid, group=gid, extra_groups=[], cwd="/", env={},
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return candidate
+    return sys.executable
 
 
 def _ask(program: str, environment: Mapping[str, str], user: tuple[int, int] | None) -> str:

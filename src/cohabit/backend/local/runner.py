@@ -4,6 +4,9 @@ A script of its own (standard library only, started by path without site package
 from standard input and forks one runner for each, which leads a session of its own and outlives both this process and
 the controller. What a run is to do, and what became of it, is in its folder alone: see runs.py for the files. A runner
 must never start a run that somebody else has claimed, and never end before everything it started is dead.
+
+A program enters its control and resctrl groups and becomes its user between fork and exec; nothing the user may have
+prepared is opened before that. The runner keeps its own rights, so that it can end whatever the program has become.
 """
 
 import contextlib
@@ -17,11 +20,16 @@ import sys
 import time
 from typing import Any, NoReturn
 
+sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))  # last: nothing is hidden
+from cohabit.agent import control_groups
+
 REQUESTS, REPORTS = 0, 1
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
 NEVER_US = 2**62
+NOTE = "note "
+AGAIN_S = 0.5  # between two tries to record an end on a full disk
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -67,11 +75,12 @@ class Run:
         self.folder, self.pid, self.began_us = folder, 0, 0
         self.status: int | None = None
         self.spec: dict[str, Any] = {}
+        self.groups: list[control_groups.Group] = []
 
     def place(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def write(self, name: str, facts: dict[str, Any], durable: bool) -> None:
+    def write(self, name: str, facts: Any, durable: bool) -> None:
         """A whole file or none."""
         draft = self.place(f".{name}.{os.getpid()}")
         with open(draft, "w") as stream:
@@ -111,49 +120,92 @@ class Run:
             return ""
 
     def live(self, woken: int) -> None:
-        """Start, wait, end. Whatever happens, the end is recorded."""
+        """Start, wait, end. Whatever happens, nobody is left and the end is recorded."""
         with open(self.place("spec")) as stream:
             self.spec = json.load(stream)
         why, fault = self.stop_word(), ""
-        if not why and clock_us() < self.fuse_us():
-            fault = self.start()
-            if not fault:
-                tell_controller(f"started {self.folder}\n")
-                why = self.watch(woken)
-        elif not why:
-            why = "burnt"
-        self.write("exited", {"why": why, "fault": fault, "status": self.status}, durable=False)  # should we die now
+        try:
+            if not why and clock_us() < self.fuse_us():
+                fault = self.start(woken)
+                if not fault:
+                    tell_controller(f"started {self.folder}\n")
+                    why = self.watch(woken)
+            elif not why:
+                why = "burnt"
+        except OSError as error:  # a full disk, most likely
+            fault = f"could not be recorded: {os.strerror(error.errno or 0).lower()}"
+        with contextlib.suppress(OSError):
+            self.write(
+                "exited", {"why": why, "fault": fault, "status": self.status}, durable=False
+            )  # should we die now
         leftovers = self.kill_all()
+        if not why and self.status and control_groups.out_of_memory(self.groups):
+            fault = f"went over the {self.spec['memory_bytes'] >> 20} MiB of memory it asked for"
+        control_groups.remove(self.groups)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.write("ended", {
+        self.record_end({
             "why": why, "fault": fault, "status": self.status, "began_us": self.began_us, "ended_us": clock_us(),
             "user_s": used.ru_utime, "system_s": used.ru_stime, "peak_rss_bytes": used.ru_maxrss * 1024,
             "leftovers": leftovers,
-        }, durable=True)  # fmt: skip
+        })  # fmt: skip
 
-    def start(self) -> str:
-        """Fork the program, record it, let it execute; the reason if it cannot."""
+    def record_end(self, facts: dict[str, Any]) -> None:
+        """Until there is room for it; a folder that is gone needs no record."""
+        while True:
+            try:
+                self.write("ended", facts, durable=True)
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(AGAIN_S)
+            else:
+                return
+
+    def limit_us(self) -> int:
+        """The instant at which its time is up."""
+        return self.began_us + int(self.spec["limit_us"]) if self.spec["limit_us"] >= 0 else NEVER_US
+
+    def start(self, woken: int) -> str:
+        """Make its groups, fork the program, record it, let it execute; the reason if it cannot."""
+        self.groups, notes = control_groups.make(self.spec["groups"])
         gate, opened = os.pipe()
         faults, faulty = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(opened)
-            become(self.spec, gate, faulty)
+            become(self.spec, self.groups, gate, faulty)
         os.close(gate)
         os.close(faulty)
         self.began_us = clock_us()
         self.write("started", {"pid": self.pid, "began_us": self.began_us}, durable=False)
         with contextlib.suppress(BrokenPipeError):  # it failed already, and says so
             os.write(opened, b"g")
-        fault = os.read(faults, 4096).decode()  # closed without a word when the program executes
+        said = self.listen(faults, woken)
         os.close(opened)
         os.close(faults)
-        return fault
+        lines = said.decode().splitlines()
+        notes += [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
+        if notes:
+            self.write("notes", notes, durable=False)
+        return "".join(line for line in lines if not line.startswith(NOTE))
+
+    def listen(self, faults: int, woken: int) -> bytes:
+        """What the child has to say until it executes; one that cannot (a folder that does not answer, a pipe nobody
+        reads) is not waited for any longer than its program would be."""
+        said = b""
+        while not self.stop_word() and (left_us := min(self.fuse_us(), self.limit_us()) - clock_us()) > 0:
+            ready, _, _ = select.select([faults, woken], [], [], min(left_us / 1e6, 3600.0))
+            if woken in ready:
+                os.read(woken, 4096)  # whoever died is looked for later
+            if faults in ready:
+                if not (more := os.read(faults, 4096)):
+                    break
+                said += more
+        return said
 
     def watch(self, woken: int) -> str:
         """Wait for the end; stop it at its limit, at its fuse or when asked, and say which it was."""
-        why, kill_us = "", NEVER_US
-        limit_us = self.began_us + self.spec["limit_us"] if self.spec["limit_us"] >= 0 else NEVER_US
+        why, kill_us, limit_us = "", NEVER_US, self.limit_us()
         self.reap()
         while self.status is None:
             now_us, fuse_us = clock_us(), self.fuse_us()
@@ -196,6 +248,7 @@ class Run:
 
     def kill_all(self) -> int:
         """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        control_groups.kill(self.groups)
         left: set[int] = set()
         while True:
             for pid in children():
@@ -211,10 +264,11 @@ class Run:
                 self.note_end(*os.waitpid(-1, 0))
             except ChildProcessError:
                 return len(left)
+            self.reap()  # all of them: to look for children costs more than to bury thousands
 
 
-def become(spec: dict[str, Any], gate: int, faults: int) -> NoReturn:
-    """Turn this child into the program: own session, cores, files; then wait at the gate and execute."""
+def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, faults: int) -> NoReturn:
+    """Turn this child into the program: own session, groups, cores, user, files; then wait at the gate and execute."""
     step = "start"
     try:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -222,24 +276,64 @@ def become(spec: dict[str, Any], gate: int, faults: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for number in (*FRESH_SIGNALS, POKE):
             signal.signal(number, signal.SIG_DFL)
+        enter(spec, groups, faults)
         step = "bind to its cores"
         if spec["cores"]:
             os.sched_setaffinity(0, spec["cores"])
-        step = "open its output"
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.dup2(os.open(spec["stdout"], flags, 0o644), 1)
-        os.dup2(os.open(spec["stderr"], flags, 0o644) if spec["stderr"] else 1, 2)
+        step = "become its user"
+        if spec["user"] is not None:
+            become_user(spec["user"])
         step = "enter its folder"
         os.chdir(spec["folder"])
+        step = "open its output"
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(open_output(spec["stdout"]), 1)
+        os.dup2(open_output(spec["stderr"]) if spec["stderr"] else 1, 2)
         step = "execute"
         if os.read(gate, 1) != b"g":
             os._exit(126)
         os.execvpe(spec["command"][0], spec["command"], spec["environment"])
     except OSError as error:
-        os.write(faults, f"could not {step}: {os.strerror(error.errno or 0).lower()}".encode())
+        os.write(faults, f"could not {step}: {os.strerror(error.errno or 0).lower()}\n".encode())
     finally:
         os._exit(127)
+
+
+def open_output(path: str) -> int:
+    """For appending; a named pipe that nobody reads is an error, and not waited for."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK, 0o644)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int) -> None:
+    """Into control groups, then into the groups of resctrl; one that is gone is gone without, and says so."""
+    for group in groups:
+        try:
+            control_groups.join(group)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            os.write(faults, f"{NOTE}it could not enter its group {group['path']}: {reason}\n".encode())
+    for place in spec["joins"]:
+        try:
+            descriptor = os.open(place, os.O_WRONLY)
+            try:
+                os.write(descriptor, f"{os.getpid()}\n".encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            os.write(faults, f"{NOTE}it runs without its share of the cache ({place}: {reason})\n".encode())
+            return  # a monitoring group takes only who is in its class
+
+
+def become_user(user: dict[str, Any]) -> None:
+    """For good: no way back to who we were. The kernel forgets whose death kills us when the user changes."""
+    os.setgroups(user["groups"])
+    os.setresgid(user["gid"], user["gid"], user["gid"])
+    os.setresuid(user["uid"], user["uid"], user["uid"])
+    os.umask(0o022)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def run(folder: str) -> None:

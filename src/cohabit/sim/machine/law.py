@@ -8,7 +8,9 @@ memory capacity S(a). Job j has c_j cores, asks for d_j(w) GB/s with w ways, and
            sum d_j / (1 + mu_j (L - 1)) = cap
     rate = ipc_j(w_j) * (1 + mu_j (Lsolo_j - 1)) / (1 + mu_j (L - 1))
 
-Lsolo_j is L with job j alone and all ways, so an exclusive run has rate 1. Nothing here knows programs or clusters.
+Lsolo_j is L with job j alone and all ways, so an exclusive run has rate 1. A job held to h_j GB/s asks for no more than
+that: min(d_j, h_j) stands for d_j in u, its term of the root is at most h_j, and its rate at most h_j / d_j of ipc_j.
+Nothing here knows programs or clusters.
 """
 
 from __future__ import annotations
@@ -58,26 +60,32 @@ class NodeState(NamedTuple):
     drawn_gbs: float  # what memory really delivers
 
 
-def latency(demands: Sequence[float], mus: Sequence[float], cap: float, law: LawConstants = LAW) -> float:
+def latency(
+    demands: Sequence[float], mus: Sequence[float], cap: float, law: LawConstants = LAW, held: Sequence[float] = ()
+) -> float:
     """How much longer memory takes than on an idle node.
 
     Where programs with mu = 0 ask for more than the capacity all by themselves no latency brings the sum down to it;
     L is then the constant `latency_limit`. They do not feel it; their neighbours all but stop.
     """
-    total = sum(demands)
+    held = held or [math.inf] * len(demands)
+    total = sum(map(min, demands, held))
     if not total > 0 or math.isinf(cap):
         return 1.0
     gentle = 1.0 + law.latency_slope * max(0.0, min(1.0, total / cap) - law.latency_knee)
     if total <= cap:
         return gentle
-    return max(gentle, _saturated(demands, mus, cap, law.latency_limit))
+    return max(gentle, _saturated(demands, mus, cap, law.latency_limit, held))
 
 
-def _saturated(demands: Sequence[float], mus: Sequence[float], cap: float, limit: float) -> float:
+def _saturated(
+    demands: Sequence[float], mus: Sequence[float], cap: float, limit: float, held: Sequence[float]
+) -> float:
     """The latency at which slowed-down jobs ask for exactly the capacity, by bisection to the last bit."""
 
     def excess(at: float) -> float:
-        return sum(gbs / (1.0 + mu * (at - 1.0)) for gbs, mu in zip(demands, mus, strict=True)) - cap
+        asked = (gbs / (1.0 + mu * (at - 1.0)) for gbs, mu in zip(demands, mus, strict=True))
+        return sum(map(min, asked, held)) - cap
 
     low, high = 1.0, 2.0
     while excess(high) > 0:
@@ -142,8 +150,12 @@ def node_state(
     q: float = LAW.q,
     law: LawConstants = LAW,
     cores: int = 0,
+    held: Sequence[float] = (),
 ) -> NodeState:
-    """Everything about one node; who shares ways with others divides them as an undivided cache is divided."""
+    """Everything about one node; who shares ways with others divides them as an undivided cache is divided.
+
+    `held`: GB/s each job is held to; infinite, or nothing given: as it likes.
+    """
     ways = [float(mask) if isinstance(mask, int) else 0.0 for mask in masks]
     pools: dict[Pool | None, list[int]] = {}
     for index, mask in enumerate(masks):
@@ -159,8 +171,11 @@ def node_state(
     demands = [share * load.demand(own) for load, own in zip(loads, ways, strict=True)]
     active = sum(load.cores for load in loads)
     cap = law.capacity_share * capacity(min(active, cores) if cores else active)
-    waiting = latency(demands, [load.mu for load in loads], cap, law)
+    waiting = latency(demands, [load.mu for load in loads], cap, law, held)
     slowed = [_slowed(load, waiting) for load in loads]
+    if held:
+        slowed = [min(factor, most / gbs) if gbs > most else factor
+                  for factor, gbs, most in zip(slowed, demands, held, strict=True)]  # fmt: skip
     rates = [share * load.ipc(own) * factor for load, own, factor in zip(loads, ways, slowed, strict=True)]
     drawn = sum(gbs * factor for gbs, factor in zip(demands, slowed, strict=True))
     return NodeState(tuple(ways), tuple(rates), waiting, min(drawn, cap))

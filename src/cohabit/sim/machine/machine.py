@@ -109,8 +109,11 @@ class Machine:
         A name that is not on the node is passed over: its end may have been noticed here before it was told.
         """
         there = [share for share in command.shares if share[0] in self._numbers]
-        users = Counter((first, ways) for _, first, ways in there)
-        masks = {self._numbers[name]: mask_code(first, ways, users[first, ways] > 1) for name, first, ways in there}
+        users, caps = Counter((first, ways) for _, first, ways in there), dict(command.caps)
+        masks = {
+            self._numbers[name]: mask_code(first, ways, users[first, ways] > 1, caps.get(name, 0))
+            for name, first, ways in there
+        }
 
         def masked(group: int, members: Members) -> Members:
             self._check_masks(group, command)

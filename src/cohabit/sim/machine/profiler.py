@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.command import StartJob
-from cohabit.model.curve import Curve
+from cohabit.model.curve import Curve, never_falling
 from cohabit.model.event import ProfileLearned
 from cohabit.model.hardware import hardware_key
 from cohabit.model.job import Job
@@ -116,19 +116,6 @@ class Profiler:
 def _table(by_level: Sequence[Callable[[float], float]], ways: tuple[int, ...]) -> NDArray[np.float64]:
     """A quantity by level of the phase (rows) and ways (columns)."""
     return np.array([[quantity(float(one)) for one in ways] for quantity in by_level])
-
-
-def never_falling(values: tuple[float, ...], weights: list[int] | None = None) -> tuple[float, ...]:
-    """The rising sequence nearest to noisy readings: neighbours in the wrong order share their mean (S22)."""
-    blocks: list[list[float]] = []  # mean, weight, how many values
-    for value, weight in zip(values, weights or [1] * len(values), strict=True):
-        blocks.append([value, float(weight), 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, heavy, many = blocks.pop()
-            last = blocks[-1]
-            last[0] = (last[0] * last[1] + mean * heavy) / (last[1] + heavy)
-            last[1], last[2] = last[1] + heavy, last[2] + many
-    return tuple(mean for mean, _, many in blocks for _ in range(int(many)))
 
 
 def noisy_profile(profile: Profile, sigma: float, rng: np.random.Generator) -> Profile:

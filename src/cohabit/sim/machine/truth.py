@@ -39,19 +39,27 @@ def shape_of(program: str, processes: int, nodes: int, scale: int, cores: int = 
 Mix = tuple[tuple[int, int], ...]  # (load number, code of its mask) of every job on a node, sorted
 UNMASKED = -1  # the code of no mask; a mask of its own is coded as the number of its ways
 _POOLED = 1024  # codes from here on: a mask shared with others, its first way and its ways
+_HELD = 2**32  # times this: percent of its cores' bandwidth it is held to
 
 
-def mask_code(first: int, ways: int, shared: bool) -> int:
-    """A mask as one number: where it begins matters only to those who share it."""
+def mask_code(first: int, ways: int, shared: bool, percent: int = 0) -> int:
+    """A mask as one number: where it begins matters only to those who share it. `percent` of bandwidth; 0: no cap."""
     assert 0 < ways < _POOLED
-    return (first + 1) * _POOLED + ways if shared else ways
+    return percent * _HELD + ((first + 1) * _POOLED + ways if shared else ways)
 
 
 def mask_of(code: int) -> Mask:
     """What a code stands for."""
     if code == UNMASKED:
         return None
+    code %= _HELD
     return code if code < _POOLED else Pool(code // _POOLED - 1, code % _POOLED)
+
+
+def held_gbs(code: int, node: NodeGroup, cores: int) -> float:
+    """What its code lets a job draw from the memory of a node; infinite: as it likes."""
+    percent = code // _HELD if code != UNMASKED else 0
+    return percent / 100 * stream_gbs(node, cores) if percent else math.inf
 
 
 MOST_REMEMBERED = 200_000  # mixes; beyond that all are forgotten, and come back as they are needed
@@ -101,9 +109,10 @@ class Truth:
             node = self.groups[group]
             loads = [self._loads[number] for number, _ in mix]
             masks = [mask_of(code) for _, code in mix]
+            held = [held_gbs(code, node, load.cores) for (_, code), load in zip(mix, loads, strict=True)]
             found = self._states[group, mix] = law.node_state(
                 loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law,
-                node.cores,
+                node.cores, held if min(held) < math.inf else (),
             )  # fmt: skip
         return found
 

@@ -1,0 +1,55 @@
+-- Holds batch jobs for Cohabit, for as long as its lease runs. Copy it beside slurm.conf, set LEASE, and have
+-- JobSubmitPlugins=lua in slurm.conf. Without a lease, or when it is over, every job goes to plain Slurm at once.
+--
+-- The lease is one line: until when (Unix time), the partitions, separated by commas, and whom Cohabit runs as (uid).
+-- This runs inside slurmctld and holds its locks: it reads that one small local file and asks nobody.
+
+local LEASE = "/var/lib/cohabit/lease"
+local HELD = "cohabit:held"
+
+-- The partitions that are steered now, as a set, and by which uid; nil: none.
+local function steered_partitions()
+  local file = io.open(LEASE, "r")
+  if file == nil then return nil end
+  local line = file:read("*l") or ""
+  file:close()
+  local till, names, uid = line:match("^(%d+) (%S+) (%d+)")
+  if till == nil or os.time() >= tonumber(till) then return nil end
+  local found = {}
+  for name in names:gmatch("[^,]+") do found[name] = true end
+  return found, tonumber(uid)
+end
+
+local function partition_of(job_desc, part_list)
+  if job_desc.partition ~= nil and job_desc.partition ~= "" then return job_desc.partition end
+  for name, part in pairs(part_list) do
+    if part.flag_default == 1 then return name end
+  end
+  return ""
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+  local steered = steered_partitions()
+  if steered == nil or not steered[partition_of(job_desc, part_list)] then return slurm.SUCCESS end
+  if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun
+  if job_desc.priority == 0 then return slurm.SUCCESS end -- its owner wants it held: not ours
+  job_desc.priority = 0
+  job_desc.admin_comment = HELD
+  return slurm.SUCCESS
+end
+
+-- A job that waits for Cohabit is not released by its owner. (A user may not write the mark: a job its owner had held and
+-- lets go of cannot become ours here: it goes to plain Slurm.)
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+  local released = job_desc.priority ~= nil and job_desc.priority ~= 0 and job_desc.priority ~= slurm.NO_VAL
+  if modify_uid == 0 or not released or job_rec.priority ~= 0 then return slurm.SUCCESS end
+  local steered, uid = steered_partitions()
+  if steered == nil or modify_uid == uid or not steered[job_rec.partition] then return slurm.SUCCESS end
+  if job_rec.admin_comment ~= nil and job_rec.admin_comment:find("^cohabit:[hr]") then
+    slurm.log_user("this job waits for Cohabit, which decides when and where it starts")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

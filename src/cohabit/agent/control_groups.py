@@ -1,0 +1,303 @@
+"""Control groups of runs: made before a run's first process, joined by that process itself, killed and removed whole.
+
+Version 2 and version 1 side by side, whatever is mounted, always below the group of whoever calls, so that limits on
+us hold for jobs too. Standard library only: a runner imports this without site packages. Where groups cannot be made,
+jobs run without them and the reason is returned; nothing here touches a group that is not below our own folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FOLDER = "cohabit"  # below our own group; below that a folder for every place, below that a group for every run
+UNIFIED = "unified"  # the name of the tree of version 2
+CONTROLLER = "controller"  # version 2: our own processes, as a group with limits below it may have none itself
+LIMITS = ("memory", "pids", "cpuset")  # controllers that limit something
+FIRST_VERSION = (*LIMITS, "freezer")
+_TRIES, _PAUSE_S = 400, 0.005
+Group = Mapping[str, Any]  # path, join (a file), settings [(file, text)]: plain data, kept in the run's folder
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The folders below which groups of runs can be made, by tree; `limits` are the controllers that work."""
+
+    trees: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def find_trees(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> dict[str, str]:
+    """Our own group in every tree that is mounted: "unified", or a controller of version 1."""
+    mine: dict[str, str] = {}
+    for line in _text(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        mine |= dict.fromkeys(controllers.split(",") if controllers else [UNIFIED], path)
+    found: dict[str, str] = {}
+    for line in _text(mounts).splitlines():
+        words = line.split()
+        if len(words) < 4 or words[2] not in ("cgroup", "cgroup2"):
+            continue
+        for name in [UNIFIED] if words[2] == "cgroup2" else [one for one in words[3].split(",") if one in mine]:
+            place = os.path.join(words[1], mine.get(name, "/").lstrip("/"))
+            # In a container the path may be that of the host: then the mount itself is our group.
+            found.setdefault(name, place if os.path.isdir(place) else words[1])
+    return {name: place for name, place in found.items() if name in (UNIFIED, *FIRST_VERSION)}
+
+
+def folder_of(place: str | os.PathLike[str]) -> str:
+    """The name of our folder for the runs below this place."""
+    return hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
+
+
+def prepare(place: str, trees: Mapping[str, str]) -> Offer:
+    """Make the folder `place` (a name) in every tree that lets us, with the controllers that it has switched on."""
+    usable: dict[str, str] = {}
+    limits: list[str] = []
+    problems: list[str] = []
+    for tree, own in trees.items():
+        try:
+            if tree == UNIFIED:
+                own = _above_processes(own)
+                able = [one for one in LIMITS if one in _text(os.path.join(own, "cgroup.controllers")).split()]
+                limits += _descend(own, (FOLDER, place), [one for one in able if one not in trees])
+            else:
+                _descend_first(own, (FOLDER, place), tree)
+                limits += [tree] if tree in LIMITS else []
+            usable[tree] = os.path.join(own, FOLDER, place)
+        except OSError as error:
+            problems.append(f"{tree} control groups cannot be used: {_reason(error)}")
+    return Offer(usable, tuple(limits), tuple(problems))
+
+
+def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: int) -> list[dict[str, Any]]:
+    """The groups of one run; 0 and "" mean no limit. `cpus` is a list as the kernel writes it."""
+    memory = {True: "memory.max", False: "memory.limit_in_bytes"}
+    groups: list[dict[str, Any]] = []
+    for tree, base in offer.trees.items():
+        unified, settings = tree == UNIFIED, list[tuple[str, str]]()
+        own = {one for one in offer.limits if (one == tree if not unified else one not in offer.trees)}
+        if "memory" in own and memory_bytes:
+            settings.append((memory[unified], str(memory_bytes)))
+            # What it may not have as memory it may not have as swap either.
+            settings.append(("memory.swap.max", "0") if unified else ("memory.memsw.limit_in_bytes", str(memory_bytes)))
+            settings += [("memory.oom.group", "1")] if unified else []
+        if "pids" in own and most_processes:
+            settings.append(("pids.max", str(most_processes)))
+        if "cpuset" in own and cpus:
+            settings.append(("cpuset.cpus", cpus))
+            settings += [] if unified else [("cpuset.mems", _text(os.path.join(base, "cpuset.mems")).strip())]
+        # A tree that limits nothing is joined only if whole trees of processes can be killed through it.
+        if settings or unified or (tree == "freezer" and UNIFIED not in offer.trees):
+            join = "cgroup.procs" if unified else "tasks"
+            groups.append({"path": os.path.join(base, name), "join": join, "settings": settings})
+    return groups
+
+
+def make(groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
+    """The groups that could be made with all their settings, and why others could not; the run goes without those."""
+    made: list[Group] = []
+    problems: list[str] = []
+    for group in groups:
+        path = group["path"]
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
+            for file, text in group["settings"]:
+                if file in OPTIONAL and not os.path.exists(os.path.join(path, file)):
+                    continue
+                _write(path, file, text)
+            made.append(group)
+        except OSError as error:
+            problems.append(f"its group {path} could not be made: {_reason(error)}")
+            remove([group], 0.0)
+    return made, problems
+
+
+OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max", "memory.oom.group")  # not in every kernel
+
+
+def join(group: Group) -> None:
+    """The calling process enters. Zero stands for itself, which spares the kernel a lock on every process there is."""
+    _write(group["path"], group["join"], "0")
+
+
+def members(groups: Iterable[Group]) -> set[int]:
+    """The processes in any of them."""
+    return {int(word) for group in groups for word in _text(os.path.join(group["path"], "cgroup.procs")).split()}
+
+
+def kill(groups: Sequence[Group]) -> None:
+    """Kill everybody in them until nobody is left, however fast they fork; zombies wait for their reaper."""
+    for group in groups:
+        switch = os.path.join(group["path"], "cgroup.kill")
+        if os.path.exists(switch):
+            with contextlib.suppress(OSError):
+                _write(group["path"], "cgroup.kill", "1")
+    for _ in range(_TRIES):
+        if not (living := [pid for pid in members(groups) if _lives(pid)]):
+            return
+        _freeze(groups, True)
+        for pid in living:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        _freeze(groups, False)  # the dead of version 1 die only when thawed
+        time.sleep(_PAUSE_S)
+
+
+def remove(groups: Iterable[Group], patience_s: float = 1.0) -> list[str]:
+    """Take them away; those that could not be, as their processes are not gone yet."""
+    left = []
+    for group in groups:
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                os.rmdir(group["path"])
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                if error.errno == errno.EBUSY and time.monotonic() < until:
+                    time.sleep(_PAUSE_S)
+                    continue
+                left.append(str(group["path"]))
+            break
+    return left
+
+
+def rebind(groups: Iterable[Group], cpus: str) -> None:
+    """Other CPUs for a run whose groups say which it may use."""
+    for group in groups:
+        if os.path.exists(os.path.join(group["path"], "cpuset.cpus")) and any(
+            file == "cpuset.cpus" for file, _ in group["settings"]
+        ):
+            _write(group["path"], "cpuset.cpus", cpus)
+
+
+def out_of_memory(groups: Iterable[Group]) -> bool:
+    """Whether the kernel had to kill somebody in them for want of memory."""
+    for group in groups:
+        for file in ("memory.events", "memory.oom_control"):
+            for line in _text(os.path.join(group["path"], file)).splitlines():
+                name, _, number = line.partition(" ")
+                if name == "oom_kill" and int(number or 0) > 0:
+                    return True
+    return False
+
+
+def sweep(offer: Offer, known: Collection[str]) -> list[str]:
+    """Kill and remove what a crash left: groups of runs that nobody knows any more. Their names."""
+    swept: list[str] = []
+    for base in offer.trees.values():
+        for name in os.listdir(base):
+            path = os.path.join(base, name)
+            if name not in known and os.path.isdir(path):
+                group = {"path": path, "join": "", "settings": []}
+                kill([group])
+                remove([group])
+                swept.append(name)
+    return sorted(set(swept))
+
+
+def tidy_up(offer: Offer) -> None:
+    """Remove our own folders where no run is left in them."""
+    for base in offer.trees.values():
+        for path in (base, os.path.dirname(base)):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+
+def _descend(own: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Version 2: switch the controllers on from group to group; those that are on at the end."""
+    path, able = own, list(wanted)
+    for name in names:
+        able = [one for one in able if _switch_on(path, one)]
+        path = os.path.join(path, name)
+        os.makedirs(path, exist_ok=True)
+    able = [one for one in able if _switch_on(path, one)]
+    _writable(path)
+    return able
+
+
+def _above_processes(own: str) -> str:
+    """Version 2 lets a group limit others only if it has no processes itself. Where systemd gave us a group with a
+    subgroup for ourselves (DelegateSubgroup=controller), or all who are in it are ours, they sit in that subgroup."""
+    if os.path.basename(own) == CONTROLLER:
+        return os.path.dirname(own)
+    here = _text(os.path.join(own, "cgroup.procs")).split()
+    ours = {str(os.getpid()), "0"}
+    if os.path.exists(os.path.join(own, "cgroup.type")) and here and set(here) <= ours:  # the root has no such file
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.join(own, CONTROLLER), exist_ok=True)
+            _write(os.path.join(own, CONTROLLER), "cgroup.procs", "0")
+    return own
+
+
+def _switch_on(path: str, controller: str) -> bool:
+    """False: a group with processes of its own cannot have it (the kernel's rule), or we may not."""
+    if controller in _text(os.path.join(path, "cgroup.subtree_control")).split():
+        return True
+    try:
+        _write(path, "cgroup.subtree_control", f"+{controller}")
+    except OSError:
+        return False
+    return True
+
+
+def _descend_first(own: str, names: Sequence[str], tree: str) -> None:
+    """Version 1: a cpuset starts empty and must be given what its parent has."""
+    path = own
+    for name in names:
+        above, path = path, os.path.join(path, name)
+        os.makedirs(path, exist_ok=True)
+        for file in ("cpuset.cpus", "cpuset.mems") if tree == "cpuset" else ():
+            if not _text(os.path.join(path, file)).strip():
+                _write(path, file, _text(os.path.join(above, file)).strip())
+    _writable(path)
+
+
+def _writable(path: str) -> None:
+    """OSError unless groups can be made here."""
+    trial = os.path.join(path, f"trial-{os.getpid()}")
+    os.mkdir(trial)
+    os.rmdir(trial)
+
+
+def _freeze(groups: Iterable[Group], frozen: bool) -> None:
+    for group in groups:
+        for file, words in (("freezer.state", ("THAWED", "FROZEN")), ("cgroup.freeze", ("0", "1"))):
+            if os.path.exists(os.path.join(group["path"], file)):
+                with contextlib.suppress(OSError):
+                    _write(group["path"], file, words[frozen])
+
+
+def _lives(pid: int) -> bool:
+    stat = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return bool(stat) and stat[0] not in ("Z", "X")
+
+
+def _write(path: str, file: str, text: str) -> None:
+    descriptor = os.open(os.path.join(path, file), os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

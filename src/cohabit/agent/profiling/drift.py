@@ -1,0 +1,44 @@
+"""Whether a program has changed since it was profiled: runs that depart from its time, one after the other.
+
+One run may be off for any reason (a cold disk, another input); several in a row in the same direction mean that the
+profile is of another program. Exclusive runs count either way; a run beside neighbours counts only if it was faster
+than alone, which no neighbour explains. Remembers nothing across restarts: it only takes a few runs more then.
+"""
+
+from __future__ import annotations
+
+BOUND, RUNS = 0.15, 3
+
+
+class DriftWatch:
+    """Counts departures of more than `bound`, by program; `runs` in a row are drift."""
+
+    def __init__(self, bound: float = BOUND, runs: int = RUNS) -> None:
+        self.bound, self.runs = bound, runs
+        self._row: dict[tuple[str, int, int], tuple[int, int]] = {}  # program, processes, scale -> direction, how many
+
+    def departs(self, expected_s: float, took_s: float) -> int:
+        """1: longer than the bound allows, -1: shorter, 0: as expected, or nothing was expected."""
+        if expected_s <= 0:
+            return 0
+        return int(took_s > (1 + self.bound) * expected_s) - int(took_s < (1 - self.bound) * expected_s)
+
+    def note(
+        self, program: str, processes: int, scale: int, expected_s: float, took_s: float, alone: bool = True
+    ) -> str:
+        """Why the profile holds no longer, once enough runs say so; empty before."""
+        key, way = (program, processes, scale), self.departs(expected_s, took_s)
+        if way == 0 or (way > 0 and not alone):
+            if alone:
+                self._row.pop(key, None)
+            return ""
+        before, count = self._row.get(key, (way, 0))
+        count = count + 1 if before == way else 1
+        self._row[key] = (way, count)
+        if count < self.runs:
+            return ""
+        del self._row[key]
+        return (
+            f"{count} runs of {program} in a row took {'longer' if way > 0 else 'shorter'} than its profile says by "
+            f"more than {100 * self.bound:g} %: {took_s:.4g} s, not {expected_s:.4g} s"
+        )

@@ -1,0 +1,86 @@
+"""From short episodes at different numbers of cache ways to the curves of a profile (S12, S13). Pure.
+
+During one run the allocation changes every few seconds, round and round. The first part of an episode is not counted:
+the cache still holds what the allocation before left in it. What the host cannot count is not made up: without counters
+of instructions there is no IPC, without counters of traffic no bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cohabit.model.curve import Curve, never_falling
+
+EPISODE_S, SETTLE_S = 5.0, 2.0
+SHORTEST_S = 1.0  # an episode; shorter ones say little
+SAMPLED_WAYS = (2, 4, 8)  # and all there are (S12)
+GIGA = 1e9
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Amounts counted in `seconds` with so many ways."""
+
+    ways: int
+    seconds: float
+    amounts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Tour:
+    """Which allocations are tried in turn, how long each, and how long its beginning is not counted."""
+
+    ways: tuple[int, ...]
+    episode_s: float = EPISODE_S
+    settle_s: float = SETTLE_S
+
+
+def tour_of(ways: int, min_ways: int = 1, expected_s: float = 0.0) -> Tour:
+    """All allocations at least once in a run of the expected length; 0: it is not known."""
+    tried = tuple(sorted({one for one in SAMPLED_WAYS if max(min_ways, 1) <= one < ways} | {ways}))
+    episode_s = EPISODE_S
+    if expected_s > 0:
+        episode_s = min(EPISODE_S, max(SHORTEST_S, expected_s / len(tried)))
+    return Tour(tried, episode_s, SETTLE_S * episode_s / EPISODE_S)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What a run said; None: it could not be counted, or with fewer than two allocations."""
+
+    ipc: Curve | None
+    bandwidth_gbs: Curve | None
+    miss_rate: Curve | None
+
+
+def curves_of(episodes: Sequence[Episode]) -> Curves:
+    """Averages over the episodes of each allocation; IPC never falls with more cache (S22)."""
+    ipc = _by_ways(episodes, "instructions", "cycles") or _by_ways(episodes, "instructions", "task_clock", 1 / GIGA)
+    counted = None
+    if ipc is not None:
+        rounds = [sum(one.ways == ways for one in episodes) for ways in ipc.ways]
+        counted = Curve(ipc.ways, never_falling(ipc.values, rounds))
+    return Curves(
+        counted, _by_ways(episodes, "memory_total_bytes", "", 1 / GIGA),
+        _by_ways(episodes, "cache_misses", "cache_references"),
+    )  # fmt: skip
+
+
+def _by_ways(episodes: Sequence[Episode], above: str, below: str, unit: float = 1.0) -> Curve | None:
+    """Sum above over sum below ("": seconds), by allocation."""
+    points: dict[int, tuple[float, float]] = {}
+    for one in episodes:
+        base = one.seconds if not below else one.amounts.get(below)
+        amount = one.amounts.get(above)
+        if amount is not None and base is not None:
+            had = points.get(one.ways, (0.0, 0.0))
+            points[one.ways] = (had[0] + amount, had[1] + base)
+    found = {ways: unit * amount / base for ways, (amount, base) in sorted(points.items()) if base > 0}
+    return Curve(tuple(found), tuple(found.values())) if len(found) > 1 else None
+
+
+def flat(value: float, ways: int) -> Curve:
+    """A curve where the cache cannot be divided: the same with any number of ways."""
+    most = max(ways, 2)
+    return Curve((1, most), (value, value))

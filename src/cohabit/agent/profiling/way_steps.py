@@ -1,0 +1,127 @@
+"""One run with the cache stepped while it runs: a class of service of its own, and other ways every few seconds.
+
+The group is under a name of its own, so the agent that divides the cache among jobs counts it as somebody else's and
+leaves it alone; it goes with the run, and one that a killed profiler left goes with the next. Where resctrl refuses,
+that is an InputError before the program starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from cohabit.agent.launch.process import Ended, Request, launch
+from cohabit.agent.profiling.episodes import Episode, Tour
+from cohabit.agent.resctrl.files import Files
+from cohabit.agent.resctrl.monitoring import read_traffic
+from cohabit.agent.resctrl.offer import ResctrlOffer
+from cohabit.agent.resctrl.schemata import Run, mask_of, parse, text_of
+from cohabit.agent.sensors.source import Source
+from cohabit.model.errors import InputError
+
+PREFIX = "cohabit.profile."
+_numbers = count()
+Amounts = Mapping[str, float]
+
+
+class WayGroup:
+    """A class of service for one run."""
+
+    def __init__(self, files: Files, offer: ResctrlOffer) -> None:
+        assert offer.cache is not None, "the cache cannot be divided here"
+        self.files, self.cache = files, offer.cache
+        _remove_stale(files, offer.root)
+        self.place = offer.root / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
+        try:
+            files.make(self.place)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"no group of its own can be made in resctrl: {reason}", str(offer.root),
+                             "give back a class of service, or run as root") from error  # fmt: skip
+        self.ways = self.cache.private.ways
+
+    def enter(self, pid: int) -> None:
+        """The program and all it forks."""
+        self.files.write(self.place / "tasks", f"{pid}\n")
+
+    def give(self, ways: int) -> None:
+        """So many ways in every domain, from the lowest private one; OSError where the kernel does not take it."""
+        mask = mask_of(Run(self.cache.private.first, ways))
+        wanted = {name: dict.fromkeys(self.cache.domains, mask) for name in self.cache.resources}
+        self.files.write(self.place / "schemata", text_of(wanted))
+        shown = parse(self.files.read(self.place / "schemata"))
+        if any(shown.get(name, {}).get(domain) != mask for name in wanted for domain in self.cache.domains):
+            raise OSError(5, f"the group does not show the mask {mask:x} it was given")
+
+    def traffic(self) -> Amounts:
+        """Bytes moved to and from memory so far, where the processor counts them."""
+        found = read_traffic(self.files, self.place)
+        return {"memory_total_bytes": float(sum(found.values()))} if found else {}
+
+    def close(self) -> None:
+        """The group goes; whoever is left in it is in the root's again."""
+        with contextlib.suppress(OSError):
+            self.files.remove(self.place)
+
+
+def curve_run(
+    request: Request, tour: Tour, group: WayGroup, counters: Source | None, folder: Path, limit_s: float
+) -> tuple[Ended, list[Episode]]:
+    """Run the program in the group; the episodes that were whole, round and round through the tour."""
+    with launch(replace(request, joins=())) as running:
+        group.enter(running.pid)
+        watch = None if counters is None else counters.watch(running.pid, folder)
+        began_s = time.monotonic()
+
+        def sample() -> Amounts:
+            return {**({} if watch is None else watch.sample()), **group.traffic()}
+
+        def over(seconds: float) -> bool:
+            left_s = began_s + limit_s - time.monotonic()
+            return running.wait(min(seconds, max(left_s, 0.0))) is not None or left_s <= seconds
+
+        try:
+            running.release()
+            episodes = step_through(tour, group.give, sample, over, time.monotonic)
+            return running.ended or running.stop(), episodes
+        except OSError as error:
+            raise InputError(f"the cache cannot be stepped: {error.strerror or error}", str(group.place),
+                             "see `cohabit doctor`") from error  # fmt: skip
+        finally:
+            if watch is not None:
+                watch.stop()
+
+
+def step_through(
+    tour: Tour, give: Callable[[int], None], sample: Callable[[], Amounts], over: Callable[[float], bool],
+    clock: Callable[[], float],
+) -> list[Episode]:  # fmt: skip
+    """Until `over` (which waits so many seconds) says that the program has ended; an episode cut short is not kept."""
+    found: list[Episode] = []
+    while True:
+        for ways in tour.ways:
+            give(ways)
+            if over(tour.settle_s):
+                return found
+            since_s, before = clock(), sample()
+            if over(tour.episode_s - tour.settle_s):
+                return found
+            after = sample()
+            amounts = {
+                name: after[name] - before[name] for name in after if after[name] >= before.get(name, after[name])
+            }
+            found.append(Episode(ways, clock() - since_s, amounts))
+
+
+def _remove_stale(files: Files, root: Path) -> None:
+    """Groups of profilers that were killed; everybody else's stay."""
+    for name in files.names(root):
+        maker = name.removeprefix(PREFIX).split("-")[0]
+        if name.startswith(PREFIX) and maker.isdigit() and not Path("/proc", maker).exists():
+            with contextlib.suppress(OSError):
+                files.remove(root / name)

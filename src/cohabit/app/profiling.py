@@ -1,0 +1,255 @@
+"""Profile a real program on this machine: run it alone under sensors, its curves too, and keep what was found.
+
+Times come from runs with an untouched cache, curves from a run of their own (S14). Which curves there can be depends on
+the host: stepped with resctrl, estimated with valgrind, or none. A program that has changed since it was profiled
+starts its profile afresh, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cohabit.agent.cores import allowed_cores
+from cohabit.agent.launch.process import Ended, Request, find_command
+from cohabit.agent.observing import observe
+from cohabit.agent.profiling import simulated_cache
+from cohabit.agent.profiling.episodes import Curves, curves_of, tour_of
+from cohabit.agent.profiling.way_steps import WayGroup, curve_run
+from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
+from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
+from cohabit.agent.sensors.catalogue import usable
+from cohabit.agent.sensors.perf import Perf
+from cohabit.agent.sensors.source import Source
+from cohabit.agent.sensors.summary import Readings, combine
+from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.hardware import hardware_key
+from cohabit.model.merging import drifted, merged
+from cohabit.model.profile import Profile, ScaleProfile
+
+NONE, RESCTRL, VALGRIND, AUTO = CURVES = ("none", "resctrl", "valgrind", "auto")
+MEASURED, ESTIMATED = "measured", "estimated"
+SLOWER_INSIDE = 200.0  # times the run time outside, after which a run inside valgrind has got stuck
+LAST_WORDS = 200
+Advance = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to profile and how."""
+
+    command: tuple[str, ...]
+    program: str
+    processes: int = 1
+    repeats: int = 1
+    curve: str = AUTO
+    limit_s: float = 3600.0
+    sample: tuple[str, ...] = ()  # a shorter run of the program, for valgrind
+    capacity: tuple[tuple[int, float], ...] = ()  # of this machine, where it was measured
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where resctrl is, and who counts; a test gives its own."""
+
+    files: Files
+    mount: Callable[[], Mount | None] = find_mount
+    counters: Source | None = None  # None: perf, where it counts instructions
+
+
+def this_host() -> Host:
+    """The real one."""
+    return Host(HostFiles())
+
+
+def check(wish: Wish, host: Host | None = None) -> None:
+    """Refuse what can be seen to be wrong before anything runs."""
+    cores = allowed_cores()
+    if not 1 <= wish.processes <= len(cores):
+        raise InputError(f"{wish.processes} processes on {len(cores)} cores", "-n",
+                         f"give a number from 1 to {len(cores)}")  # fmt: skip
+    for command in filter(None, (wish.command, wish.sample)):
+        find_command(command)
+    _kind(wish, _offer(host or this_host()))
+
+
+def profile(wish: Wish, folder: Path, say: Advance, host: Host | None = None) -> Profile:
+    """Run it as often as needed; nothing is stored yet."""
+    host = host or this_host()
+    check(wish, host)
+    offer, cores = _offer(host), allowed_cores()
+    kind = _kind(wish, offer)
+    request = Request(
+        wish.command, cores[: wish.processes], dict(os.environ), stdout=folder / "profile.out",
+        stderr=folder / "profile.err",
+    )  # fmt: skip
+    live, runs = usable(), list[tuple[Ended, Readings]]()
+    for number in range(wish.repeats):
+        say(f"run {number + 1} of {wish.repeats} for the time")
+        ended, readings = observe(request, live, folder, wish.limit_s)
+        _must_end_well(ended, wish, folder)
+        runs.append((ended, readings))
+    times = [ended.run_s for ended, _ in runs]
+    mean_s = sum(times) / len(times)
+    found = Curves(None, None, None)
+    if kind == RESCTRL:
+        assert offer is not None
+        found = _stepped(request, wish, offer, host, folder, mean_s, say)
+    elif kind == VALGRIND:
+        busy_s = sum(ended.user_s + ended.system_s for ended, _ in runs) / len(runs) / wish.processes
+        found = _simulated(request, wish, folder, mean_s, min(busy_s, mean_s), say)
+    node = this_node(offer if kind == RESCTRL else None, kind == VALGRIND, wish.capacity)
+    scale = ScaleProfile(
+        1, mean_s, found.ipc, found.bandwidth_gbs, found.miss_rate,
+        counters=_columns(combine([readings for _, readings in runs])), samples=len(times),
+        time_variance=sum((one - mean_s) ** 2 for one in times) / len(times), measured_at_us=time.time_ns() // 1000,
+    )  # fmt: skip
+    provenance = ESTIMATED if kind == VALGRIND else MEASURED
+    return Profile(wish.program, wish.processes, (scale,), hardware=hardware_key(node), provenance=provenance)
+
+
+def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple[int, float], ...] = ()) -> NodeGroup:
+    """This machine as a node: its cores, the ways curves are about, and its memory bandwidth where it is known."""
+    ways = least = 0
+    if offer is not None and offer.cache is not None:
+        ways, least = offer.cache.private.ways, offer.cache.min_ways
+    elif simulated:
+        ways = cache_geometry()["LL"][1]
+    return NodeGroup(1, len(allowed_cores()), ways=ways, min_ways=max(least, 1), bandwidth_gbs=capacity)
+
+
+def keep(store: Any, new: Profile) -> tuple[Profile, str]:
+    """Join it with what the store knows; afresh if the program has changed, and why. Nothing is kept by halves."""
+    known = store.get(new.program, new.processes, new.hardware)
+    before = None if known is None else known.at_scale(1)
+    why = "" if before is None or known.provenance != new.provenance else drifted(before, new.scales[0])
+    if why:
+        store.replace([new])
+        return new, why
+    if known is not None and known.provenance == new.provenance:
+        merged(known, new)  # refuses what cannot be joined before anything is written
+    return store.put(new), ""
+
+
+def account(known: Profile, new: Profile, why: str, where: str) -> dict[str, Any]:
+    """The document of the verb."""
+    one, all_of_it = new.scales[0], known.scales[0]
+    curves = {"ipc": one.ipc, "bandwidth_gbs": one.bandwidth_gbs, "miss_rate": one.miss_rate}
+    return {
+        "program": new.program, "processes": new.processes, "hardware": new.hardware, "provenance": new.provenance,
+        "time_s": one.time_s, "runs": all_of_it.samples, "mean_time_s": all_of_it.time_s,
+        "curves": {name: None if curve is None else dict(zip(map(str, curve.ways), curve.values, strict=True))
+                   for name, curve in curves.items()},
+        "counters": {name: value for name, value in sorted(one.counters.items()) if name.endswith("_mean")},
+        "afresh": why or None, "store": where,
+    }  # fmt: skip
+
+
+def _offer(host: Host) -> ResctrlOffer | None:
+    mount = host.mount()
+    if mount is None:
+        return None
+    try:
+        return read_offer(host.files, mount)
+    except OSError:
+        return None
+
+
+def _kind(wish: Wish, offer: ResctrlOffer | None) -> str:
+    """Which curves there will be; refused before anything runs where it cannot be had."""
+    can_step = offer is not None and offer.cache is not None
+    if wish.curve == AUTO:
+        return RESCTRL if can_step else NONE
+    if wish.curve == RESCTRL and not can_step:
+        raise InputError("the cache cannot be stepped on this machine", "--curve resctrl",
+                         "see `cohabit doctor`, or use --curve valgrind for an estimate")  # fmt: skip
+    if wish.curve == VALGRIND:
+        about = Valgrind().offer()
+        if not about.available:
+            raise InputError(about.reason, "--curve valgrind", about.advice)
+    return wish.curve
+
+
+def _stepped(
+    request: Request, wish: Wish, offer: ResctrlOffer, host: Host, folder: Path, mean_s: float, say: Advance
+) -> Curves:
+    """A run during which the ways change every 5 s."""
+    assert offer.cache is not None
+    tour = tour_of(offer.cache.private.ways, offer.cache.min_ways, mean_s)
+    counters = host.counters
+    if counters is None:
+        perf = Perf()
+        counters = perf if "instructions" in perf.offer().counters else None
+    say(f"a run for the curves: {', '.join(map(str, tour.ways))} ways, {tour.episode_s:g} s each, round and round")
+    group = WayGroup(host.files, offer)
+    try:
+        ended, episodes = curve_run(request, tour, group, counters, folder, 4 * wish.limit_s)
+    finally:
+        group.close()
+    _must_end_well(ended, wish, folder)
+    found = curves_of(episodes)
+    if found.ipc is None and found.bandwidth_gbs is None:
+        reason = "was too short for two allocations" if counters is not None else "could not be counted"
+        raise InputError(f"the run for the curves of {wish.program} {reason}", "",
+                         "give it more work, or use --curve valgrind or none")  # fmt: skip
+    return found
+
+
+def _simulated(request: Request, wish: Wish, folder: Path, mean_s: float, busy_s: float, say: Advance) -> Curves:
+    """Runs inside valgrind; a shorter sample stands for the program where one is given."""
+    alone_s = mean_s
+    if wish.sample:
+        request = replace(request, command=wish.sample)
+        ended, _ = observe(request, [], folder, wish.limit_s)
+        _must_end_well(ended, wish, folder)
+        alone_s, busy_s = ended.run_s, min(ended.run_s, (ended.user_s + ended.system_s) / wish.processes)
+    tried = simulated_cache.allocations()
+    counted = simulated_cache.count_misses(
+        request, alone_s, max(wish.limit_s, SLOWER_INSIDE * alone_s), folder,
+        advance=lambda at, of: say(f"inside valgrind with {tried[at]} ways ({at + 1} of {of})"),
+    )  # fmt: skip
+    return simulated_cache.estimated(counted, max(busy_s, 1e-3), wish.processes, cache_geometry()["LL"][2])
+
+
+def _must_end_well(ended: Ended, wish: Wish, folder: Path) -> None:
+    if ended.status == 0:
+        return
+    how = f"status {ended.status}" if ended.status > 0 else f"signal {-ended.status}"
+    if ended.run_s >= wish.limit_s:
+        how = f"it ran longer than {wish.limit_s:g} s"
+    try:
+        lines = (folder / "profile.err").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    said = [line.strip() for line in lines if line.strip()]
+    words = f": {said[-1][:LAST_WORDS]}" if said else ""
+    raise InputError(f"{wish.program!r} fails alone ({how}{words})", "", "make it work first; nothing was stored")
+
+
+def _columns(readings: Readings) -> dict[str, float]:
+    """Counters as a profile keeps them: NAME_STAT."""
+    return {f"{name}_{stat}": value for name, one in readings.items() for stat, value in one.columns()}
+
+
+def default_name(command: Sequence[str]) -> str:
+    """The name of the program, where its owner gives none: the file's."""
+    return Path(command[0]).name
+
+
+def estimate_note(profile: Profile) -> str:
+    """What a reader of an estimated profile must know; empty for a measured one."""
+    if profile.provenance != ESTIMATED:
+        return ""
+    return (
+        f"its curves are an estimate: misses counted in a simulated cache, each assumed to cost "
+        f"{1e9 * simulated_cache.STALL_S:g} ns; nothing was measured with less cache"
+    )
+
+
+__all__ = ["CURVES", "Host", "Wish", "account", "default_name", "estimate_note", "keep", "profile", "this_node"]

@@ -1,0 +1,95 @@
+"""The words of every call to Slurm's commands. Pure: nothing is run here, and nothing else builds such words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cohabit.backend.slurm.marks import Before
+
+READING = ("squeue", "sinfo", "sacct")
+SHOWING = ("show", "ping", "version")  # what scontrol may be asked without changing anything
+Words = tuple[str, ...]
+
+
+def changes_nothing(words: Sequence[str]) -> bool:
+    """Whether a call only reads."""
+    if words[0] in READING:
+        return True
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    return words[0] == "scontrol" and bool(plain) and plain[0] in SHOWING
+
+
+def list_jobs_json() -> Words:
+    return ("squeue", "--all", "--states=all", "--json")
+
+
+def list_jobs_text() -> Words:
+    return ("scontrol", "--all", "--details", "--oneliner", "show", "job")
+
+
+def show_job(name: str) -> Words:
+    return ("scontrol", "--details", "--oneliner", "show", "job", name)
+
+
+def list_nodes() -> Words:
+    return ("scontrol", "--all", "--oneliner", "show", "node")
+
+
+def list_partitions() -> Words:
+    return ("scontrol", "--all", "--oneliner", "show", "partition")
+
+
+def show_config() -> Words:
+    return ("scontrol", "show", "config")
+
+
+def accounting(names: Sequence[str]) -> Words:
+    """How jobs ended, from the accounting: for those Slurm's controller has forgotten."""
+    return (
+        "sacct", "--parsable2", "--noheader", "--allocations", "--duplicates", "--format=JobID,State,ExitCode",
+        f"--jobs={','.join(names)}",
+    )  # fmt: skip
+
+
+def place(name: str, nodes: Sequence[str], cores: int, text: str) -> Words:
+    """Steer a held job: exactly these nodes, at least so many cores on each; `cores` = all of a node's makes it whole.
+
+    NumNodes has both bounds, or Slurm may add nodes. OverSubscribe is left alone: with "no" a job does not get whole
+    nodes (22.05), and with "yes" it loses the --exclusive its owner asked for. StartTime: Slurm lets a requeued job
+    wait two minutes; the begin time its owner gave has passed before the job is ours.
+    """
+    return (
+        "scontrol", "update", f"JobId={name}", f"ReqNodeList={','.join(nodes)}", f"NumNodes={len(nodes)}-{len(nodes)}",
+        f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now",
+    )  # fmt: skip
+
+
+def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
+    """Take a steering back, so that plain Slurm decides as its owner had asked. A job without a largest number of nodes
+    gets the number there are: Slurm 22.05 cannot be told to forget one."""
+    return (
+        "scontrol", "update", f"JobId={name}", "ReqNodeList=", f"NumNodes={before.least}-{before.most or most_nodes}",
+        f"MinCPUsNode={before.per_node}", f"NumCPUs={before.cpus}", f"AdminComment={text}",
+    )  # fmt: skip
+
+
+def mark(names: Sequence[str], text: str) -> Words:
+    """Write down what we did with jobs, where only administrators can."""
+    return ("scontrol", "update", f"JobId={','.join(names)}", f"AdminComment={text}")
+
+
+def release(names: Sequence[str]) -> Words:
+    return ("scontrol", "release", ",".join(names))
+
+
+def hold(name: str) -> Words:
+    return ("scontrol", "hold", name)
+
+
+def requeue_held(name: str) -> Words:
+    """Stop a run; the job waits in the queue, held."""
+    return ("scontrol", "requeuehold", name)
+
+
+def cancel(name: str) -> Words:
+    return ("scancel", name)

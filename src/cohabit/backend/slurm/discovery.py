@@ -1,0 +1,78 @@
+"""The cluster as Slurm has it: its nodes in groups of equals, partitions, and whether jobs can share nodes there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from cohabit.backend.slurm import commands, text_output
+from cohabit.backend.slurm.calls import Calls
+from cohabit.backend.slurm.shapes import SlurmNode, SlurmPartition
+from cohabit.backend.slurm.translate import MIB, Terms
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.errors import InputError
+
+NO_SHARING = ("EXCLUSIVE",)
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """What we steer."""
+
+    cluster: Cluster
+    names: tuple[str, ...]  # of its nodes, by their numbers
+    cpus: tuple[int, ...]
+    terms: Terms
+    version: str
+    whole_nodes_because: str  # why jobs cannot share nodes here; empty: they can
+
+
+async def discover(
+    calls: Calls, partitions: Sequence[str] = (), all_held: bool = False, program: str = "name"
+) -> Discovered:
+    """Ask Slurm. No partitions: all that are up."""
+    nodes = text_output.nodes(await calls(commands.list_nodes()))
+    there = text_output.partitions(await calls(commands.list_partitions()))
+    return arrange(nodes, there, text_output.config(await calls(commands.show_config())), partitions, all_held, program)
+
+
+def arrange(
+    nodes: Sequence[SlurmNode], there: Sequence[SlurmPartition], config: dict[str, str], wanted: Sequence[str],
+    all_held: bool = False, program: str = "name",
+) -> Discovered:  # fmt: skip
+    """Pure: the nodes of these partitions, equals side by side, otherwise in Slurm's order."""
+    known = {one.name: one for one in there}
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"Slurm has no partition {name}", "slurm.partitions", f"it has {', '.join(sorted(known))}")
+    steered = [known[name] for name in wanted] or [one for one in there if one.up]
+    if not steered:
+        raise InputError("Slurm has no partition that is up", "slurm.partitions")
+    names = tuple(one.name for one in steered)
+    of_node = {node.name: tuple(name for name in node.partitions if name in names) for node in nodes}
+    chosen = sorted((node for node in nodes if of_node[node.name]), key=lambda node: _kind(node, of_node))
+    if not chosen:
+        raise InputError(f"partition {names[0]} has no nodes", "slurm.partitions")
+    memory = "MEMORY" in config.get("SelectTypeParameters", "").upper()
+    groups = []
+    for (cpus, _, memory_mb, members), alike in groupby(chosen, key=lambda node: _kind(node, of_node)):
+        count = len(list(alike))
+        groups.append(NodeGroup(count, cpus, memory_mb * MIB if memory else 0, partitions=members))
+    reason = ""
+    if not config.get("SelectType", "").startswith("select/cons_"):
+        reason = f"Slurm's {config.get('SelectType', 'select plug-in')} gives out whole nodes"
+    for one in steered:
+        if one.oversubscribe in NO_SHARING:
+            reason = reason or f"partition {one.name} has OverSubscribe={one.oversubscribe}"
+    terms = Terms(
+        names, all_held, program, min(node.cpus for node in chosen), max(node.threads for node in chosen), memory
+    )
+    return Discovered(
+        Cluster(tuple(groups)), tuple(node.name for node in chosen), tuple(node.cpus for node in chosen), terms,
+        config.get("SLURM_VERSION", "unknown"), reason,
+    )  # fmt: skip
+
+
+def _kind(node: SlurmNode, of_node: dict[str, tuple[str, ...]]) -> tuple[int, int, int, tuple[str, ...]]:
+    return node.cpus, node.threads, node.memory_mb, of_node[node.name]

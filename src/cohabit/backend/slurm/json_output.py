@@ -1,0 +1,147 @@
+"""What `squeue --json` prints, to shapes. Pure: text in, data out.
+
+Forms differ by version (v0.0.38 of Slurm 22.05 has plain numbers and one word for a state; later ones have
+{"set", "infinite", "number"} and lists of words); both are read here and nothing else needs to know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cohabit.backend.slurm.hostlist import expand, numbers
+from cohabit.backend.slurm.marks import RUN, read_mark
+from cohabit.backend.slurm.shapes import SlurmJob
+
+
+class NoAnswer(Exception):
+    """The document is an apology: squeue of 22.05 prints one with no jobs in it, and ends well, if nobody answered."""
+
+
+def jobs(text: str | bytes) -> list[SlurmJob]:
+    """`squeue --json`; a waiting array becomes its tasks."""
+    document = _decoded(text)
+    if errors := document.get("errors"):
+        words = [one.get("description") or one.get("error") if isinstance(one, dict) else one for one in errors]
+        raise NoAnswer("; ".join(str(word) for word in words))
+    return [job for said in document.get("jobs", ()) for job in _tasks(said)]
+
+
+def _decoded(text: str | bytes) -> dict[str, Any]:
+    found = msgspec.json.decode(text)
+    if not isinstance(found, dict):
+        raise ValueError("Slurm answered with something that is not an object")
+    return found
+
+
+def _tasks(said: dict[str, Any]) -> list[SlurmJob]:
+    array = int(_number(said.get("array_job_id")) or 0)
+    if not array:
+        return [_job(str(said["job_id"]), said)]
+    at_most, task = int(_number(said.get("array_max_tasks")) or 0), _number(said.get("array_task_id"))
+    which = numbers(said.get("array_task_string") or "") if task is None else (int(task),)
+    return [_job(f"{array}_{one}", said, str(array), at_most) for one in which]
+
+
+def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> SlurmJob:
+    states = [word.upper() for word in _words(said.get("job_state"))]
+    state = states[0] if states else ""
+    waits = state == "PENDING"
+    status, signal = _exit(said.get("exit_code"))
+    minutes, shared = _number(said.get("time_limit")), _words(said.get("shared"))
+    start_s = float(_number(said.get("start_time")) or 0)
+    tasks = int(_number(said.get("tasks")) or 1)
+    priority = _number(said.get("priority"))
+    return SlurmJob(
+        name, int(said["job_id"]), state, _text(said.get("state_reason")).removeprefix("None"), priority == 0,
+        int(_number(said.get("user_id")) or 0), said.get("name") or "", said.get("command") or "",
+        _text(said.get("comment")), _text(said.get("admin_comment")), said.get("partition") or "",
+        said.get("dependency") or "", tasks, int(_number(said.get("cpus")) or 1),
+        int(_number(said.get("cpus_per_task")) or _derived(said, tasks)), int(_number(said.get("tasks_per_node")) or 0),
+        int(_number(said.get("node_count")) or 1), int(_number(said.get("max_nodes")) or 0),
+        int(_number(said.get("minimum_cpus_per_node")) or 1),
+        int(_number(said.get("memory_per_cpu")) or 0), int(_number(said.get("memory_per_node")) or 0),
+        None if minutes is None else minutes * 60.0, "none" in shared, bool(said.get("requeue")),
+        int(_number(said.get("restart_cnt")) or 0), expand(said.get("required_nodes") or ""),
+        expand(said.get("excluded_nodes") or ""), expand(said.get("nodes") or ""), _cores_on(said),
+        float(_number(said.get("submit_time")) or 0), start_s if waits else 0.0, 0.0 if waits else start_s,
+        float(_number(said.get("eligible_time")) or 0),
+        0.0 if waits else float(_number(said.get("end_time")) or 0), status, signal, array, at_most, _special(said),
+    )  # fmt: skip
+
+
+def _derived(said: dict[str, Any], tasks: int) -> int:
+    """CPUs of a task where they are not said: 22.05 prints null whatever its owner asked for."""
+    mark = read_mark(_text(said.get("admin_comment")))
+    cpus = mark.before.cpus if mark is not None and mark.kind == RUN else int(_number(said.get("cpus")) or 1)
+    return max(cpus // tasks, 1)
+
+
+def _special(said: dict[str, Any]) -> tuple[str, ...]:
+    found = []
+    if _number(said.get("het_job_id")):
+        found.append("is part of a heterogeneous job")
+    for key, words in (
+        ("licenses", "licences"), ("features", "a constraint"), ("resv_name", "a reservation"),
+        ("tres_per_node", "generic resources"), ("tres_per_job", "generic resources"),
+        ("tres_per_task", "generic resources"), ("tres_per_socket", "generic resources"),
+        ("burst_buffer", "a burst buffer"),
+    ):  # fmt: skip
+        value = said.get(key) or ""
+        if value and not (key == "tres_per_task" and value.startswith("cpu=") and "," not in value):
+            found.append(f"asks for {words} ({value})")
+    if said.get("contiguous"):
+        found.append("asks for contiguous nodes")
+    if _number(said.get("core_spec")) or _number(said.get("thread_spec")):
+        found.append("asks for specialised cores")
+    return tuple(dict.fromkeys(found))
+
+
+def _cores_on(said: dict[str, Any]) -> dict[str, int]:
+    """Cores per node, counted one by one; both forms of job_resources."""
+    there = said.get("job_resources") or {}
+    if not isinstance(there, dict):
+        return {}
+    found = {}
+    for node in there.get("allocated_nodes") or ():  # v0.0.38
+        sockets = node.get("sockets") or {}
+        cores = [word for one in sockets.values() for word in (one.get("cores") or {}).values()]
+        found[node["nodename"]] = sum("allocated" in word for word in cores)
+    inner = there.get("nodes")
+    for node in (inner.get("allocation") or ()) if isinstance(inner, dict) else ():  # v0.0.40 and later
+        cores = [core for one in node.get("sockets") or () for core in one.get("cores") or ()]
+        found[node["name"]] = sum("ALLOCATED" in _words(core.get("status")) for core in cores)
+    return found
+
+
+def _number(value: Any) -> float | None:
+    """A number in any of its forms; None where none is set or it is without bound."""
+    if isinstance(value, dict):
+        return float(value.get("number", 0)) if value.get("set") and not value.get("infinite") else None
+    if isinstance(value, bool) or value is None:
+        return None
+    return float(value)
+
+
+def _words(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [str(one) for one in value or ()]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _exit(value: Any) -> tuple[int | None, int | None]:
+    """The status and the signal, from what wait() said or from their own table."""
+    if isinstance(value, dict) and "return_code" in value:
+        signal = value.get("signal") or {}
+        number = _number(signal.get("id", signal.get("signal_id")))
+        status = _number(value.get("return_code"))
+        return None if status is None else int(status), int(number) if number else None
+    found = _number(value)
+    if found is None:
+        return None, None
+    return int(found) >> 8 & 0xFF, (int(found) & 0x7F) or None

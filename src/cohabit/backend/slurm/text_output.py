@@ -1,0 +1,189 @@
+"""What `scontrol show -o` and `sacct --parsable2` print, to shapes. Pure: text in, data out.
+
+The text form is Slurm's oldest and the same in every version: it is what we read where there is no JSON. Names
+of jobs and comments may contain spaces and equal signs, and are cut out before the rest is divided at its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
+from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode, SlurmPartition
+
+_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
+_NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # as far as it goes: a name may look like a field
+_FREE = re.compile(r" Command=(.*)( StdErr=)")  # with the folder and the comments, which users write
+_LATER = re.compile(r" (WorkDir|AdminComment|SystemComment|Comment)=")
+_DAYS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
+_CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
+
+
+def fields(line: str) -> dict[str, str]:
+    """The keys and values of one line; of a key that is there twice the first."""
+    found: dict[str, str] = {}
+    if (name := _NAME.search(line)) is not None:
+        found["JobName"] = re.sub(r" HetJobIdSet=\S+$", "", name.group(1))
+        line = f"{line[: name.start()]} {line[name.start(2) :]}"
+    if (free := _FREE.search(line)) is not None:
+        parts = _LATER.split(free.group(1))
+        found["Command"] = parts[0]
+        found |= dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
+        line = f"{line[: free.start()]}{line[free.start(2) :]}"
+    marks = list(_KEY.finditer(line))
+    for at, mark in enumerate(marks):
+        end = marks[at + 1].start() if at + 1 < len(marks) else len(line)
+        found.setdefault(mark.group(1), line[mark.end() : end].strip())
+    return {key: "" if value in NOTHING else value for key, value in found.items()}
+
+
+def jobs(text: str) -> list[SlurmJob]:
+    """`scontrol show job -o -d`: a line per job; a waiting array becomes its tasks."""
+    return [job for line in text.splitlines() if line.startswith("JobId=") for job in _tasks(line)]
+
+
+def _tasks(line: str) -> list[SlurmJob]:
+    said = fields(line)
+    number, array, task = said["JobId"], said.get("ArrayJobId", ""), said.get("ArrayTaskId", "")
+    if not array:
+        return [_job(number, said, line)]
+    at_most = int(said.get("ArrayTaskThrottle") or task.partition("%")[2] or 0)
+    return [_job(f"{array}_{one}", said, line, array, at_most) for one in numbers(task)]
+
+
+def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: int = 0) -> SlurmJob:
+    least, _, most = said.get("NumNodes", "1").partition("-")
+    status, signal = _exit_code(said.get("ExitCode", ""))
+    per_cpu, per_node = _mb(said.get("MinMemoryCPU", "")), _mb(said.get("MinMemoryNode", ""))
+    waits = said["JobState"] == "PENDING"
+    cores_on = {
+        node: len(numbers(ids))
+        for hosts, ids in _CPU_IDS.findall(line)
+        for node in expand(hosts)
+    }  # fmt: skip
+    return SlurmJob(
+        name, int(said["JobId"]), said["JobState"].split("+")[0], said.get("Reason", ""), said.get("Priority") == "0",
+        _user(said.get("UserId", "")), said.get("JobName", ""), said.get("Command", ""), said.get("Comment", ""),
+        said.get("AdminComment", ""), said.get("Partition", ""), said.get("Dependency", ""),
+        _whole(said.get("NumTasks", ""), 1), _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
+        _whole(said.get("CPUs/Task", ""), 1), _whole(said.get("NtasksPerN:B:S:C", "0").partition(":")[0], 0),
+        _count(least, 1), _count(most, 0), _whole(said.get("MinCPUsNode", ""), 1), per_cpu, per_node,
+        seconds(said.get("TimeLimit", "")),
+        said.get("OverSubscribe") == "NO", said.get("Requeue") == "1", _whole(said.get("Restarts", ""), 0),
+        expand(said.get("ReqNodeList", "")), expand(said.get("ExcNodeList", "")), expand(said.get("NodeList", "")),
+        cores_on, _instant(said.get("SubmitTime", "")), _instant(said.get("StartTime", "")) if waits else 0.0,
+        0.0 if waits else _instant(said.get("StartTime", "")), _instant(said.get("EligibleTime", "")),
+        0.0 if waits else _instant(said.get("EndTime", "")),
+        status, signal, array, at_most, _special(said),
+    )  # fmt: skip
+
+
+def _special(said: dict[str, str]) -> tuple[str, ...]:
+    found = []
+    if said.get("HetJobId"):
+        found.append("is part of a heterogeneous job")
+    for key, words in (
+        ("Licenses", "licences"), ("Features", "a constraint"), ("Reservation", "a reservation"),
+        ("TresPerNode", "generic resources"), ("TresPerJob", "generic resources"), ("TresPerTask", "generic resources"),
+        ("TresPerSocket", "generic resources"), ("BurstBuffer", "a burst buffer"),
+    ):  # fmt: skip
+        if said.get(key):
+            found.append(f"asks for {words} ({said[key]})")
+    if said.get("Contiguous") == "1":
+        found.append("asks for contiguous nodes")
+    if said.get("CoreSpec", "*") not in ("*", "", "0"):
+        found.append("asks for specialised cores")
+    return tuple(dict.fromkeys(found))
+
+
+def nodes(text: str) -> list[SlurmNode]:
+    """`scontrol show node -o`."""
+    found = []
+    for said in (fields(line) for line in text.splitlines() if line.startswith("NodeName=")):
+        states = tuple(re.sub(r"[*~#!%$@^-]+$", lambda mark: _SUFFIX.get(mark[0][0], ""), said["State"]).split("+"))
+        found.append(SlurmNode(
+            said["NodeName"], _whole(said.get("CPUEfctv") or said.get("CPUTot", ""), 1),
+            _whole(said.get("ThreadsPerCore", ""), 1), _whole(said.get("RealMemory", ""), 0),
+            tuple(filter(None, said.get("Partitions", "").split(","))), states,
+        ))  # fmt: skip
+    return found
+
+
+_SUFFIX = {"*": "+NOT_RESPONDING", "~": "+POWERED_DOWN", "#": "+POWERING_UP", "%": "+POWERING_DOWN", "$": "+MAINT",
+           "@": "+REBOOT_ISSUED", "^": "+REBOOT_ISSUED", "!": "+POWER_DOWN", "-": "+PLANNED"}  # fmt: skip
+
+
+def partitions(text: str) -> list[SlurmPartition]:
+    """`scontrol show partition -o`."""
+    return [
+        SlurmPartition(
+            said["PartitionName"], expand(said.get("Nodes", "")), said.get("OverSubscribe", "NO").partition(":")[0],
+            said.get("State", "UP") == "UP", said.get("Default") == "YES",
+        )
+        for said in (fields(line) for line in text.splitlines() if line.startswith("PartitionName="))
+    ]  # fmt: skip
+
+
+def config(text: str) -> dict[str, str]:
+    """`scontrol show config`: one key per line."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def accounted(text: str) -> list[Ended]:
+    """`sacct --parsable2 --noheader --format=JobID,State,ExitCode`, steps left out."""
+    found = []
+    for line in text.splitlines():
+        name, _, rest = line.partition("|")
+        state, _, code = rest.partition("|")
+        if name and "." not in name and "+" not in name:
+            found.append(Ended(name, state.split(" ")[0], *_exit_code(code)))
+    return found
+
+
+def seconds(text: str) -> float | None:
+    """[days-]hours:minutes:seconds; None: no limit."""
+    found = _DAYS.match(text)
+    if found is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
+def _instant(text: str) -> float:
+    """Slurm prints local time."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _exit_code(text: str) -> tuple[int | None, int | None]:
+    status, colon, signal = text.strip().partition(":")
+    if not colon or not status.isdigit() or not signal.isdigit():
+        return None, None
+    return int(status), int(signal) or None
+
+
+def _user(text: str) -> int:
+    found = re.search(r"\((\d+)\)$", text)
+    return int(found.group(1)) if found else -1
+
+
+def _whole(text: str, otherwise: int) -> int:
+    return int(text) if text.isdigit() else otherwise
+
+
+def _count(text: str, otherwise: int) -> int:
+    """A number of nodes; large ones are written with a K."""
+    if text.endswith("K") and text[:-1].isdigit():
+        return int(text[:-1]) * 1024
+    return _whole(text, otherwise)
+
+
+def _mb(text: str) -> int:
+    found = re.match(r"([\d.]+)([KMGT]?)$", text)
+    if found is None:
+        return 0
+    return round(float(found.group(1)) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2}[found.group(2)])

@@ -1,0 +1,113 @@
+"""A job of Slurm as the core sees it, or why it is left to Slurm. Pure.
+
+What is not understood is not guessed: such a job is released untouched. A number of nodes its owner named is kept. The
+core's processes are Slurm's CPUs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
+from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.model.job import Job
+from cohabit.model.units import DAY, SECOND
+
+NO_LIMIT_US = 365 * DAY  # as Slurm itself reckons
+MIB = 2**20
+PROGRAMS = ("name", "command", "comment", "none")
+
+
+class Terms(NamedTuple):
+    """What decides how jobs are taken."""
+
+    partitions: tuple[str, ...]  # those we steer
+    all_held: bool = False  # every held job in them is ours, also without a mark
+    program: str = "name"  # where the name of its program stands
+    node_cpus: int = 1  # of the smallest node
+    threads: int = 1  # CPUs of a core: Slurm gives out whole cores
+    memory: bool = False  # Slurm books memory
+
+
+def is_ours(job: SlurmJob, terms: Terms) -> bool:
+    """Held for us, and nothing of Slurm's keeps it from running."""
+    if not (job.waits and job.held and job.partition in terms.partitions):
+        return False
+    mark = read_mark(job.mark)
+    return (mark is not None and mark.kind in (HELD, RUN)) or (terms.all_held and not job.mark)
+
+
+def may_run(job: SlurmJob, now_s: float) -> bool:
+    """Its dependencies are met and its time has come; a delay of Slurm's own after a requeue does not count."""
+    return not job.dependency and (job.restarts > 0 or job.begin_s <= now_s)
+
+
+def why_not(job: SlurmJob, terms: Terms) -> str:
+    """Why it is left to Slurm; empty: it is understood."""
+    if job.special:
+        return job.special[0]
+    if "," in job.partition:
+        return f"names several partitions ({job.partition})"
+    steered = (mark := read_mark(job.mark)) is not None and mark.kind == RUN
+    if not steered and (job.required_nodes or job.excluded_nodes):
+        return "names nodes of its own"
+    before = before_of(job)
+    if before.most and before.most != before.least:
+        return f"takes between {before.least} and {before.most} nodes"
+    if not steered and before.per_node > max(job.cpus_per_task, job.tasks_per_node * job.cpus_per_task, 1):
+        return f"wants at least {before.per_node} CPUs on each node"
+    if job.cpus_per_task > terms.node_cpus:
+        return f"has tasks of {job.cpus_per_task} CPUs"
+    return ""
+
+
+def before_of(job: SlurmJob) -> Before:
+    """What its owner asked for, even if it has been steered."""
+    mark = read_mark(job.mark)
+    if mark is not None and mark.kind == RUN:
+        return mark.before
+    return Before(job.nodes_least, job.nodes_most, job.cpus_per_node, job.cpus)
+
+
+def shape_of(job: SlurmJob) -> tuple[object, ...]:
+    """What must not change while the core has it in its queue."""
+    return job.tasks, job.cpus_per_task, job.partition, job.exclusive
+
+
+def job_of(job: SlurmJob, terms: Terms) -> Job:
+    """For the core; `why_not` was empty."""
+    before, per_task = before_of(job), job.cpus_per_task
+    cpus = max(job.tasks * per_task, 1)
+    cpus = -(-cpus // terms.threads) * terms.threads
+    needed = -(-cpus // terms.node_cpus)  # nodes, if packed
+    whole, single = 0, before.most == 1
+    if per_task > 1 and needed > 1:
+        whole = -(-job.tasks // (terms.node_cpus // per_task))  # a task cannot be divided between nodes
+    elif per_task > 1:
+        single = True
+    if before.most > 1 and (before.most > needed or job.tasks_per_node):
+        whole = before.most
+    elif job.tasks_per_node and not single:
+        whole = -(-job.tasks // job.tasks_per_node)
+    return Job(
+        job.name, limit_of(job), cpus, whole, _memory(job, cpus, terms) if terms.memory else 0, job.user,
+        _program(job, terms), job.partition, requeue=job.requeue, exclusive=job.exclusive or bool(whole),
+        single_node=single and not whole,
+    )  # fmt: skip
+
+
+def limit_of(job: SlurmJob) -> int:
+    """Its time limit."""
+    return NO_LIMIT_US if job.limit_s is None else max(round(job.limit_s * SECOND), SECOND)
+
+
+def _memory(job: SlurmJob, cpus: int, terms: Terms) -> int:
+    """Per CPU; of one that states it per node, as if packed."""
+    if job.memory_per_cpu_mb:
+        return job.memory_per_cpu_mb * MIB
+    return job.memory_per_node_mb * MIB // min(cpus, terms.node_cpus)
+
+
+def _program(job: SlurmJob, terms: Terms) -> str:
+    said = {"name": job.job_name, "command": job.command.split(" ")[0], "comment": job.comment}
+    return said.get(terms.program, "")

@@ -1,0 +1,71 @@
+"""`cohabit backup` and `cohabit restore`: a controller's journal into one file, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PLACE = "The controller's site file, or the folder it serves from."
+
+
+def register(app: typer.Typer) -> None:
+    """Add both verbs."""
+    example = "\b\nExample:\n  cohabit backup site.toml monday.db"
+    app.command(name="backup", short_help="Copy a controller's journal while it runs.", epilog=example)(backup)
+    example = "\b\nExample:\n  cohabit restore monday.db site.toml"
+    app.command(name="restore", short_help="Bring a copied journal back.", epilog=example)(restore)
+
+
+def backup(
+    place: Annotated[Path, typer.Argument(metavar="PLACE|SITE.toml", help=PLACE)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; nothing is overwritten.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Copy all that a controller must not lose (facts, checkpoints, records of jobs) as it is at one instant.
+
+    The controller may go on meanwhile. Output of jobs, tokens and the audit log are plain files of its place.
+    """
+    from cohabit.app.replaying import journal_of
+    from cohabit.cli.console import progress
+    from cohabit.live.backup import back_up
+
+    _, journal = journal_of(place)
+    with progress("copying") as advance:
+        copied = back_up(journal, file, advance)
+    _say(as_json, "file", file, copied.jobs, copied.batches, copied.version)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `cohabit backup` wrote.")],
+    place: Annotated[Path, typer.Argument(metavar="PLACE|SITE.toml", help=PLACE)],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put a journal that is there aside (as journal.db.replaced).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Make a backup the journal again; the controller must not be running.
+
+    Jobs that ran when the backup was made and have left no trace since count as lost: they are queued again, unless
+    they were submitted not to be.
+    """
+    from cohabit.app.replaying import journal_of
+    from cohabit.cli.console import progress
+    from cohabit.live.backup import bring_back
+    from cohabit.live.place_lock import only_one
+
+    folder, journal = journal_of(place)
+    with only_one(folder), progress("copying") as advance:
+        copied = bring_back(file, journal, replace, advance)
+    _say(as_json, "journal", journal, copied.jobs, copied.batches, copied.version)
+
+
+def _say(as_json: bool, what: str, where: Path | str, jobs: int, batches: int, version: int) -> None:
+    from cohabit.cli.console import note, show_json
+
+    shown = where if isinstance(where, Path) else where.rpartition("@")[2]
+    if as_json:
+        show_json({what: str(shown), "jobs": jobs, "batches": batches, "version": version})
+    else:
+        note(f"wrote {shown}: {jobs:,} jobs, {batches:,} batches since the checkpoint before the last")

@@ -1,0 +1,84 @@
+"""Jobs, times and nodes of a living scheduler as people like to read them. No rule of the scheduler lives here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+DAY_S, HOUR_S, MINUTE_S = 86400, 3600, 60
+NOTHING = "-"
+
+
+def span(seconds: float | None) -> str:
+    """The two largest units: 0.4s, 42s, 2m 5s, 1h 3m, 2d 4h."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f}s"
+    whole = round(seconds)
+    for size, unit, smaller, small_unit in (
+        (DAY_S, "d", HOUR_S, "h"), (HOUR_S, "h", MINUTE_S, "m"), (MINUTE_S, "m", 1, "s"),
+    ):  # fmt: skip
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size}{unit} {rest}{small_unit}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def moment(at: float | None, now: float | None = None) -> str:
+    """An instant in local time; the day only if it is not within half a day from now."""
+    if at is None:
+        return NOTHING
+    near = abs(at - (time.time() if now is None else now)) < DAY_S / 2
+    return time.strftime("%H:%M:%S" if near else "%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def numbers(values: Iterable[int] | None) -> str:
+    """0-3,8"""
+    found = sorted(values or ())
+    spans = []
+    for _, members in groupby(enumerate(found), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in members]
+        spans.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(spans) or NOTHING
+
+
+def counted(count: int, what: str) -> str:
+    """1 job, 2 jobs, 3,000 jobs"""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def outcome(job: dict[str, Any]) -> str:
+    """How it stands or how it ended, with the status or the signal where that says more."""
+    state = str(job["state"])
+    if state == "killed":
+        return f"killed: at its limit of {span(job['limit_s'])}"
+    if state == "failed" and job.get("exit_signal"):
+        return f"failed: signal {job['exit_signal']}"
+    if state == "failed" and job.get("exit_status") is not None:
+        hint = {126: " (it may not be executed)", 127: " (its command or folder was not found)"}
+        return f"failed: exit status {job['exit_status']}{hint.get(job['exit_status'], '')}"
+    return state
+
+
+def waited_s(job: dict[str, Any], now: float) -> float | None:
+    """From submission to start, to the end of a job that never started, or to now."""
+    until = job["started_at"] or job["ended_at"] or now
+    return max(until - job["submitted_at"], 0.0) if job["submitted_at"] else None
+
+
+def ran_s(job: dict[str, Any], now: float) -> float | None:
+    """From start to end, or to now."""
+    return max((job["ended_at"] or now) - job["started_at"], 0.0) if job["started_at"] else None
+
+
+def plain(text: str) -> str:
+    """Without what would move the cursor or change colours: others may have chosen these words."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """Not longer than that."""
+    return text if len(text) <= most else text[: most - 1] + "…"

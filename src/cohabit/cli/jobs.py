@@ -1,0 +1,179 @@
+"""`cohabit show`, `cancel`, `hold`, `release`, `requeue` and `change`: one job, or several the same way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from cohabit.cli.server_options import AsJson, Jobs, OneJob, Server, job_names
+
+WORDS = {  # what is done, its past tense, one line about it
+    "hold": ("held", "Keep jobs from starting."),
+    "release": ("released", "Let held jobs start."),
+    "requeue": ("queued again", "Stop jobs and queue them again."),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command(name="show", short_help="All about one job.", epilog="\b\nExample:\n  cohabit show 12")(show)
+    example = "\b\nExamples:\n  cohabit cancel 12 13\n  cohabit cancel --all"
+    app.command(name="cancel", short_help="Withdraw jobs; stop those that run.", epilog=example)(cancel)
+    known: dict[str, Callable[..., None]] = {"hold": hold, "release": release, "requeue": requeue}
+    for name, function in known.items():
+        example = f"\b\nExample:\n  cohabit {name} 12"
+        app.command(name=name, short_help=WORDS[name][1], epilog=example)(function)
+    example = "\b\nExample:\n  cohabit change 12 --limit 30m"
+    app.command(name="change", short_help="Another limit or priority for a job.", epilog=example)(change)
+
+
+def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
+    """Show what a job asked for, how it stands, where it runs, and how it ended."""
+    from cohabit.cli.console import show_json
+    from cohabit.cli.server_options import asking
+
+    with asking(server) as client:
+        view = client.job(job)
+    if as_json:
+        show_json(view)
+        return
+    for label, text in _lines(view):
+        typer.echo(f"{label:>10}  {text}")
+
+
+def cancel(
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB...", help="Their numbers or names.", autocompletion=job_names)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All your own that are not over.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Withdraw jobs. Those that run are stopped, with everything they started."""
+    from cohabit.cli.server_options import asking
+    from cohabit.model.errors import InputError
+
+    if every == bool(jobs):
+        raise InputError("say which jobs: their names, or --all", "", "`cohabit queue` lists them")
+    with asking(server) as client:
+        if every:
+            views, _ = client.jobs(user=client.ping()["user"], most=1_000_000)
+            jobs = [view["job"] for view in views]
+        _each(client, jobs or [], "cancel", "cancelled", as_json)
+
+
+def hold(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
+    """Keep queued jobs from starting until they are released."""
+    from cohabit.cli.server_options import asking
+
+    with asking(server) as client:
+        _each(client, jobs, "hold", WORDS["hold"][0], as_json)
+
+
+def release(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
+    """Let held jobs start when it is their turn."""
+    from cohabit.cli.server_options import asking
+
+    with asking(server) as client:
+        _each(client, jobs, "release", WORDS["release"][0], as_json)
+
+
+def requeue(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
+    """Stop running jobs and put them back into the queue; they begin again from their start."""
+    from cohabit.cli.server_options import asking
+
+    with asking(server) as client:
+        _each(client, jobs, "requeue", WORDS["requeue"][0], as_json)
+
+
+def change(
+    job: OneJob,
+    limit: Annotated[str | None, typer.Option(metavar="T", help="A longer one needs an operator.")] = None,
+    qos: Annotated[int | None, typer.Option(metavar="N", help="Priority, higher first; needs an operator.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a job another time limit or priority."""
+    from cohabit.cli.console import show_json
+    from cohabit.cli.job_words import span
+    from cohabit.cli.server_options import asking, duration_s
+    from cohabit.model.errors import InputError
+
+    wishes: dict[str, Any] = {} if limit is None else {"limit_s": duration_s("--limit", limit)}
+    wishes |= {} if qos is None else {"qos": qos}
+    if not wishes:
+        raise InputError("say what is to change", "", "give --limit or --qos")
+    with asking(server) as client:
+        view = client.change(job, wishes)
+    if as_json:
+        show_json(view)
+    else:
+        typer.echo(f"job {view['job']}: changed; its limit is {span(view['limit_s'])}")
+
+
+def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) -> None:
+    """One after the other; those that cannot be are said at the end, the others are done."""
+    from cohabit.cli.console import show_json
+    from cohabit.model.errors import InputError
+
+    views: list[dict[str, Any]] = []
+    refused: list[InputError] = []
+    for name in names:
+        try:
+            views.append(client.act(name, action))
+        except InputError as error:
+            refused.append(error)
+            continue
+        if not as_json:
+            typer.echo(f"job {views[-1]['job']}: {past}")
+    if as_json and (views or not refused):
+        show_json({"jobs": views})
+    elif not names:
+        typer.echo(f"nothing to {action}")
+    if refused:
+        first = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise InputError(first.what + more, first.where, first.fix)
+
+
+def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
+    """Label and text of everything worth a line."""
+    import shlex
+
+    from cohabit.cli.job_words import counted, moment, numbers, outcome, plain, ran_s, span, waited_s
+
+    now = time.time()
+    cores = counted(view["cores"] or view["processes"], "core")
+    where = f"{cores} on node {numbers(view['nodes'])}" if view["nodes"] else cores
+    lines = [
+        ("job", f"{view['job']} of {view['user']}"),
+        ("state", outcome(view) + (f": {view['why']}" if view["why"] not in ("", view["state"]) else "")),
+        ("program", view["program"]),
+        ("command", shlex.join(view["command"]) if view.get("command") else ""),
+        ("asks for", f"{counted(view['processes'], 'core')} for up to {span(view['limit_s'])}"),
+        ("runs on" if view["ended_at"] is None else "ran on", where if view["nodes"] else ""),
+        ("scale", f"spread over {view['scale']} times the nodes it needs" if (view["scale"] or 1) > 1 else ""),
+        ("after", ", ".join(view["after"])),
+        ("array", str(view["array"]) if view["array"] else ""),
+        ("submitted", f"{moment(view['submitted_at'], now)}, waited {span(waited_s(view, now))}"),
+        ("started", moment(view["started_at"], now) if view["started_at"] else ""),
+        ("ended", moment(view["ended_at"], now) if view["ended_at"] else ""),
+        ("ran for", span(ran_s(view, now)) if view["started_at"] else ""),
+        ("attempt", str(view["attempt"]) if (view["attempt"] or 0) > 1 else ""),
+        ("output", view["stdout"] or ""),
+        ("errors", view["stderr"] if view["stderr"] not in (None, view["stdout"]) else ""),
+        ("slowed by", _slowdown(view)),
+    ]
+    return [(label, plain(text)) for label, text in lines if text]
+
+
+def _slowdown(view: dict[str, Any]) -> str:
+    parts = [
+        f"{100 * (view[key] - 1):.0f} % {word}"
+        for key, word in (("predicted_slowdown", "expected"), ("actual_slowdown", "measured"))
+        if view.get(key) is not None
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,62 @@
+"""`cohabit logs`: what a job has written, and what it writes from now on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from cohabit.cli.server_options import AsJson, OneJob, Server
+
+EXAMPLES = "\b\nExamples:\n  cohabit logs 12\n  cohabit logs 12 --follow\n  cohabit logs 12 --stderr --lines 20"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="logs", short_help="What a job has written.", epilog=EXAMPLES)(logs)
+
+
+def logs(
+    job: OneJob,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is over.")] = False,
+    stderr: Annotated[bool, typer.Option("--stderr", help="Its error output, if that has a file of its own.")] = False,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", metavar="N", help="Only the last N lines.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a job has written. With --follow also what it writes until it is over (Ctrl-C leaves it alone)."""
+    from cohabit.cli.console import note, show_json
+    from cohabit.cli.server_options import asking
+    from cohabit.model.errors import InputError
+
+    if lines is not None and (follow or lines < 1):
+        raise InputError(f"--lines {lines} cannot be", "", "give 1 or more, and no --follow with it")
+    stream = "stderr" if stderr else "stdout"
+    with asking(server) as client:
+        pieces = client.output(job, stream, follow)
+        try:
+            if as_json or lines is not None:
+                text = b"".join(pieces).decode(errors="replace")
+                kept = "".join(text.splitlines(keepends=True)[-lines:]) if lines is not None else text
+                if as_json:
+                    show_json({"job": job, "stream": stream, "text": kept})
+                else:
+                    typer.echo(kept, nl=False)
+            else:
+                _pass_on(pieces)
+        except KeyboardInterrupt:
+            note("stopped following; the job goes on")
+            sys.exit(130)
+
+
+def _pass_on(pieces: Iterable[bytes]) -> None:
+    """Bytes as they come; whoever reads decides what they mean."""
+    out = getattr(sys.stdout, "buffer", None)
+    for piece in pieces:
+        if out is not None:
+            out.write(piece)
+        else:
+            sys.stdout.write(piece.decode(errors="replace"))
+        sys.stdout.flush()

@@ -1,0 +1,105 @@
+"""`cohabit queue`: the jobs of a living scheduler, and what each waits for."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from cohabit.cli.server_options import AsJson, Server
+
+EXAMPLES = "\b\nExamples:\n  cohabit queue\n  cohabit queue --all\n  cohabit queue --user ann --state failed"
+WIDE = ("queued", "running", "finished", "all")
+STATES = {  # what a job can be, and among which jobs the server looks for it
+    "held": "queued", "starting": "running", "done": "finished", "failed": "finished", "killed": "finished",
+    "cancelled": "finished", "lost": "finished",
+}  # fmt: skip
+COLUMNS = ["job", "user", "program", "state", "cores", "nodes", "waited", "ran", "limit", "why"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="queue", short_help="Jobs that wait and run.", epilog=EXAMPLES)(queue)
+
+
+def queue(
+    every: Annotated[bool, typer.Option("--all", "-a", help="Also those that are over.")] = False,
+    user: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this user.")] = "",
+    state: Annotated[
+        str, typer.Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", help="At most so many, the newest.")] = 1000,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs that wait or run, and why each one waits."""
+    from cohabit.cli.console import note, show_json, table
+    from cohabit.cli.server_options import asking
+    from cohabit.model.errors import InputError
+
+    if every and state:
+        raise InputError("--all and --state do not go together", "", "give one of them")
+    if state and state not in (*WIDE, *STATES):
+        from cohabit.policy.registry import unknown  # loads numpy: only for who needs its advice
+
+        raise unknown("state", state, [*WIDE, *STATES])
+    if limit < 1:
+        raise InputError(f"--limit {limit} shows nothing", "", "give 1 or more")
+    asked = "all" if every else STATES.get(state, state)
+    with asking(server) as client:
+        jobs, more = client.jobs(asked, user, limit)
+    if state in STATES:
+        jobs = [job for job in jobs if job["state"] == state]
+    jobs.sort(key=place_of)
+    if as_json:
+        show_json({"jobs": jobs, "more": more})
+        return
+    if not jobs:
+        typer.echo(
+            "no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over")
+        )
+        return
+    now = time.time()
+    table("", COLUMNS, [row_of(job, now) for job in folded(jobs)])
+    if more:
+        note(f"there are more than {limit:,}; --limit N shows more")
+
+
+def place_of(job: dict[str, Any]) -> tuple[Any, ...]:
+    """Those that run first, then those that wait, then those that are over; each in the order they came."""
+    number = str(job["job"]).rpartition("_")[2]
+    at = int(number) if job["array"] and number.isdigit() else 0
+    return job["ended_at"] is not None, job["started_at"] is None, job["submitted_at"] or 0.0, at
+
+
+def folded(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same with the members of an array that wait as one line: 12_[4-100]."""
+    from cohabit.cli.job_words import numbers
+
+    lines: dict[tuple[str, ...], dict[str, Any]] = {}
+    members: dict[tuple[str, ...], list[int]] = {}
+    for job in jobs:
+        name, bar, number = str(job["job"]).rpartition("_")
+        waits = job["started_at"] is None and job["ended_at"] is None
+        key: tuple[str, ...] = (name, job["state"]) if waits and bar and name == job["array"] else (str(job["job"]),)
+        lines.setdefault(key, job)
+        if len(key) == 2:
+            members.setdefault(key, []).append(int(number))
+    for key, found in members.items():
+        if len(found) > 1:
+            lines[key] = lines[key] | {"job": f"{key[0]}_[{numbers(found)}]"}
+    return list(lines.values())
+
+
+def row_of(job: dict[str, Any], now: float) -> list[str]:
+    """One line of the table."""
+    from cohabit.cli.job_words import numbers, outcome, plain, ran_s, shortened, span, waited_s
+
+    why = outcome(job).partition(": ")[2] if job["why"] in ("", job["state"]) else job["why"]
+    cells = [
+        str(job["job"]), job["user"], shortened(job["program"] or "", 20), job["state"],
+        str(job["cores"] or job["processes"]), numbers(job["nodes"]), span(waited_s(job, now)), span(ran_s(job, now)),
+        span(job["limit_s"]), why,
+    ]  # fmt: skip
+    return [plain(cell) for cell in cells]

@@ -1,0 +1,58 @@
+"""What all verbs that talk to a living scheduler share: how it is found, and what happens when it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cohabit.app.client import Client
+
+Server = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Socket, folder or https URL; else COHABIT_SERVER, else `cohabit up`'s."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: jobs that wait or run. Whatever goes wrong, nobody is disturbed at the prompt."""
+    from cohabit.app.client import connect
+
+    try:
+        jobs, _ = connect(ctx.params.get("server")).jobs()
+    except Exception:
+        return []
+    return [str(job["job"]) for job in jobs if str(job["job"]).startswith(incomplete)]
+
+
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB...", help="Their numbers or names.", autocompletion=job_names)]
+OneJob = Annotated[str, typer.Argument(metavar="JOB", help="Its number or name.", autocompletion=job_names)]
+
+
+@contextmanager
+def asking(server: str | None) -> Iterator[Client]:
+    """A scheduler to ask. One that goes away or is too busy ends the verb with one sentence and status 1."""
+    from cohabit.app.client import connect
+    from cohabit.app.client_connection import Unavailable
+    from cohabit.cli.console import note
+
+    try:
+        yield connect(server)
+    except Unavailable as error:
+        note(str(error))
+        raise typer.Exit(1) from error
+
+
+def duration_s(option: str, text: str) -> float:
+    """A span a person wrote, in seconds."""
+    from cohabit.model.errors import InputError
+    from cohabit.model.units import SECOND, parse_duration
+
+    try:
+        return parse_duration(text) / SECOND
+    except ValueError as error:
+        raise InputError(str(error), option) from None

@@ -1,0 +1,250 @@
+"""`cohabit submit`: hand in a command or a script, with what it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from cohabit.cli.server_options import AsJson, Server
+
+if TYPE_CHECKING:
+    from cohabit.app.client import Client
+
+EXAMPLES = """\b
+Examples:
+  cohabit submit -- sleep 60
+  cohabit submit -n 4 --limit 2h --mem 2G -- ./solve input.dat
+  cohabit submit --array 1-10%2 -- sh -c './solve part-${COHABIT_JOB##*_}'
+  cohabit submit --after 12,13 --wait -- ./collect
+  cohabit submit --framework mpi -n 8 -- ./ring
+  cohabit submit --dry-run -n 2 -- ./solve
+  cohabit submit job.sh          (a script; lines `#COHABIT --limit 1h` at its top are options)"""
+
+OPTIONS = {  # of what the server may refuse
+    "processes": "-n", "nodes": "--nodes", "limit_s": "--limit", "memory_mb": "--mem", "program": "--program",
+    "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "qos": "--qos",
+    "workload_type": "--workload-type", "skip_threshold": "--skip-threshold", "threads": "--threads",
+}  # fmt: skip
+
+
+class SubmitCommand(TyperCommand):
+    """Options end where the command begins; a script's own lines come before what was typed, so that the typed wins."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the script's options in front."""
+        if not ctx.resilient_parsing:
+            args = self._script_words(ctx, args) + args
+        return super().parse_args(ctx, args)
+
+    def _script_words(self, ctx: Any, args: list[str]) -> list[str]:
+        from cohabit.app.client_submission import is_script, script_options
+        from cohabit.model.errors import InputError
+
+        command = self.make_parser(ctx).parse_args(args=list(args))[0].get("command") or ()
+        path = is_script(command[0]) if command else None
+        found: list[str] = []
+        for number, words in [] if path is None else script_options(path):
+            where = f"{path}, line {number}"
+            try:
+                left = self.make_parser(ctx).parse_args(args=list(words))[0].get("command") or ()
+            except Exception as error:
+                explain = getattr(error, "format_message", None)
+                if explain is None:
+                    raise
+                raise InputError(explain().rstrip("."), where, "see `cohabit submit --help`") from None
+            if left:
+                raise InputError(f"{left[0]!r} is not an option", where, "only options belong there")
+            found += words
+        return found
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    settings = {"allow_interspersed_args": False}
+    app.command(
+        name="submit", short_help="Run a command when there is room for it.", epilog=EXAMPLES, cls=SubmitCommand,
+        context_settings=settings,
+    )(submit)  # fmt: skip
+
+
+def submit(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run, or a script.")],
+    processes: Annotated[int, typer.Option("-n", "--processes", metavar="P", help="Cores it is to have.")] = 1,
+    nodes: Annotated[int, typer.Option(metavar="N", help="Whole nodes instead of cores.")] = 0,
+    limit: Annotated[str, typer.Option(metavar="T", help="Killed after this: 90s, 15m, 2h, 1-00:00:00.")] = "1h",
+    mem: Annotated[str, typer.Option(metavar="MB", help="Memory for each process: 512, or 4G.")] = "0",
+    program: Annotated[str, typer.Option(metavar="NAME", help="What it is; runs of one name are learned from.")] = "",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Call the job this instead of a number.")] = None,
+    alpha: Annotated[float, typer.Option(metavar="A", help="Share of its solo speed to keep beside others.")] = 0.0,
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="Share its nodes with nobody.")] = False,
+    single_node: Annotated[bool, typer.Option("--single-node", help="It cannot span nodes.")] = False,
+    after: Annotated[str, typer.Option(metavar="JOB,...", help="Start when these have ended well.")] = "",
+    after_any: Annotated[bool, typer.Option("--after-any", help="With --after: however they ended.")] = False,
+    array: Annotated[str | None, typer.Option(metavar="A-B[%K]", help="A job for every number; K at once.")] = None,
+    framework: Annotated[
+        str | None, typer.Option(metavar="NAME", help="plain, mpi, spark, tensorflow, pytorch or replicate.")
+    ] = None,
+    threads: Annotated[int, typer.Option(metavar="T", help="For each process, where the framework has them.")] = 0,
+    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="More processes than cores.")] = False,
+    mate: Annotated[str | None, typer.Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")
+    ] = None,
+    workload_type: Annotated[str, typer.Option(metavar="T", help="compute, network or io.")] = "",
+    skip_threshold: Annotated[int, typer.Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
+    reprofile: Annotated[bool, typer.Option("--reprofile", help="It has changed: forget what was measured.")] = False,
+    partition: Annotated[str, typer.Option(metavar="NAME", help="Nodes it may use.")] = "",
+    qos: Annotated[int | None, typer.Option(metavar="N", help="Priority; higher first, where you may.")] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Do not start before `cohabit release`.")] = False,
+    no_requeue: Annotated[bool, typer.Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
+    output: Annotated[str, typer.Option(metavar="FILE", help="Its output; else kept for `cohabit logs`.")] = "",
+    error: Annotated[str, typer.Option(metavar="FILE", help="Its error output; else with the output.")] = "",
+    chdir: Annotated[Path | None, typer.Option(metavar="DIR", help="Run there; else here.")] = None,
+    export: Annotated[
+        str | None, typer.Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say when and where it would start.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it is over; exit status 1 unless it is done.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hand in a job. It is safe when this returns: it runs even if the scheduler is restarted meanwhile."""
+    from cohabit.app import client_submission as making
+    from cohabit.cli.server_options import asking, duration_s
+
+    document: dict[str, Any] = _what_runs(command, framework, chdir, output, error) | {
+        "environment": making.environment(export), "processes": processes, "nodes": nodes, "threads": threads,
+        "limit_s": duration_s("--limit", limit), "memory_mb": making.memory_mb(mem),
+        "alpha": alpha, "exclusive": exclusive, "single_node": single_node,
+        "after": [one.strip() for one in after.split(",") if one.strip()],
+        "after_any": after_any, "hold": hold, "requeue": not no_requeue, "partition": partition,
+        "workload_type": workload_type, "skip_threshold": skip_threshold, "reprofile": reprofile,
+        "oversubscribe": oversubscribe,
+    }  # fmt: skip
+    said = {"name": name, "qos": qos, "program": program or None}
+    document |= {key: value for key, value in said.items() if value is not None}
+    if array is not None:
+        document["array"] = making.check_array(array)
+    _check_together(wait=wait, dry_run=dry_run, mate=mate, group=group)
+    with asking(server) as client:
+        _check_there(client, document)
+        if mate or group:
+            _join(document, client.ping()["domain"], mate, group)
+        with _in_our_words():
+            taken = client.submit(document, dry_run)
+        if dry_run:
+            _foresee(taken, as_json)
+        else:
+            _say(client, taken, array, wait, as_json)
+
+
+def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str | None) -> None:
+    from cohabit.model.errors import InputError
+
+    if wait and dry_run:
+        raise InputError("--wait and --dry-run do not go together", "", "give one of them")
+    if mate and group:
+        raise InputError("--mate and --group do not go together", "", "give one of them")
+
+
+def _check_there(client: Client, document: dict[str, Any]) -> None:
+    """Catch names that are mistyped: files while the scheduler is on this machine, and jobs to wait for."""
+    from cohabit.app.client_submission import check_files
+    from cohabit.model.errors import InputError
+
+    if client.is_here and not document["after"]:
+        check_files(document["command"], document["folder"])
+    for name in document["after"]:
+        if not client.is_known(name):
+            raise InputError(f"there is no job {name}", "--after", "`cohabit queue --all` lists jobs")
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """What the server says of a field is said of the option that fills it."""
+    from cohabit.app.client_connection import Refused
+
+    try:
+        yield
+    except Refused as error:
+        if error.where not in OPTIONS:
+            raise
+        raise Refused(error.status, error.what, OPTIONS[error.where], "see `cohabit submit --help`") from None
+
+
+def _what_runs(
+    command: list[str], framework: str | None, chdir: Path | None, output: str, error: str
+) -> dict[str, Any]:  # fmt: skip
+    """The command with its framework, where it runs and where its output goes, all as seen from here."""
+    from cohabit.app.client_submission import executable_command, program_of
+    from cohabit.backend.launchers.registry import SYNONYMS, choose, find_launcher
+
+    words, program = executable_command(command), program_of(command)
+    if framework is None:
+        framework, chosen = choose(tuple(words))
+        if len(chosen) < len(words):  # the framework's own starter is not the program
+            words, program = list(chosen), program_of(list(chosen))
+    else:
+        find_launcher(framework)
+    here = os.getcwd()
+    return {
+        "command": words, "program": program, "framework": SYNONYMS.get(framework, framework),
+        "folder": here if chdir is None else os.path.abspath(chdir),
+        "stdout": os.path.join(here, output) if output else "", "stderr": os.path.join(here, error) if error else "",
+    }  # fmt: skip
+
+
+def _join(document: dict[str, Any], here: str | None, mate: str | None, group: str | None) -> None:
+    """Make it a member of the group that starts together."""
+    from cohabit.app.client_submission import group_of, group_with
+    from cohabit.model.errors import InputError
+
+    if mate:
+        document["group"] = group_with(mate, document.get("name"), here)
+        return
+    assert group is not None
+    document["group"] = group_of(group, here)
+    called = document["group"]["members"][here]
+    if document.setdefault("name", called) != called:
+        raise InputError(f"the group calls this job {called}", "--name", f"leave it out, or write {here}:NAME there")
+
+
+def _foresee(seen: dict[str, Any], as_json: bool) -> None:
+    from cohabit.cli.console import show_json
+    from cohabit.cli.job_words import counted, moment, numbers, span
+
+    if as_json:
+        show_json(seen)
+        return
+    nodes = seen["nodes"]
+    where = f" on {counted(len(nodes), 'node').split()[1]} {numbers(nodes)}" if nodes else ""
+    if seen["start_in_s"] is None:
+        typer.echo(f"cannot be said: {seen['why']}" if seen["why"] else "cannot be said")
+    elif seen["start_in_s"] < 1:
+        typer.echo(f"would start at once{where}")
+    else:
+        typer.echo(f"would start in {span(seen['start_in_s'])}, at {moment(seen['start_at'])}{where}")
+        if seen["why"]:
+            typer.echo(f"because {seen['why']}")
+
+
+def _say(client: Client, taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
+    from cohabit.cli.console import note, show_json
+    from cohabit.cli.job_words import counted
+    from cohabit.cli.wait import wait_for
+
+    name, members = taken["job"], taken["members"]
+    text = f"submitted job {name}" + (f": {counted(members, 'job')}, {array}" if members > 1 else "")
+    if wait:
+        note(text)
+        wait_for(client, [name], None, as_json)
+    elif as_json:
+        show_json(taken)
+    else:
+        typer.echo(text)

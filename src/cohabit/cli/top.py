@@ -1,0 +1,163 @@
+"""`cohabit top`: nodes and jobs on one screen, drawn again and again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cohabit.cli.server_options import AsJson, Server
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from cohabit.app.client import Client
+
+EXAMPLES = "\b\nExamples:\n  cohabit top            (q leaves)\n  cohabit top --every 5s\n  cohabit top --once"
+MOST_NODES, MOST_ENDED = 16, 5
+BAR = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="top", short_help="Nodes and jobs on a live screen.", epilog=EXAMPLES)(top)
+
+
+def top(
+    every: Annotated[str, typer.Option(metavar="T", help="Between two looks.")] = "1s",
+    once: Annotated[bool, typer.Option("--once", help="Show it once and leave.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Watch nodes and jobs; q or Ctrl-C leaves. Away from a terminal it is shown once."""
+    from cohabit.cli.console import show_json
+    from cohabit.cli.server_options import asking, duration_s
+    from cohabit.model.errors import InputError
+
+    pause_s = duration_s("--every", every)
+    if pause_s < 0.1:
+        raise InputError(f"--every {every} is too often", "", "give 0.1s or more")
+    with asking(server) as client:
+        if as_json:
+            show_json(_look(client))
+        elif once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+            from rich.console import Console
+
+            console = Console()
+            if not console.is_terminal:
+                console = Console(width=140)
+            console.print(_frame(_look(client), time.time(), 1000))
+        else:
+            _watch(client, pause_s)
+
+
+def _watch(client: Client, pause_s: float) -> None:
+    """Draw until somebody presses q."""
+    from rich.live import Live
+
+    with _keys() as pressed, Live(screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                rows = live.console.size.height
+                live.update(_frame(_look(client), time.time(), rows), refresh=True)
+                if pressed(pause_s) in ("q", "Q", "\x1b"):
+                    return
+        except KeyboardInterrupt:
+            return
+
+
+@contextmanager
+def _keys() -> Iterator[Any]:
+    """Keys without Enter and without showing them; the terminal is left as it was."""
+    import select
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def pressed(patience_s: float) -> str:
+        ready, _, _ = select.select([descriptor], [], [], patience_s)
+        return sys.stdin.read(1) if ready else ""
+
+    try:
+        tty.setcbreak(descriptor)
+        yield pressed
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _look(client: Client) -> dict[str, Any]:
+    """All that one frame shows."""
+    jobs, more = client.jobs()
+    ended, _ = client.jobs("finished", most=MOST_ENDED)
+    return {"server": client.address, **client.ping(), "nodes": client.nodes(), "jobs": jobs, "more": more,
+            "ended": ended}  # fmt: skip
+
+
+def _frame(seen: dict[str, Any], now: float, height: int) -> Group:
+    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from cohabit.cli.job_words import counted, moment
+    from cohabit.cli.queue import folded, place_of
+
+    nodes, jobs = seen["nodes"], seen["jobs"]
+    running = [job for job in jobs if job["state"] in ("running", "starting")]
+    waiting = sorted((job for job in jobs if job["state"] not in ("running", "starting")), key=place_of)
+    cores, used = sum(node["cores"] for node in nodes), sum(node["used_cores"] for node in nodes)
+    headline = Text(f"cohabit {seen['version']}", style="bold")
+    headline.append(f"  {moment(now, now)}  {len(running):,} running, {len(waiting):,} waiting, ", style="not bold")
+    headline.append(f"{used} of {counted(cores, 'core')} in use", style="not bold")
+    shown_nodes = nodes[:MOST_NODES]
+    room = max(height - len(shown_nodes) - 12, 6)
+    ran = running[: max(room - min(len(waiting), room // 2), 1)]
+    parts: list[Any] = [headline, _node_table(shown_nodes)]
+    if len(nodes) > MOST_NODES:
+        parts.append(Text(f"  and {len(nodes) - MOST_NODES} more nodes", style="dim"))
+    parts.append(_job_table(ran, folded(waiting)[: max(room - len(ran), 1)], seen["ended"], now))
+    return Group(*parts)
+
+
+def _node_table(nodes: list[dict[str, Any]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from cohabit.cli.nodes import jobs_text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("node", "state", "cores in use", "", "jobs"):
+        table.add_column(name, no_wrap=True)
+    for node in nodes:
+        filled = round(BAR * node["used_cores"] / max(node["cores"], 1))
+        bar = Text("█" * filled + "·" * (BAR - filled), style="green" if node["state"] != "down" else "red")
+        use = f"{node['used_cores']} of {node['cores']}"
+        table.add_row(str(node["node"]), node["state"], use, bar, Text(jobs_text(node["jobs"])))
+    return table
+
+
+def _job_table(running: list[Any], waiting: list[Any], ended: list[Any], now: float) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from cohabit.cli.queue import COLUMNS, row_of
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in COLUMNS:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    styles = {"running": "green", "failed": "red", "killed": "red", "lost": "red"}
+    for job in (*running, *waiting, *ended):
+        style = "dim" if job["ended_at"] is not None else ""
+        cells = [Text(cell, style=style) for cell in row_of(job, now)]
+        cells[3].stylize(styles.get(job["state"], ""))
+        table.add_row(*cells)
+    if not (running or waiting or ended):
+        table.add_row(*(["-"] * (len(COLUMNS) - 1)), "no jobs yet: cohabit submit -- sleep 60")
+    return table

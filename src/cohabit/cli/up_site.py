@@ -1,0 +1,99 @@
+"""The scheduler of one machine without a file to write first: `cohabit up` makes the site file and remembers it.
+
+The file stays in the place and may be edited; settings that jobs were taken under are never changed behind anybody's
+back, so an option that says something else than the file is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from cohabit.model.errors import InputError
+from cohabit.whole_files import replacing
+
+FILE = "site.toml"
+POLICY = "cs"  # jobs get the cores they ask for, side by side
+HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay as long as there are jobs."
+
+
+def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None) -> Path:
+    """The site file of this place: the one that is there if it says the same, else a new one."""
+    path = place / FILE
+    wanted = {"nodes": None if nodes is None else _nodes(nodes), "policy": policy, "listen": listen}
+    if path.exists():
+        _same(path, wanted)
+        return path
+    _check(policy, listen)
+    lines = [
+        HEAD, f"nodes = {_toml(wanted['nodes'] or 'machine')}", 'place = "."', "[policy]",
+        f"name = {_toml(policy or POLICY)}",
+    ]  # fmt: skip
+    if listen is not None:
+        lines += ["[api]", f"listen = {_toml(listen)}"]
+    _only_ours(place)
+    with replacing(path) as stream:
+        stream.write("\n".join([*lines, ""]).encode())
+    return path
+
+
+def _nodes(text: str) -> int | str:
+    if text in ("machine", "l3"):
+        return text
+    if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        fix = "give a number, machine, or l3 for one per L3 cache"
+        raise InputError(f"{text!r} is not a number of nodes", "--nodes", fix)
+    return int(text)
+
+
+def _check(policy: str | None, listen: str | None) -> None:
+    """Refuse now what would be refused later, before anything is written."""
+    if listen is not None:
+        from cohabit.live.api.settings import ApiSettings
+
+        host, _, port = listen.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise InputError(f"{listen!r} is not an address", "--listen", "write HOST:PORT, such as 127.0.0.1:7000")
+        ApiSettings(host=host, port=int(port))  # says what is wrong with it
+    if policy is not None:
+        from cohabit.app.policies import build
+        from cohabit.app.scenario import PolicyConfig
+
+        build(PolicyConfig(name=policy))  # likewise
+
+
+def _same(path: Path, wanted: dict[str, Any]) -> None:
+    try:
+        found = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {error}", str(path)) from error
+    there = {
+        "nodes": found.get("nodes", 1), "policy": _table(found, "policy").get("name"),
+        "listen": _table(found, "api").get("listen"),
+    }  # fmt: skip
+    for key, value in wanted.items():
+        if value is not None and value != there[key]:
+            was = f"{key} = {there[key]}" if there[key] is not None else f"no {key}"
+            raise InputError(f"says {was}, not {value}", str(path), "edit it, or choose another --place")
+
+
+def _table(found: dict[str, Any], key: str) -> dict[str, Any]:
+    table = found.get(key, {})
+    return table if isinstance(table, dict) else {}
+
+
+def _only_ours(place: Path) -> None:
+    """A fresh place; others reach its socket and cannot write into it."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be used: {reason}", os.fspath(place), "choose a folder with --place") from error
+
+
+def _toml(value: int | str) -> str:
+    import json
+
+    return str(value) if isinstance(value, int) else json.dumps(value)

@@ -1,0 +1,48 @@
+"""A node came up, is drained or is lost: what that means for the jobs on it. It decides nothing but who lost nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cohabit.core.columns import ATTEMPT, HEAD, HOLDING, RELEASED, RUNNING, STARTING, STATE
+from cohabit.core.state import DOWN, UP, State
+from cohabit.model.command import CancelJob
+
+if TYPE_CHECKING:
+    from cohabit.core.apply import Applier
+
+
+def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
+    """A node came up, is drained or is lost; jobs on a lost node are requeued or failed, never forgotten."""
+    state = applier.state
+    if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
+        return False
+    if state.ledger is not None:
+        on_it = list(state.ledger.rows_on(node))
+    else:
+        on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
+    state.node_state[node] = becomes
+    state.nodes_by_kind.clear()
+    state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
+    state.void_promises()
+    if becomes == DOWN:
+        for row in on_it:
+            if state.jobs[STATE, row] == HOLDING:
+                applier.let_go(now_us, row, f"node {node} was lost")
+                continue
+            job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
+            applier.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
+            applier.finished(now_us, job.job_id, attempt, "lost")
+    if state.ledger is not None:
+        state.ledger.set_condition(node, becomes)
+    elif becomes == UP:
+        state.set_idle(node, not on_it)
+    elif state.is_idle(node):
+        state.set_idle(node, False)
+    return True
+
+
+def _has_node(state: State, row: int, node: int) -> bool:
+    if state.jobs[STATE, row] not in (STARTING, RUNNING, HOLDING):
+        return False
+    return any(first <= node < first + count for first, count in state.ranges_of(row))

@@ -1,0 +1,131 @@
+"""Where and when would a job start: a copy of the core is told of it and lives on by requested times. No effects.
+
+The copy is made between two batches, as a checkpoint is; what follows happens in another thread and is bounded in
+time and in steps. The answer holds if everything takes its requested time and nobody else comes: mostly it is late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cohabit.core import checkpoint, columns
+from cohabit.core.core import SchedulerCore
+from cohabit.core.explain import why_waiting
+from cohabit.core.ladder import all_rows
+from cohabit.core.protocols import PolicySet
+from cohabit.live.clock import BootClock
+from cohabit.live.controller import Controller
+from cohabit.model.cluster import Cluster
+from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted, Woken
+from cohabit.model.job import Job
+from cohabit.model.units import FOREVER, SECOND
+
+PATIENCE_S = 3.0
+MOST_STEPS = 20_000
+LONG_QUEUE = 2000  # jobs
+COPY_S = 5
+
+
+class Foresight(NamedTuple):
+    """What the copy did."""
+
+    start_us: int | None
+    nodes: tuple[int, ...]
+    why: str
+
+
+class LookingAhead:
+    """Dry runs of one controller, one at a time. `waiting` says how many jobs wait: a copy of a long queue holds up the
+    scheduler for as long as a checkpoint does, so one copy then serves all who ask within a few seconds."""
+
+    def __init__(
+        self, controller: Controller, clock: BootClock, cluster: Cluster, policies: PolicySet,
+        waiting: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._controller, self._clock, self._cluster, self._policies = controller, clock, cluster, policies
+        self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
+
+    async def foresee(self, job: Job) -> tuple[Foresight, int]:
+        """What would become of the job, and the instant at which that was asked."""
+        async with self._one:
+            now_us, (copied_us, saved) = self._clock.now_us(), self._copy
+            if not saved or now_us - copied_us > (COPY_S * SECOND if self._waiting() > LONG_QUEUE else 0):
+                copied_us, saved = now_us, await self._controller.ask(checkpoint.save)
+                self._copy = (copied_us, saved) if self._waiting() > LONG_QUEUE else (0, b"")
+            found = await asyncio.to_thread(foresee, saved, self._cluster, self._policies, job, now_us)
+        return found, now_us
+
+
+def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_us: int) -> Foresight:
+    """Tell a copy of the job and let it live until the job starts; an InputError says why it never could."""
+    core = checkpoint.load(saved, cluster, policies)
+    name = f"{job.job_id}_{job.array_first}" if job.array_count else job.job_id
+    commands = core.step(now_us, [JobSubmitted(job)])
+    refusal = next((one for one in commands if isinstance(one, CancelJob) and one.job_id == name), None)
+    if refusal is not None:
+        raise InputError(refusal.reason, f"job {name}")
+    why = why_waiting(core.state, policies, name, now_us)
+    if (start := _start_of(name, commands)) is not None:
+        return Foresight(now_us, _numbers(start), "it would start at once")
+    if job.held:
+        return Foresight(None, (), "it would wait until it is released")
+    if job.mates is not None:
+        return Foresight(None, (), "it starts together with its mates; when they are ready is not known here")
+    return _live_on(core, name, now_us, why, _wake(commands, FOREVER))
+
+
+def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int) -> Foresight:
+    """Every run ends at its requested time; the next fact is whatever comes first."""
+    until = time.monotonic() + PATIENCE_S
+    for _ in range(MOST_STEPS):
+        if time.monotonic() > until:
+            return Foresight(None, (), f"{why}; a start was not found within {PATIENCE_S:g} s of looking ahead")
+        events, at_us = _next_facts(core, now_us, wake_us)
+        if not events:
+            return Foresight(None, (), f"{why}; as things stand it does not start by itself")
+        if any(isinstance(one, Woken) for one in events):
+            wake_us = FOREVER
+        now_us = at_us
+        commands = core.step(now_us, events)
+        wake_us = _wake(commands, wake_us)
+        if (start := _start_of(name, commands)) is not None:
+            return Foresight(now_us, _numbers(start), why)
+        if name not in core.state.rows:
+            return Foresight(None, (), f"{why}; it would be cancelled, as a job it depends on does not end well")
+        time.sleep(0)  # the scheduler comes first
+    return Foresight(None, (), f"{why}; a start was not found within {MOST_STEPS} steps of looking ahead")
+
+
+def _next_facts(core: SchedulerCore, now_us: int, wake_us: int) -> tuple[list[Event], int]:
+    """The runs that end first, all at one instant; or the instant the core asked for."""
+    jobs = core.state.jobs
+    events: list[Event] = []
+    running = all_rows(core.state.running)
+    at_us = min((int(jobs[columns.EXPECTED, row]) for row in running[:1]), default=FOREVER)
+    at_us = max(at_us, now_us + 1) if at_us < FOREVER else FOREVER
+    if wake_us < at_us:
+        return [Woken()], max(wake_us, now_us + 1)
+    for row in running:
+        if jobs[columns.EXPECTED, row] > at_us:
+            break
+        if jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING):
+            key = (core.state.spec(int(row)).job_id, int(jobs[columns.ATTEMPT, row]))
+            events += [JobStarted(*key), JobFinished(*key)]
+    return events, at_us
+
+
+def _start_of(name: str, commands: list[Command]) -> StartJob | None:
+    return next((one for one in commands if isinstance(one, StartJob) and one.job_id == name), None)
+
+
+def _numbers(start: StartJob) -> tuple[int, ...]:
+    return tuple(node for first, count in start.nodes for node in range(first, first + count))
+
+
+def _wake(commands: list[Command], before_us: int) -> int:
+    return next((one.at_us for one in reversed(commands) if isinstance(one, WakeAt)), before_us)

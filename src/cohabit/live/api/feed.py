@@ -1,0 +1,116 @@
+"""What changed, told to whoever waits or listens: jobs by name with their owner, nodes by number. On the event loop.
+
+The controller calls `turn` after every batch. A listener that does not keep up is dropped; nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+MOST_LISTENERS = 200
+MOST_UNREAD = 5000
+
+
+class Changed(NamedTuple):
+    """A job or a node that is different now."""
+
+    at_us: int
+    kind: str  # "job" or "node"
+    name: str
+    owner: int  # of a job; -1: nobody in particular
+    state: str
+    over: bool = False  # the job has ended
+    array: str = ""  # the array it is a member of
+    members: int = 0  # more than 0: this is an array
+
+
+class Listener:
+    """One who reads everything; `None` ends it."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Changed | None] = asyncio.Queue(MOST_UNREAD + 1)
+        self.lags = False
+
+
+class Feed:
+    """Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._listeners: set[Listener] = set()
+        self._watchers: list[Callable[[list[Changed]], None]] = []
+        self.closed = False
+
+    def watch(self, watcher: Callable[[list[Changed]], None]) -> None:
+        """Have a function called with the changes of every batch; it must return at once."""
+        self._watchers.append(watcher)
+
+    def turn(self, changes: Iterable[Changed]) -> None:
+        """One batch."""
+        changed = list(changes)
+        for watcher in self._watchers:
+            watcher(changed)
+        for one in changed:
+            for name in (one.name, one.array):
+                for event in self._waiting.get(name, ()):
+                    event.set()
+            for listener in list(self._listeners):
+                if listener.queue.qsize() >= MOST_UNREAD:
+                    listener.lags = True
+                    self.leave(listener)
+                else:
+                    listener.queue.put_nowait(one)
+
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[Callable[[float], Awaitable[bool]]]:
+        """Within the block no change of this job is missed; what it gives waits for one, at most so many seconds."""
+        event = asyncio.Event()
+        self._waiting[name].add(event)
+        if self.closed:
+            event.set()
+
+        async def changed(patience_s: float) -> bool:
+            try:
+                await asyncio.wait_for(event.wait(), patience_s)
+                return True
+            except TimeoutError:
+                return False
+
+        try:
+            yield changed
+        finally:
+            self._waiting[name].discard(event)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    def listen(self) -> Listener | None:
+        """Begin to read everything; None: too many do."""
+        if len(self._listeners) >= MOST_LISTENERS or self.closed:
+            return None
+        listener = Listener()
+        self._listeners.add(listener)
+        return listener
+
+    @property
+    def listeners(self) -> int:
+        """How many read everything."""
+        return len(self._listeners)
+
+    def leave(self, listener: Listener) -> None:
+        """Stop reading."""
+        self._listeners.discard(listener)
+        if listener.queue.qsize() <= MOST_UNREAD:
+            listener.queue.put_nowait(None)
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        self.closed = True
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
+        for listener in list(self._listeners):
+            self.leave(listener)

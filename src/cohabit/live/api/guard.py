@@ -1,0 +1,110 @@
+"""The outermost layer of the app: bodies of at most 1 MiB that arrive in time, and an answer whatever goes wrong.
+
+A fault of ours is logged with its traceback and answered with 503 and one sentence; callers never see more of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+BODY_MOST = 2**20
+THROWN_MOST = 16 * BODY_MOST
+BODY_S = 30.0
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+log = logging.getLogger(__name__)
+
+
+class Guard:
+    """ASGI around ASGI."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], answered: Callable[[int], None]) -> None:
+        self._app, self._answered = app, answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        begun, since = False, time.monotonic()
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                self._answered(message["status"])
+                _note(scope, message["status"], time.monotonic() - since)
+            await send(message)
+
+        try:
+            body = await asyncio.wait_for(_body(scope, receive), BODY_S)
+        except TimeoutError:
+            await _say(noted, 408, "the request did not arrive in time", "body", "send it faster")
+            return
+        if body is None:
+            await _say(noted, 413, f"the request is larger than {BODY_MOST >> 20} MiB", "body", "send less")
+            return
+        try:
+            await self._app(scope, _replay(body, receive), noted)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if not begun:
+                fix = "try again; if it stays, the server's log says why"
+                await _say(noted, 503, "the server failed to answer this", scope["path"], fix)
+
+
+def _note(scope: Scope, status: int, took_s: float) -> None:
+    """For the log, where somebody wants to know of every request."""
+    if log.isEnabledFor(logging.INFO):
+        state, method, path = scope.get("state", {}), scope["method"], scope["path"]
+        more = {"method": method, "path": path, "status": status, "user": state.get("user", ""),
+                "ms": round(1000 * took_s, 1)}  # fmt: skip
+        log.info("%s %r by %s: %d", method, path, more["user"] or "nobody", status, extra=more)
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | None:
+    """The whole of it; None: too much. What is too much is read on for a while and thrown away, because a caller who
+    is still sending does not read the answer."""
+    headers = dict(scope["headers"])
+    if b"content-length" not in headers and b"transfer-encoding" not in headers:
+        return b""
+    parts: list[bytes] = []
+    size = 0
+    while size <= THROWN_MOST:
+        message = await receive()
+        if message["type"] != "http.request":
+            break  # the caller is gone; nobody will read the answer
+        size += len(message.get("body", b""))
+        if size <= BODY_MOST:
+            parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts) if size <= BODY_MOST else None
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return again
+
+
+async def _say(send: Send, status: int, error: str, where: str, fix: str) -> None:
+    content = msgspec.json.encode({"error": error, "where": where, "fix": fix})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()),
+               (b"connection", b"close")]  # fmt: skip
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -1,0 +1,190 @@
+"""The routes about jobs: take them, show them, change them, wait for them, read their output."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.parts import Parts
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.routes import PROBLEMS, Job, Service, UserName, Who, operator, reply
+from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, Why
+from cohabit.live.api.views import history
+from cohabit.live.records import Record
+from cohabit.model.units import SECOND, microseconds
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses=PROBLEMS)
+States = Literal["queued", "running", "finished", "all"]
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "description": "What it has written"}}
+
+
+@router.post("", status_code=201, responses={201: {"model": Taken}, 200: {"model": Foreseen, "description": "Dry run"}})
+async def submit(
+    submission: Submission, parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False
+) -> Response:
+    """Take a job; answered when it is durable. As a dry run: where and when it would start."""
+    if dry_run:
+        return reply(await _foresee(parts, submission, caller))
+    taking = _take(parts, submission, caller)
+    name, members = await parts.change(caller, "submit", submission.name or "", taking, 201, lambda done: done[0])
+    parts.metrics.submissions.inc(members)
+    return reply({"job": name, "members": members}, 201)
+
+
+async def _take(parts: Parts, submission: Submission, caller: Caller) -> tuple[str, int]:
+    await _check_after(parts, submission, caller)
+    return await parts.taking.take(submission, caller)
+
+
+async def _check_after(parts: Parts, submission: Submission, caller: Caller) -> None:
+    """A job that waits for one that never was would wait for ever; one of others is none of the caller's business."""
+    for name in submission.after:
+        await parts.looking.job(name, caller)
+
+
+async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict[str, Any]:
+    await _check_after(parts, submission, caller)
+    wanted = (await parts.taking.wanted(submission, caller)).job
+    job = msgspec.structs.replace(wanted, job_id=submission.name or "a dry run")
+    job.check()
+    found, now_us = await parts.ahead.foresee(job)
+    if found.start_us is None:
+        return {"job": None, "start_at": None, "start_in_s": None, "nodes": None, "why": found.why}
+    return {"job": None, "start_at": found.start_us / SECOND, "start_in_s": (found.start_us - now_us) / SECOND,
+            "nodes": list(found.nodes), "why": found.why}  # fmt: skip
+
+
+@router.get("", responses={200: {"model": JobList}})
+async def jobs(
+    parts: Service, caller: Who, state: States | None = None, user: UserName = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[str, Query(max_length=20, pattern="^[0-9]*$")] = "",
+) -> Response:  # fmt: skip
+    """The latest jobs first; queued and running ones unless another state is asked for."""
+    whose = await parts.looking.whose(caller, user)
+    at = min(int(before), 2**62) if before else None
+    page = await parts.looking.page(state or "", whose, limit, at)
+    views = [await parts.looking.view(one, caller) for one in page.jobs]
+    return reply({"jobs": views, "next": None if page.before is None else str(page.before)})
+
+
+@router.get("/{job}", responses={200: {"model": JobView}})
+async def show(job: Job, parts: Service, caller: Who) -> Response:
+    """One job."""
+    return reply(await parts.looking.full_view(job, caller))
+
+
+@router.patch("/{job}", responses={200: {"model": JobView}})
+async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Response:
+    """Another limit or priority for a job that waits; more of either needs an operator."""
+    record = (await parts.looking.job(job, caller)).record
+    limit_us = None if wishes.limit_s is None else microseconds(wishes.limit_s)
+    if limit_us is None and wishes.qos is None:
+        raise Refusal(422, "nothing is to be changed", "body", "give limit_s or qos")
+    if (limit_us is not None and limit_us > record.limit_us) or (wishes.qos is not None and wishes.qos != record.qos):
+        operator(caller, "a longer limit or another qos")
+    await parts.change(caller, "change", job, parts.controller.change(job, limit_us, wishes.qos))
+    return reply(await parts.looking.full_view(job, caller))
+
+
+@router.get("/{job}/why", responses={200: {"model": Why}})
+async def why(job: Job, parts: Service, caller: Who) -> Response:
+    """Why a job waits, and why it waited before."""
+    found = await parts.looking.job(job, caller)
+    explained = await parts.controller.why(job)
+    text = explained.why
+    if parts.limits.keeps_back(job):
+        text = "as many of its user's jobs as may run are running or about to: it is released when one ends"
+    if found.record.status:
+        text = found.record.reason
+    return reply({"job": job, "state": explained.standing.state, "why": text, "history": history(explained.history)})
+
+
+@router.post("/{job}/cancel", responses={200: {"model": JobView}})
+async def cancel(job: Job, parts: Service, caller: Who) -> Response:
+    """Stop it, or never start it; of an array all that is left."""
+    await parts.looking.job(job, caller)
+    await parts.change(caller, "cancel", job, parts.controller.cancel(job))
+    return reply(await parts.looking.full_view(job, caller))
+
+
+@router.post("/{job}/hold", responses={200: {"model": JobView}})
+async def hold(job: Job, parts: Service, caller: Who) -> Response:
+    """Keep a waiting job from starting."""
+    record = (await parts.looking.job(job, caller)).record
+    await parts.change(caller, "hold", job, _hold(parts, record))
+    return reply(await parts.looking.full_view(job, caller))
+
+
+async def _hold(parts: Parts, record: Record) -> None:
+    if parts.limits.keeps_back(record.job_id):  # held already, by us: from now on by its owner
+        parts.limits.note_held(record.user, record.job_id)
+        return
+    await parts.controller.hold(record.job_id)
+    for name in _members(record):
+        parts.limits.note_held(record.user, name)
+
+
+@router.post("/{job}/release", responses={200: {"model": JobView}})
+async def release(job: Job, parts: Service, caller: Who) -> Response:
+    """Let a held job start when its turn comes."""
+    record = (await parts.looking.job(job, caller)).record
+    await parts.change(caller, "release", job, _release(parts, record))
+    return reply(await parts.looking.full_view(job, caller))
+
+
+async def _release(parts: Parts, record: Record) -> None:
+    limits = parts.settings.limits_of(await parts.accounts.name_of(record.user))
+    if limits.max_running is None:
+        await parts.controller.release(record.job_id)
+        for name in _members(record):
+            parts.limits.note_released(record.user, name)
+        return
+    free = [name for name in _members(record) if parts.limits.may_release(record.user, name, limits)]
+    if not free:
+        raise Refusal(409, f"at most {limits.max_running} jobs of its user may run", f"job {record.job_id}",
+                      "it is released when one of them ends")  # fmt: skip
+    for name in free:
+        await parts.controller.release(name)
+
+
+@router.post("/{job}/requeue", responses={200: {"model": JobView}})
+async def requeue(job: Job, parts: Service, caller: Who) -> Response:
+    """Stop a running job; it waits in the queue again."""
+    await parts.looking.job(job, caller)
+    await parts.change(caller, "requeue", job, parts.controller.requeue(job))
+    return reply(await parts.looking.full_view(job, caller))
+
+
+@router.get("/{job}/wait", responses={200: {"model": JobView}, 202: {"model": JobView, "description": "Not over yet"}})
+async def wait(
+    job: Job, parts: Service, caller: Who,
+    timeout_s: Annotated[float, Query(ge=0, le=3600, allow_inf_nan=False)] = 60.0,
+) -> Response:  # fmt: skip
+    """The job as soon as it is over, or as it is when the time is up."""
+    if not math.isfinite(timeout_s):
+        raise Refusal(422, "is not a number of seconds", "timeout_s", "give 0 to 3600")
+    over = await parts.streams.over(job, caller, timeout_s)
+    return reply(await parts.looking.full_view(job, caller), 200 if over else 202)
+
+
+@router.get("/{job}/output", responses=_TEXT, response_class=StreamingResponse)
+async def output(
+    job: Job, parts: Service, caller: Who, stream: Literal["stdout", "stderr"] = "stdout", follow: bool = False,
+    offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
+) -> Response:  # fmt: skip
+    """What it has written; with follow also what it will write, until it is over."""
+    found = await parts.looking.job(job, caller)
+    pieces = await parts.streams.output(found, caller, stream, follow, offset)
+    return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
+
+
+def _members(record: Record) -> list[str]:
+    if not record.members:
+        return [record.job_id]
+    return [f"{record.job_id}_{number}" for number in range(record.array_first, record.array_first + record.members)]

@@ -1,0 +1,100 @@
+"""Looking at jobs on somebody's behalf: what the caller may not see is refused or left out. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from cohabit.live.api.credentials import Accounts, Caller
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.views import job_view
+from cohabit.live.controller import Controller
+from cohabit.live.database import said
+from cohabit.live.records import WAITS, Record
+from cohabit.live.refusals import UnknownJob
+from cohabit.live.standing import Listed, Standing
+
+SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only to those who ask why
+
+
+class Looking:
+    """`output_of` says where a job's output goes that named no file; `waiting` how many jobs wait."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        accounts: Accounts,
+        output_of: Callable[[str, int], Any],
+        waiting: Callable[[], int],
+    ) -> None:
+        self._controller, self._accounts = controller, accounts
+        self._output_of, self._waiting = output_of, waiting
+
+    async def job(self, job: str, caller: Caller) -> Standing:
+        """Where a job stands that the caller may see."""
+        try:
+            found = await self._controller.view(job)
+        except UnknownJob:
+            raise Refusal(404, "there is no such job", f"job {job}", "cohabit queue lists your jobs") from None
+        except DBAPIError as error:
+            raise _unreadable(error) from error
+        if not may_see(caller, found.record):
+            raise Refusal(403, "this job is not yours", f"job {job}", "ask its owner or an operator")
+        return found
+
+    async def full_view(self, job: str, caller: Caller) -> dict[str, Any]:
+        """One job as a document."""
+        found = await self.job(job, caller)
+        if found.record.phase == WAITS and not found.record.members and self._waiting() <= SHORT_QUEUE:
+            explained = await self._controller.why(job)
+            found = explained.standing._replace(why=explained.why)
+        return await self.view(found, caller)
+
+    async def view(self, found: Standing, caller: Caller) -> dict[str, Any]:
+        """A job as a document."""
+        record, launch, stdout, stderr = found.record, found.launch, "", ""
+        seen = may_see(caller, record)
+        if launch is not None and seen:
+            own = "" if record.members else str(self._output_of(record.job_id, launch.uid))
+            stdout = os.path.join(launch.folder, launch.stdout) if launch.stdout else own
+            stderr = os.path.join(launch.folder, launch.stderr) if launch.stderr else stdout
+        return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr)
+
+    async def page(self, state: str, user: int | None, limit: int, before: int | None) -> Listed:
+        """Some of many jobs, latest first."""
+        try:
+            return await self._controller.page(state, user, limit, before)
+        except DBAPIError as error:
+            raise _unreadable(error) from error
+
+    async def between(
+        self, since_us: int, until_us: int, user: int | None, most: int, behind: tuple[int, str] | None = None
+    ) -> Sequence[Record]:
+        """Jobs that ended then, by their end."""
+        try:
+            return await self._controller.between(since_us, until_us, user, most, behind)
+        except DBAPIError as error:
+            raise _unreadable(error) from error
+
+    async def whose(self, caller: Caller, wanted: str) -> int | None:
+        """The number of the user whose jobs are listed; None: everybody's. Who may not look at others is refused."""
+        if not wanted:
+            return None if caller.operates else caller.number
+        number = caller.number if wanted == caller.user else await self._accounts.number_of(wanted)
+        if not caller.operates and number != caller.number:
+            raise Refusal(403, "jobs of others are shown to operators only", "user", "leave it out")
+        if number is None:
+            raise Refusal(404, "there is no such user", f"user {wanted}", "check the name")
+        return number
+
+
+def may_see(caller: Caller, record: Record) -> bool:
+    """Owners and operators."""
+    return caller.operates or (record.user >= 0 and record.user == caller.number)
+
+
+def _unreadable(error: DBAPIError) -> Refusal:
+    return Refusal(503, f"the journal cannot be read: {said(error)}", "journal", "try again later")

@@ -1,0 +1,71 @@
+"""Taps on a controller's parts, put on before it lives: what each batch changed goes to the feed, times to the figures.
+
+The controller knows nothing of it. The taps run in its worker thread and only note things; the feed is told on the
+event loop, before the answers of the same batch leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cohabit.core.core import SchedulerCore
+from cohabit.live.api.feed import Changed, Feed
+from cohabit.live.api.metrics import Metrics
+from cohabit.live.journal import Journal
+from cohabit.live.recorder import Recorder
+from cohabit.live.records import OVER, RUNS, Record
+from cohabit.model.event import Event, NodeDown, NodeDrained, NodeUp
+
+_NODE_WORDS = {NodeUp: "up", NodeDown: "down", NodeDrained: "drained"}
+_PHASE_WORDS = {RUNS: "running"}
+
+
+def observe(journal: Journal, core: SchedulerCore, recorder: Recorder, feed: Feed, metrics: Metrics) -> None:
+    """Put the taps on; on the event loop that the feed belongs to."""
+    loop, recorded = asyncio.get_running_loop(), recorder.observe
+
+    def observed(
+        seq: int, now_us: int, events: Sequence[Event], commands: Sequence[Any], core: SchedulerCore
+    ) -> list[Record]:
+        changed = recorded(seq, now_us, events, commands, core)
+        changes = [_of_job(now_us, one) for one in changed]
+        changes += [
+            Changed(now_us, "node", str(event.node), -1, _NODE_WORDS[type(event)])
+            for event in events
+            if isinstance(event, NodeUp | NodeDown | NodeDrained)
+        ]
+        for one in changed:
+            if one.phase == OVER and not one.members:
+                metrics.ended.labels(one.status or "unknown").inc()
+                metrics.compared(one.predicted_slowdown, one.actual_slowdown)
+        loop.call_soon_threadsafe(feed.turn, changes)
+        metrics.batches.inc()
+        return changed
+
+    _replace(recorder, "observe", observed)
+    _replace(journal, "append", _timed(journal.append, metrics.commit.observe))
+    _replace(core, "step", _timed(core.step, metrics.passes.observe))
+
+
+def _of_job(now_us: int, record: Record) -> Changed:
+    over = record.phase == OVER
+    state = (record.status or "cancelled") if over else _PHASE_WORDS.get(record.phase, "queued")
+    return Changed(now_us, "job", record.job_id, record.user, state, over, record.array, record.members)
+
+
+def _timed(work: Callable[..., Any], note: Callable[[float], None]) -> Callable[..., Any]:
+    def timed(*given: Any) -> Any:
+        begun = time.perf_counter()
+        result = work(*given)
+        note(time.perf_counter() - begun)
+        return result
+
+    return timed
+
+
+def _replace(target: object, name: str, work: Callable[..., Any]) -> None:
+    """On this one object: others of its class are not observed."""
+    setattr(target, name, work)

@@ -1,0 +1,93 @@
+"""Everything the routes of one service need, made once and handed to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cohabit import __version__
+from cohabit.core.protocols import PolicySet
+from cohabit.live.api.audit import Audit
+from cohabit.live.api.credentials import Accounts, Caller, Door
+from cohabit.live.api.dry_run import LookingAhead
+from cohabit.live.api.feed import Feed
+from cohabit.live.api.limits import Limits
+from cohabit.live.api.looking import Looking
+from cohabit.live.api.metrics import Metrics
+from cohabit.live.api.numbers import Numbers
+from cohabit.live.api.problems import Refusal, problem_of
+from cohabit.live.api.settings import ApiSettings
+from cohabit.live.api.streams import Streams
+from cohabit.live.api.taking import Taking
+from cohabit.live.api.tokens import Tokens
+from cohabit.live.clock import BootClock
+from cohabit.live.controller import Controller
+from cohabit.live.journal import Journal
+from cohabit.live.refusals import Busy
+from cohabit.model.cluster import Cluster
+from cohabit.model.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Living:
+    """The controller and what it is made of."""
+
+    controller: Controller
+    journal: Journal
+    clock: BootClock
+    cluster: Cluster
+    policies: PolicySet
+    place: Path
+    domain: str
+    output_of: Callable[[str, int], Path]  # where a job's output goes that named no file, by its launch's uid
+
+
+class Parts:
+    """One service."""
+
+    version = __version__
+
+    def __init__(self, living: Living, settings: ApiSettings, feed: Feed, metrics: Metrics) -> None:
+        self.living, self.settings, self.feed, self.metrics = living, settings, feed, metrics
+        self.controller = living.controller
+        self.tokens = Tokens(living.place / "tokens.json")
+        self.accounts = Accounts(self.tokens)
+        self.door = Door(settings, self.tokens, self.accounts)
+        self.audit = Audit(living.place / "audit.jsonl")
+        self.limits = Limits(living.place / "kept_back.log", living.controller.release)
+        self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
+        self.streams = Streams(self.looking, self.accounts, feed, living.output_of)
+        numbers = Numbers(living.controller, living.journal)
+        self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers)
+        self.ahead = LookingAhead(
+            living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
+        )
+        feed.watch(self.limits.turn)
+
+    async def open(self) -> None:
+        """Count what there is; on the event loop, when the controller lives."""
+        for owner in self.limits.owners():
+            self.limits.know(owner, self.settings.limits_of(await self.accounts.name_of(owner)))
+        self.limits.let_all_go()
+
+    async def change(
+        self, caller: Caller, action: str, about: str, work: Awaitable[T], status: int = 200,
+        named: Callable[[T], str] | None = None,
+    ) -> T:  # fmt: skip
+        """Do what somebody wants changed, and keep who wanted it and what came of it; `named`: what it is about, if
+        that is only known afterwards."""
+        try:
+            result = await work
+        except (Refusal, InputError, Busy) as error:
+            said = problem_of(error)
+            await self._note(caller, action, about, said.status, said.error)
+            raise
+        await self._note(caller, action, about if named is None else named(result), status, "")
+        return result
+
+    async def _note(self, caller: Caller, action: str, about: str, status: int, said: str) -> None:
+        await self.audit.note(caller.user, caller.role, caller.origin, action, about, status, said)

@@ -1,0 +1,36 @@
+"""Every way to say no: one exception with a status, what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+from cohabit.live.journal import JournalError
+from cohabit.live.refusals import Busy, NotWritable, UnknownJob, UnknownNode, WrongState
+from cohabit.model.errors import InputError
+
+
+class Refusal(Exception):
+    """Becomes {"error", "where", "fix"} with this status."""
+
+    def __init__(self, status: int, error: str, where: str = "", fix: str = "") -> None:
+        super().__init__(error)
+        self.status, self.error, self.where, self.fix = status, error, where, fix
+
+
+def problem_of(error: Exception) -> Refusal:
+    """What the controller or a check said, as an answer."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, Busy):
+        return Refusal(429, "more is waiting than the controller can hold", "inbox", "try again in a second")
+    if isinstance(error, JournalError):
+        return Refusal(503, f"nothing can be taken now: {error}", "journal", "try again later")
+    assert isinstance(error, InputError)
+    status = 400
+    if isinstance(error, NotWritable):
+        status = 503
+    elif isinstance(error, UnknownJob | UnknownNode):
+        status = 404
+    elif isinstance(error, WrongState) or error.what == "a job of this name was here before":
+        status = 409
+    elif error.what == "the controller is being stopped":
+        status = 503
+    return Refusal(status, error.what, error.where or ("journal" if status == 503 else ""), error.fix)

@@ -1,0 +1,61 @@
+"""What every route shares: who calls, how an answer is written, and how refusals are described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import msgspec
+from fastapi import Depends, Request, Response
+from pydantic import AfterValidator, Field
+
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.parts import Parts
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.shapes import JobId, Problem
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "It cannot be done as asked"},
+    401: {"model": Problem, "description": "No token, or a wrong one"},
+    403: {"model": Problem, "description": "Not yours, or not your role"},
+    404: {"model": Problem, "description": "There is no such thing"},
+    409: {"model": Problem, "description": "Its state does not allow it"},
+    413: {"model": Problem, "description": "The request is too large"},
+    422: {"model": Problem, "description": "The request is not understood"},
+    429: {"model": Problem, "description": "Too much at once, or a limit of yours"},
+    503: {"model": Problem, "description": "Not now: the journal cannot be written, or the server is stopping"},
+}
+
+
+async def parts_of(request: Request) -> Parts:  # not a plain function: those are called in threads
+    """The service a request came to."""
+    return cast(Parts, request.app.state.parts)
+
+
+async def find_caller(request: Request) -> Caller:
+    """Who calls, or a refusal."""
+    caller = await (await parts_of(request)).door.caller(request.scope["state"], request.headers)
+    request.scope["state"]["user"] = caller.user  # for the log
+    return caller
+
+
+def operator(caller: Caller, where: str) -> None:
+    """Refuse everybody else."""
+    if not caller.operates:
+        raise Refusal(403, "only operators may do this", where, "ask one")
+
+
+def reply(document: Any, status: int = 200) -> Response:
+    """A document of plain data."""
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+def _user(text: str) -> str:
+    if any(ord(letter) < 32 for letter in text):
+        raise ValueError("there is a control character in it")
+    return text
+
+
+Service = Annotated[Parts, Depends(parts_of)]
+Who = Annotated[Caller, Depends(find_caller)]
+Job = JobId
+UserName = Annotated[str, Field(max_length=64), AfterValidator(_user)]

@@ -1,0 +1,156 @@
+"""uvicorn on the controller's event loop: a UNIX socket that tells who connects, and TCP with TLS if asked for.
+
+It handles no signals (the controller's process does) and never waits for a client: each connection has its own task,
+stops reading and writing when its client is slow, and is closed if no request comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cohabit.live.api.credentials import peer_of
+from cohabit.live.api.settings import ApiSettings
+from cohabit.model.errors import InputError
+
+FIRST_REQUEST_S = 30.0
+KEEP_ALIVE_S = 75
+MOST_CONNECTIONS = 1000  # one more is closed at once
+MOST_OF_ONE = 300  # of one local user who is not root
+CLOSE_S = 3.0
+_BACKLOG = 512
+
+
+class _Patient(H11Protocol):
+    """Closes a connection on which no request comes, and one too many."""
+
+    uid = -1  # of a local caller
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_S, self._give_up)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+
+    def _give_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+class _Local(_Patient):
+    """Puts what the kernel says of the caller beside the connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = peer_of(transport)
+        self.uid, self.app_state = peer.uid, {**self.app_state, "peer": peer}
+        if peer.uid and sum(getattr(one, "uid", -1) == peer.uid for one in self.connections) > MOST_OF_ONE:
+            transport.abort()
+
+
+class _Remote(_Patient):
+    """Notes the caller's address."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "address": self.client[0] if self.client else "?"}
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the controller's."""
+        yield
+
+
+class ApiServer:
+    """Both doors of one app."""
+
+    def __init__(self, app: FastAPI, settings: ApiSettings, place: Path) -> None:
+        self._app, self._settings = app, settings
+        self.path = settings.socket or place / "cohabit.sock"
+        self.port = 0  # of TCP, once open
+        self._running: list[tuple[_Server, asyncio.Task[None]]] = []
+
+    async def open(self) -> None:
+        """Listen; returns when callers can connect."""
+        await self._serve(_Local, _unix_socket(self.path))
+        if self._settings.host:
+            listener = _tcp_socket(self._settings.host, self._settings.port)
+            self.port = listener.getsockname()[1]
+            await self._serve(_Remote, listener, tls=True)
+
+    async def close(self) -> None:
+        """Stop listening; whoever is being answered has a moment."""
+        for server, _ in self._running:
+            server.should_exit = True
+        await asyncio.gather(*(task for _, task in self._running), return_exceptions=True)
+        self._running = []
+        self.path.unlink(missing_ok=True)
+
+    async def _serve(self, protocol: type[H11Protocol], listener: socket.socket, tls: bool = False) -> None:
+        certificate, options = self._settings.certificate, dict[str, Any]()
+        if tls and certificate is not None:
+            options = {"ssl_certfile": str(certificate), "ssl_keyfile": str(self._settings.key)}
+        config = uvicorn.Config(
+            self._app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, backlog=_BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=round(CLOSE_S), **options,
+        )  # fmt: skip
+        try:
+            config.load()
+        except OSError as error:
+            listener.close()
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"the certificate cannot be used: {reason}", str(certificate)) from error
+        if config.ssl is not None:
+            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+        server = _Server(config)
+        task = asyncio.create_task(server.serve([listener]))
+        self._running.append((server, task))
+        while not server.started:
+            if task.done():
+                task.result()
+            await asyncio.sleep(0.005)
+
+
+def _unix_socket(path: Path) -> socket.socket:
+    """Open to every user of this machine; what they may do is decided by who they are."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise InputError("is there and is not a socket", str(path), "choose another place")
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        os.chmod(path, 0o666)
+    except OSError as error:
+        listener.close()
+        what = "is too long for a socket" if "too long" in str(error) else (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be listened on: {what}", str(path), "set [api] socket to a short path") from error
+    listener.setblocking(False)
+    return listener
+
+
+def _tcp_socket(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be listened on: {reason}", f"{host}:{port}", "choose another address") from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,34 @@
+"""The API of one living controller, from open to close: taps, parts, app and doors put together."""
+
+from __future__ import annotations
+
+from cohabit.live.api.app import make_app
+from cohabit.live.api.feed import Feed
+from cohabit.live.api.metrics import Metrics
+from cohabit.live.api.observing import observe
+from cohabit.live.api.parts import Living, Parts
+from cohabit.live.api.server import ApiServer
+from cohabit.live.api.settings import ApiSettings
+from cohabit.live.recovery import Restored
+
+
+class Api:
+    """Made before the controller lives, so that it misses nothing; opened when it does."""
+
+    def __init__(self, living: Living, settings: ApiSettings, restored: Restored) -> None:
+        self._feed, self._metrics = Feed(), Metrics()
+        observe(living.journal, restored.core, restored.recorder, self._feed, self._metrics)
+        self.parts = Parts(living, settings, self._feed, self._metrics)
+        self.parts.limits.restore(restored.core)
+        self.server = ApiServer(make_app(self.parts), settings, living.place)
+
+    async def open(self) -> None:
+        """Let callers in."""
+        await self.parts.open()
+        await self.server.open()
+
+    async def close(self) -> None:
+        """Nobody is let in any more, and nobody waits."""
+        self._feed.close()
+        await self.parts.limits.close()
+        await self.server.close()

@@ -1,0 +1,61 @@
+"""What the API is told by the site file: where it listens, who its users are, and how much each of them may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from cohabit.model.errors import InputError
+
+USER, OPERATOR, ADMIN = "user", "operator", "admin"
+ROLES = (USER, OPERATOR, ADMIN)
+
+
+@dataclass(frozen=True)
+class UserLimits:
+    """What one user may have; None: no bound."""
+
+    role: str = USER
+    max_queued: int | None = None
+    max_running: int | None = None
+    qos: int = 0  # the priority of jobs that state none, and the highest one a user may state
+
+
+@dataclass(frozen=True)
+class ApiSettings:
+    """Everything the API needs to know besides the controller."""
+
+    socket: Path | None = None  # None: PLACE/cohabit.sock
+    host: str = ""  # "": no TCP
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+    users: Mapping[str, UserLimits] = field(default_factory=dict)
+    others: UserLimits = UserLimits()
+    domains: tuple[str, ...] = ()  # this domain and its peers, for groups of mates
+
+    def __post_init__(self) -> None:
+        for name, limits in self.users.items():
+            if limits.role not in ROLES:
+                raise InputError(f"role = {limits.role!r}", f"users.{name}", f"use {', '.join(ROLES)}")
+        if self.host and not is_loopback(self.host) and self.certificate is None:
+            raise InputError(
+                f"tokens would travel in the open to {self.host}", "api.listen",
+                "give a certificate ([tls]), or listen on 127.0.0.1",
+            )  # fmt: skip
+
+    def limits_of(self, user: str) -> UserLimits:
+        """What the site file says of a user, or of everybody it does not name."""
+        return self.users.get(user, self.others)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach the address; a name that is not an address counts as reachable."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,248 @@
+"""The routes about everything but single jobs: nodes, accounting, slowdowns, events, audit, tokens, figures."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from cohabit.live.api import accounting
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.parts import Parts
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.routes import PROBLEMS, Service, UserName, Who, find_caller, operator, reply
+from cohabit.live.api.shapes import (
+    AuditList,
+    NodeList,
+    NodeView,
+    Overlap,
+    Ping,
+    Slowdowns,
+    TokenList,
+    TokenView,
+    TokenWish,
+)
+from cohabit.live.api.tokens import Made, Token
+from cohabit.live.api.views import job_view, node_views, slowdown_points
+from cohabit.live.records import Record
+from cohabit.live.standing import Standing
+from cohabit.model.units import SECOND
+
+router = APIRouter(responses=PROBLEMS)
+Instant = Annotated[float, Query(ge=0, le=1e11, allow_inf_nan=False)]
+Node = Annotated[int, Field(ge=0, le=2**31)]
+TokenId = Annotated[str, Field(max_length=40, pattern="^[0-9a-f]+$")]
+FAR = 1e11
+PAGE = 1000
+POINTS_MOST = 20  # pages of ended jobs looked through for slowdowns
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {}, "text/csv": {}, "text/plain": {}}, "description": "Ended jobs"}
+}
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}, "description": "Events"}}
+
+
+@router.get("/v1/ping", responses={200: {"model": Ping}}, tags=["site"])
+async def ping(parts: Service, caller: Who) -> Response:
+    """Who serves, and who one is there."""
+    return reply({"version": parts.version, "domain": parts.living.domain or None, "user": caller.user,
+                  "role": caller.role})  # fmt: skip
+
+
+# ---- nodes --------------------------------------------------------------------------------------------------------
+
+
+@router.get("/v1/nodes", responses={200: {"model": NodeList}}, tags=["nodes"])
+async def nodes(parts: Service, caller: Who) -> Response:
+    """Every node; names of jobs only where the caller may see them."""
+    return reply({"nodes": await _nodes(parts, caller)})
+
+
+async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
+    owner = None if caller.operates else caller.number
+    return await parts.controller.ask(lambda core: node_views(core, owner))
+
+
+@router.post("/v1/nodes/{node}/drain", responses={200: {"model": NodeView}}, tags=["nodes"])
+async def drain(node: Node, parts: Service, caller: Who) -> Response:
+    """Start nothing more there; what runs goes on."""
+    operator(caller, f"node {node}")
+    await parts.change(caller, "drain", f"node {node}", parts.controller.drain(node))
+    return reply((await _nodes(parts, caller))[node])
+
+
+@router.post("/v1/nodes/{node}/resume", responses={200: {"model": NodeView}}, tags=["nodes"])
+async def resume(node: Node, parts: Service, caller: Who) -> Response:
+    """Use the node again."""
+    operator(caller, f"node {node}")
+    await parts.change(caller, "resume", f"node {node}", parts.controller.resume(node))
+    return reply((await _nodes(parts, caller))[node])
+
+
+# ---- what has been ------------------------------------------------------------------------------------------------
+
+
+@router.get("/v1/accounting", responses=_TEXT, response_class=StreamingResponse, tags=["records"])
+async def account(
+    parts: Service, caller: Who, since: Instant = 0.0, until: Instant = FAR, user: UserName = "",
+    format: Literal["json", "csv", "sacct"] = "json",
+) -> Response:  # fmt: skip
+    """Jobs that ended in [since, until), by their end; sacct: as `sacct --parsable2` prints them."""
+    whose = await parts.looking.whose(caller, user)
+    kinds = {"json": "application/json", "csv": "text/csv", "sacct": "text/plain; charset=utf-8"}
+    first = await _ended(parts, since, until, whose, None)  # so that a journal that cannot be read is said at once
+    return StreamingResponse(_accounts(parts, first, since, until, whose, format), media_type=kinds[format])
+
+
+async def _ended(
+    parts: Parts, since: float, until: float, whose: int | None, behind: tuple[int, str] | None
+) -> list[Record]:
+    found = await parts.looking.between(round(since * SECOND), round(until * SECOND), whose, PAGE, behind)
+    return list(found)
+
+
+async def _accounts(
+    parts: Parts, found: list[Record], since: float, until: float, whose: int | None, form: str
+) -> AsyncIterator[bytes]:
+    begin = {"json": b'{"jobs": [', "csv": accounting.as_csv([]).encode(), "sacct": accounting.as_sacct([]).encode()}
+    yield begin[form]
+    wrote = False
+    while found:
+        views = [
+            job_view(Standing(one, _word(one), "", None), await parts.accounts.name_of(one.user), False, "", "")
+            for one in found
+        ]
+        if form == "json":
+            yield (b", " if wrote else b"") + msgspec.json.encode(views)[1:-1]
+        else:
+            text = accounting.as_csv(views) if form == "csv" else accounting.as_sacct(views)
+            yield text.partition("\n")[2].encode()
+        wrote, last = True, found[-1]
+        assert last.end_us is not None
+        found = await _ended(parts, since, until, whose, (last.end_us, last.job_id)) if len(found) == PAGE else []
+    if form == "json":
+        yield b"]}"
+
+
+def _word(record: Record) -> str:
+    return "cancelled" if record.status in ("rejected", "") else record.status
+
+
+@router.get("/v1/slowdowns", responses={200: {"model": Slowdowns}}, tags=["records"])
+async def slowdowns(parts: Service, caller: Who, since: Instant = 0.0) -> Response:
+    """How much slower jobs were expected to be beside others, and how much slower they were."""
+    whose, found = await parts.looking.whose(caller, ""), list[Record]()
+    behind: tuple[int, str] | None = None
+    for _ in range(POINTS_MOST):
+        page = await _ended(parts, since, FAR, whose, behind)
+        found += [one for one in page if one.predicted_slowdown is not None]
+        if len(page) < PAGE:
+            break
+        assert page[-1].end_us is not None
+        behind = (page[-1].end_us, page[-1].job_id)
+    return reply(slowdown_points(found))
+
+
+@router.get("/v1/audit", responses={200: {"model": AuditList}}, tags=["records"])
+async def audit(parts: Service, caller: Who, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+    """Who did what, when, from where, and what came of it; the newest first."""
+    operator(caller, "audit")
+    return reply({"entries": await parts.audit.newest(limit)})
+
+
+@router.get("/v1/events", responses=_EVENTS, response_class=StreamingResponse, tags=["records"])
+async def events(parts: Service, caller: Who) -> Response:
+    """Server-Sent Events: one for every job or node that is different now."""
+    listener = parts.feed.listen()
+    if listener is None:
+        raise Refusal(429, "too many callers listen to events", "events", "try again later")
+    return StreamingResponse(parts.streams.events(listener, caller), media_type="text/event-stream",
+                             headers={"cache-control": "no-store"})  # fmt: skip
+
+
+@router.get("/metrics", responses={200: {"content": {"text/plain": {}}, "description": "Prometheus"}}, tags=["site"])
+async def metrics(request: Request, parts: Service) -> Response:
+    """Figures for Prometheus; over TCP with a token."""
+    if "peer" not in request.scope["state"]:
+        await find_caller(request)
+    busy = Counter(one["state"] for one in await parts.controller.ask(lambda core: node_views(core, -1)))
+
+    def refresh() -> None:
+        queued, held, running = parts.limits.counts()
+        for word, count in (("queued", queued - held), ("held", held), ("running", running)):
+            parts.metrics.jobs.labels(word).set(count)
+        for word in ("idle", "busy", "shared", "drained", "down"):
+            parts.metrics.nodes.labels(word).set(busy.get(word, 0))
+        parts.metrics.audit_failures.set(parts.audit.failed)
+        parts.metrics.listeners.set(parts.feed.listeners)
+
+    return Response(parts.metrics.text(refresh), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# ---- tokens -------------------------------------------------------------------------------------------------------
+
+
+@router.post("/v1/tokens", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
+async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
+    """A new token; it is shown this once. Over TCP only an admin may have one made: a token does not beget others."""
+    user = wish.user or caller.user
+    if not caller.administers and (user != caller.user or not caller.local):
+        raise Refusal(403, "only an admin may do this", f"token for {user}", "ask one, or use the socket")
+
+    async def add() -> Made:
+        return parts.tokens.add(user, wish.label, wish.expires_in_s)
+
+    made = await parts.change(caller, "add token", f"for {user}", add(), 201)
+    return reply(_token_view(made.kept) | {"token": made.secret}, 201)
+
+
+@router.get("/v1/tokens", responses={200: {"model": TokenList}}, tags=["tokens"])
+async def tokens(parts: Service, caller: Who) -> Response:
+    """One's own tokens; an admin sees all."""
+    shown = [one for one in parts.tokens.all() if caller.administers or one.user == caller.user]
+    return reply({"tokens": [_token_view(one) for one in shown]})
+
+
+@router.post("/v1/tokens/{token}/rotate", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
+async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller: Who) -> Response:
+    """A new token like this one, which stays valid for a while."""
+    _own(parts, token, caller)
+
+    async def rotate() -> Made:
+        made = parts.tokens.rotate(token, overlap.overlap_s)
+        if made is None:
+            raise Refusal(409, "it has expired or was revoked", f"token {token}", "make a new one")
+        return made
+
+    made = await parts.change(caller, "rotate token", token, rotate(), 201)
+    return reply(_token_view(made.kept) | {"token": made.secret}, 201)
+
+
+@router.delete("/v1/tokens/{token}", responses={200: {"model": TokenView}}, tags=["tokens"])
+async def revoke_token(token: TokenId, parts: Service, caller: Who) -> Response:
+    """It opens nothing any more."""
+    _own(parts, token, caller)
+
+    async def revoke() -> Token | None:
+        return parts.tokens.revoke(token)
+
+    gone = await parts.change(caller, "revoke token", token, revoke())
+    assert gone is not None
+    return reply(_token_view(gone))
+
+
+def _own(parts: Parts, token: str, caller: Caller) -> None:
+    found = parts.tokens.get(token)
+    if found is None or not (caller.administers or found.user == caller.user):
+        raise Refusal(404, "there is no such token, or it is not yours", f"token {token}", "cohabit token list")
+
+
+def _token_view(token: Token) -> dict[str, Any]:
+    return {"id": token.id, "user": token.user, "label": token.label, "made_at": token.made_at,
+            "expires_at": token.expires_at, "revoked_at": token.revoked_at,
+            "valid": token.valid(time.time())}  # fmt: skip

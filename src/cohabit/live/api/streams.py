@@ -1,0 +1,144 @@
+"""Answers that take their time: a job's output as it grows, waiting for an end, events as they happen.
+
+Each runs in the task of its own connection and waits for its client there; files are read in threads. Output is read
+from one descriptor, opened once with the rights of the job's user (opening.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from cohabit.backend.protocol import Launch
+from cohabit.live.api.credentials import Account, Accounts, Caller
+from cohabit.live.api.feed import Changed, Feed, Listener
+from cohabit.live.api.looking import Looking
+from cohabit.live.api.opening import CannotOpen, open_as, open_own
+from cohabit.live.api.problems import Refusal
+from cohabit.live.records import OVER, WAITS
+from cohabit.live.standing import Standing
+from cohabit.model.units import SECOND
+
+PIECE = 65536
+LOOK_S = 0.25
+NOBODY = 65534  # a group nobody counts on
+QUIET_S = 15.0  # after so long without an event something is sent, so that the connection is known to live
+
+
+class Streams:
+    """`output_of` says where a job's output goes that named no file."""
+
+    def __init__(self, looking: Looking, accounts: Accounts, feed: Feed, output_of: Callable[[str, int], Any]) -> None:
+        self._looking, self._accounts, self._feed, self._output_of = looking, accounts, feed, output_of
+
+    # ---- waiting ----------------------------------------------------------------------------------------------------
+
+    async def over(self, job: str, caller: Caller, patience_s: float) -> bool:
+        """Wait for the end of a job; False: the time is up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience_s
+        while True:
+            with self._feed.waiting(job) as changed:  # before looking: what happens from here on is not missed
+                if (await self._looking.job(job, caller)).record.phase == OVER:
+                    return True
+                left = until - loop.time()
+                if left <= 0 or self._feed.closed:
+                    return False
+                await changed(left)
+
+    # ---- output -----------------------------------------------------------------------------------------------------
+
+    async def output(
+        self, found: Standing, caller: Caller, stream: str, follow: bool, offset: int
+    ) -> AsyncIterator[bytes]:
+        """What a job has written, from an offset; refusals come before the first piece."""
+        return self._pieces(found, caller, stream, follow, offset, await self._open(found, stream))
+
+    async def _open(self, found: Standing, stream: str) -> int | None:
+        """None: there is nothing yet."""
+        record, launch = found.record, found.launch
+        if record.members:
+            raise Refusal(409, "is an array; each of its members has output of its own", f"job {record.job_id}",
+                          f"name one: {record.job_id}_{record.array_first}")  # fmt: skip
+        if launch is None:
+            raise Refusal(404, "nothing is known of its output", f"job {record.job_id}")
+        named = (launch.stderr or launch.stdout) if stream == "stderr" else launch.stdout
+        try:
+            path = os.path.join(launch.folder, named) if named else str(self._output_of(record.job_id, launch.uid))
+            if not named and launch.uid < 0:
+                return await asyncio.to_thread(open_own, path)
+            return await asyncio.to_thread(open_as, path, await self._account(launch))
+        except CannotOpen as error:
+            missing = str(error) == "no such file or directory"
+            if record.phase == WAITS or (record.phase != OVER and missing):
+                return None
+            if missing and not record.start_us:
+                return None  # it never ran
+            raise Refusal(
+                404 if missing else 403, f"its output cannot be read: {error}", f"job {record.job_id}"
+            ) from error
+
+    async def _account(self, launch: Launch) -> Account:
+        """The rights its program had."""
+        if launch.uid < 0:
+            return Account("", os.geteuid(), os.getegid(), tuple(os.getgroups()), "", "")
+        found = await self._accounts.find(launch.uid)
+        gid = launch.gid if launch.gid >= 0 else found.gid if found is not None else NOBODY
+        groups = launch.groups or (found.groups if found is not None else ())
+        return Account("", launch.uid, gid, groups, "", "")
+
+    async def _pieces(
+        self, found: Standing, caller: Caller, stream: str, follow: bool, offset: int, descriptor: int | None
+    ) -> AsyncIterator[bytes]:
+        job = found.record.job_id
+        try:
+            while True:
+                over = found.record.phase == OVER  # asked before reading: what it wrote until then is read below
+                while descriptor is not None and (
+                    piece := await asyncio.to_thread(os.pread, descriptor, PIECE, offset)
+                ):
+                    offset += len(piece)
+                    yield piece
+                if over or not follow or self._feed.closed:
+                    return
+                with self._feed.waiting(job) as changed:
+                    await changed(LOOK_S)
+                found = await self._looking.job(job, caller)
+                if descriptor is None:
+                    with contextlib.suppress(Refusal):
+                        descriptor = await self._open(found, stream)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    async def events(self, listener: Listener, caller: Caller) -> AsyncIterator[bytes]:
+        """Server-Sent Events about what the caller may see."""
+        try:
+            yield b": listening\n\n"
+            while True:
+                try:
+                    one = await asyncio.wait_for(listener.queue.get(), QUIET_S)
+                except TimeoutError:
+                    yield b": quiet\n\n"
+                    continue
+                if one is None:
+                    if listener.lags:
+                        yield b'event: lost\ndata: {"error": "you read too slowly; ask for the lists again"}\n\n'
+                    return
+                if one.kind == "node" or caller.operates or one.owner == caller.number >= 0:
+                    yield _event(one)
+        finally:
+            self._feed.leave(listener)
+
+
+def _event(one: Changed) -> bytes:
+    about: dict[str, Any] = {"at": one.at_us / SECOND, "state": one.state}
+    about |= {"node": int(one.name)} if one.kind == "node" else {"job": one.name}
+    return b"event: %s\ndata: %s\n\n" % (one.kind.encode(), msgspec.json.encode(about))

@@ -1,0 +1,134 @@
+"""A submission becomes a job and what it executes: whose it is, as whom it runs, what it may ask for.
+
+A root server runs a job as the user who submitted it. Any other server runs everything as itself; so it takes jobs of
+other local users only if the site file names them, for they could do there whatever the serving user can.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import msgspec
+
+from cohabit.backend.launchers.registry import find_launcher
+from cohabit.backend.protocol import Launch
+from cohabit.live.api.credentials import Account, Accounts, Caller
+from cohabit.live.api.groups import GroupTable, group_of
+from cohabit.live.api.limits import Limits
+from cohabit.live.api.numbers import Numbers
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.settings import ApiSettings, UserLimits
+from cohabit.live.api.shapes import Submission, array_of
+from cohabit.live.controller import Controller
+from cohabit.live.refusals import Busy
+from cohabit.model.errors import InputError
+from cohabit.model.job import Job
+from cohabit.model.units import microseconds
+
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A submission, checked: only its name is missing."""
+
+    job: Job
+    launch: Launch
+    limits: UserLimits
+
+
+class Taking:
+    """Takes submissions for one controller."""
+
+    def __init__(
+        self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers
+    ) -> None:
+        self._controller, self._settings, self._accounts = controller, settings, accounts
+        self._limits, self._numbers = limits, numbers
+        self.own = os.geteuid()  # as whom this server runs
+
+    async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
+        """(job, members) once it is durable."""
+        wanted = await self.wanted(submission, caller)
+        name = submission.name or await self._numbers.next()
+        job = msgspec.structs.replace(wanted.job, job_id=name)
+        job.check()
+        names = [f"{name}_{job.array_first + place}" for place in range(job.array_count)] or [name]
+        if self._limits.admit(caller.number, wanted.limits, names, job.held):
+            job = msgspec.structs.replace(job, held=True)
+        try:
+            await self._controller.submit(job, wanted.launch)
+        except (InputError, Busy):
+            self._limits.withdraw(caller.number, names)
+            raise
+        self._limits.taken(caller.number)
+        return name, len(names)
+
+    async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
+        """What would be submitted; refuses what this caller may not have."""
+        limits = self._settings.limits_of(caller.user)
+        if submission.qos is not None and submission.qos > limits.qos and not caller.operates:
+            raise Refusal(403, f"you may have priorities up to {limits.qos}", "qos", "leave it out, or ask an operator")
+        account = await self._runs_as(caller)
+        return Wanted(self._job(submission, caller, limits), _launch(submission, account, self.own), limits)
+
+    async def _runs_as(self, caller: Caller) -> Account | None:
+        """The account it runs as and whose home it has; None: nothing is known of it, it runs as whoever serves."""
+        if self.own != 0:
+            if caller.local and caller.number not in (0, self.own) and caller.user not in self._settings.users:
+                raise Refusal(
+                    403, "this server runs every job as its own user and does not know you", f"user {caller.user}",
+                    f"ask for a table [users.{caller.user}] in the site file, or for a server that runs as root",
+                )  # fmt: skip
+            return await self._accounts.find(self.own)
+        account = await self._accounts.find(caller.number)
+        if account is None and caller.local:
+            return Account(caller.user, caller.number, caller.gid, (caller.gid,), "/", "/bin/sh")
+        if account is None or account.name != caller.user:
+            raise Refusal(
+                403, f"there is no account {caller.user} on this machine as which it could run", f"user {caller.user}",
+                "ask for one",
+            )  # fmt: skip
+        return account
+
+    def _job(self, submission: Submission, caller: Caller, limits: UserLimits) -> Job:
+        first = count = at_most = 0
+        if submission.array is not None:
+            first, count, at_most = array_of(submission.array)
+        mates = None
+        if submission.group is not None:
+            table = msgspec.convert(submission.group.model_dump(exclude={"name"}), GroupTable)
+            mates = group_of(submission.group.name, table, self._settings.domains, "group")
+        find_launcher(submission.framework)
+        return Job(
+            submission.name or "0", microseconds(submission.limit_s), submission.processes, submission.nodes,
+            submission.memory_mb * MEGABYTE, caller.number, submission.program, submission.partition,
+            limits.qos if submission.qos is None else submission.qos, tuple(submission.after), submission.after_any,
+            submission.hold, first, count, at_most, submission.requeue, submission.alpha, submission.exclusive,
+            submission.single_node, workload_type=submission.workload_type,
+            skip_threshold=submission.skip_threshold, reprofile=submission.reprofile, mates=mates,
+        )  # fmt: skip
+
+
+def _launch(submission: Submission, account: Account | None, own: int) -> Launch:
+    folder = submission.folder
+    if folder and not os.path.isabs(folder):
+        raise Refusal(422, "is not an absolute path", "folder", "begin it with /")
+    for where, path in (("stdout", submission.stdout), ("stderr", submission.stderr)):
+        if path and not folder and not os.path.isabs(path):
+            raise Refusal(422, "is relative, and there is no folder", where, "give a folder, or begin it with /")
+    environment = dict(submission.environment)
+    other = account is not None and account.uid != own  # the back end knows what a login would set
+    if account is not None and not other:
+        login = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": account.shell}
+        environment = {key: value for key, value in login.items() if value} | environment
+    stdout, stderr = (os.path.join(folder, path) if path else "" for path in (submission.stdout, submission.stderr))
+    processes = 0 if submission.nodes and submission.processes == 1 else submission.processes  # 0: all of its nodes
+    launch = Launch(
+        tuple(submission.command), environment, folder, stdout, stderr, submission.framework, processes,
+        submission.threads, submission.memory_mb * MEGABYTE, submission.oversubscribe,
+    )  # fmt: skip
+    if account is None or not other:
+        return launch
+    return msgspec.structs.replace(launch, uid=account.uid, gid=account.gid, groups=account.groups)

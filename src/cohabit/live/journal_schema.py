@@ -1,0 +1,120 @@
+"""The tables of a controller's journal and how older ones become today's: numbered steps, applied in order.
+
+A step that has been released is never changed; a new version is a new step at the end. All steps that are due run in
+one transaction, so a journal is never left between two versions. What a step cannot compute from the tables alone (the
+records of jobs a checkpoint knows) is made up for when the controller restores its core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from cohabit.model.errors import InputError
+
+META, BATCHES, CHECKPOINTS, JOBS, RECORDS = (
+    "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records",
+)  # fmt: skip
+LIVING = "cohabit_records_living"
+_LOCK = 0x636F686C  # any number that is ours: writers of the schema queue up behind it in PostgreSQL
+_number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+today = sa.MetaData()
+meta = sa.Table(META, today, sa.Column("key", sa.String(40), primary_key=True), sa.Column("value", sa.Text))
+batches = sa.Table(
+    BATCHES, today,
+    sa.Column("seq", _number, primary_key=True, autoincrement=False),
+    sa.Column("now_us", sa.BigInteger, nullable=False),
+    sa.Column("events", sa.LargeBinary, nullable=False),
+    sa.Column("commands", sa.LargeBinary),  # None: not written down yet
+)  # fmt: skip
+checkpoints = sa.Table(
+    CHECKPOINTS, today,
+    sa.Column("seq", _number, primary_key=True, autoincrement=False),  # the last batch it includes
+    sa.Column("now_us", sa.BigInteger, nullable=False),
+    sa.Column("core", sa.LargeBinary, nullable=False),
+    sa.Column("pending", sa.LargeBinary, nullable=False),  # orders given and not known to be carried out
+)  # fmt: skip
+jobs = sa.Table(
+    JOBS, today,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("launch", sa.LargeBinary, nullable=False),  # of a job that is over without its environment
+)  # fmt: skip
+records = sa.Table(  # from version 2 on: one row per job ever taken
+    RECORDS, today,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("ordinal", sa.BigInteger, nullable=False, unique=True),  # in the order they were taken
+    sa.Column("owner", sa.BigInteger, nullable=False),
+    sa.Column("phase", sa.SmallInteger, nullable=False),  # 0 waits, 1 runs, 2 is over
+    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: stands for an array of so many jobs
+    sa.Column("ended_us", sa.BigInteger, index=True),
+    sa.Column("content", sa.LargeBinary, nullable=False),  # a Record (live/records.py) as msgpack
+    sa.Index("cohabit_records_owner", "owner", "ordinal"),
+)  # fmt: skip
+sa.Index(
+    LIVING, records.c.phase, records.c.ordinal, sqlite_where=records.c.phase < 2, postgresql_where=records.c.phase < 2
+)
+
+
+def _version_1(connection: sa.Connection) -> None:
+    """Batches, checkpoints and what jobs execute."""
+    for statement in (
+        f"CREATE TABLE {BATCHES} (seq %(long)s NOT NULL PRIMARY KEY, now_us BIGINT NOT NULL, "
+        "events %(bytes)s NOT NULL, commands %(bytes)s)",
+        f"CREATE TABLE {CHECKPOINTS} (seq %(long)s NOT NULL PRIMARY KEY, now_us BIGINT NOT NULL, "
+        "core %(bytes)s NOT NULL, pending %(bytes)s NOT NULL)",
+        f"CREATE TABLE {JOBS} (job_id TEXT NOT NULL PRIMARY KEY, launch %(bytes)s NOT NULL)",
+    ):
+        _create(connection, statement)
+
+
+def _version_2(connection: sa.Connection) -> None:
+    """A record of every job."""
+    for statement in (
+        f"CREATE TABLE {RECORDS} (job_id TEXT NOT NULL PRIMARY KEY, ordinal BIGINT NOT NULL UNIQUE, "
+        "owner BIGINT NOT NULL, phase SMALLINT NOT NULL, members BIGINT NOT NULL, ended_us BIGINT, "
+        "content %(bytes)s NOT NULL)",
+        f"CREATE INDEX cohabit_records_owner ON {RECORDS} (owner, ordinal)",
+        f"CREATE INDEX ix_cohabit_records_ended_us ON {RECORDS} (ended_us)",
+        f"CREATE INDEX {LIVING} ON {RECORDS} (phase, ordinal) WHERE phase < 2",
+    ):
+        _create(connection, statement)
+
+
+def _create(connection: sa.Connection, statement: str) -> None:
+    """In the words of the database."""
+    sqlite = connection.dialect.name == "sqlite"
+    words = {"long": "INTEGER" if sqlite else "BIGINT", "bytes": "BLOB" if sqlite else "BYTEA"}
+    connection.exec_driver_sql(statement % words)
+
+
+STEPS: tuple[Callable[[sa.Connection], None], ...] = (_version_1, _version_2)
+VERSION = len(STEPS)
+
+
+def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
+    """Bring the journal to this version inside the connection's transaction; refuse one from the future."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+    found = version_of(connection)
+    if found > VERSION:
+        raise InputError(
+            f"is a journal of version {found}, this cohabit knows versions up to {VERSION}", where,
+            "use the newer cohabit that wrote it",
+        )  # fmt: skip
+    if found == 0:
+        meta.create(connection, checkfirst=True)
+        connection.execute(sa.insert(meta).values(key="version", value="0"))
+    for step in STEPS[found:upto]:
+        step(connection)
+    if found < upto:
+        connection.execute(sa.update(meta).where(meta.c.key == "version").values(value=str(upto)))
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The schema version of a journal, 0 where there is none yet."""
+    if not sa.inspect(connection).has_table(META):
+        return 0
+    found = connection.execute(sa.select(meta.c.value).where(meta.c.key == "version")).scalar()
+    return 0 if found is None else int(found)

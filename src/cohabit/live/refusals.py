@@ -1,0 +1,34 @@
+"""Why the controller does not do what it is asked, in kinds that a caller can tell apart, each with one sentence."""
+
+from __future__ import annotations
+
+from cohabit.model.errors import InputError
+
+
+class Busy(Exception):
+    """More came in than the controller could take; try again later."""
+
+
+class UnknownJob(InputError):
+    """No job of this name was ever here."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__("there is no such job", f"job {job_id}")
+
+
+class UnknownNode(InputError):
+    """The cluster has no node of this number."""
+
+    def __init__(self, node: int, nodes: int) -> None:
+        super().__init__(f"there is no such node; they are numbered 0 to {nodes - 1}", f"node {node}")
+
+
+class WrongState(InputError):
+    """The job is there, but what is asked cannot be done with it now."""
+
+    def __init__(self, job_id: str, what: str) -> None:
+        super().__init__(what, f"job {job_id}")
+
+
+class NotWritable(InputError):
+    """The journal cannot be written or read now: no new work is taken, what runs goes on."""

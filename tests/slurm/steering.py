@@ -1,0 +1,109 @@
+"""Driving a steered Slurm from tests: site files, jobs, a controller in a process of its own, and what Slurm did."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cohabit.backend.slurm import json_output
+from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.testing.slurm_cluster import SlurmCluster
+
+SCRIPT = "#!/bin/sh\necho $SLURM_JOB_ID >> {runs}\nsleep {seconds}\n"
+SITE = """place = "{place}"
+{more}
+[policy]
+name = "{policy}"
+{keys}
+[slurm]
+partitions = ["all"]
+conf = "{conf}"
+lease = "{folder}/lease"
+lease_s = {lease_s}
+poll_s = 0.5
+start_within_s = {within_s}
+"""
+
+
+def write_site(
+    slurm: SlurmCluster, folder: Path, policy: str = "ce", keys: str = "", lease_s: float = 60, within_s: float = 20,
+    more: str = "", node: str = "",
+) -> Path:  # fmt: skip
+    path = folder / "site.toml"
+    path.write_text(SITE.format(
+        place=folder / "state", policy=policy, keys=keys, conf=slurm.conf, folder=slurm.folder, lease_s=lease_s,
+        within_s=within_s, more=more,
+    ) + node)  # fmt: skip
+    return path
+
+
+def submit(slurm: SlurmCluster, folder: Path, seconds: float, *options: str) -> str:
+    """A batch job that notes every run of it in FOLDER/runs; its number."""
+    script = folder / f"job-{seconds:g}.sh"
+    script.write_text(SCRIPT.format(runs=folder / "runs", seconds=seconds))
+    return slurm.run("sbatch", "--parsable", "--output=/dev/null", *options, str(script)).strip()
+
+
+def jobs_of(slurm: SlurmCluster) -> dict[str, SlurmJob]:
+    """All Slurm remembers."""
+    for _ in range(10):
+        with suppress(json_output.NoAnswer):
+            return {one.name: one for one in json_output.jobs(slurm.run("squeue", "--states=all", "--json"))}
+    raise AssertionError("Slurm does not answer")
+
+
+def runs_noted(folder: Path) -> list[str]:
+    """Every run of every job, as the jobs themselves say."""
+    return (folder / "runs").read_text().split() if (folder / "runs").exists() else []
+
+
+def until(condition: Callable[[], object], seconds: float = 60, what: Callable[[], str] | str = "") -> None:
+    """Wait for it; `what` to say if it does not happen."""
+    until_s = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until_s:
+            raise AssertionError(what() if callable(what) else what or "it did not happen")
+        time.sleep(0.2)
+
+
+def log_of(folder: Path) -> Callable[[], str]:
+    """What the controller has said, when it is asked for."""
+    return lambda: (folder / "attach.log").read_text()
+
+
+def start_attached(slurm: SlurmCluster, site: Path, verb: str = "attach") -> subprocess.Popen[bytes]:
+    """A controller; returns when it steers."""
+    with (site.parent / "attach.log").open("ab") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.slurm.attach", "slurm", verb, str(site)], stdout=said, stderr=said,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+    before = (site.parent / "attach.log").read_text().count("cohabit: steering")
+
+    def steers() -> bool:
+        assert process.poll() is None, (site.parent / "attach.log").read_text()
+        return (site.parent / "attach.log").read_text().count("cohabit: steering") > before
+
+    until(steers, 120, "the controller did not start")
+    return process
+
+
+def stop(process: subprocess.Popen[bytes], hard: bool = False) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
+    process.wait(60)
+
+
+@contextmanager
+def attached(slurm: SlurmCluster, site: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = start_attached(slurm, site)
+    try:
+        yield process
+    finally:
+        stop(process)

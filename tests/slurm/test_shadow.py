@@ -1,0 +1,115 @@
+"""Shadow mode beside a real Slurm: it changes nothing, and what it says of the jobs follows from what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cohabit.app.slurm_shadow import Sight, judge
+from cohabit.app.slurm_site import read_slurm_site
+from cohabit.backend.slurm import commands, text_output
+from cohabit.backend.slurm.calls import Calls, Forbidden, ReadOnly
+from cohabit.backend.slurm.discovery import arrange
+from cohabit.model.errors import InputError
+from cohabit.model.job import Job
+from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.slurm.steering import jobs_of, submit, until
+from tests.slurm.test_reading import recorded
+
+SITE = """place = "state"
+[policy]
+name = "{policy}"
+[slurm]
+partitions = ["all"]
+poll_s = 0.3
+"""
+WRAPPER = """#!/bin/sh
+echo "$(basename "$0") $*" >> {log}
+exec {real} "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [commands.release(["1"]), commands.hold("1"), commands.cancel("1"), commands.place("1", ["n0"], 1, "x")]
+)
+def test_the_reader_refuses_what_could_change_something(words: tuple[str, ...]) -> None:
+    with pytest.raises(Forbidden, match="only watches"):
+        asyncio.run(ReadOnly()(words))
+
+
+def site_file(folder: Path, policy: str) -> Path:
+    path = folder / "site.toml"
+    path.write_text(SITE.format(policy=policy))
+    return path
+
+
+def four_jobs() -> dict[str, Sight]:
+    """Two nodes' worth each of 14 cores, for 100 s, all ready at once; Slurm ran them one after the other on n0."""
+    return {
+        str(number): Sight(Job(str(number), 10**9, 14, partition="all"), 1000.0, 1000.0 + 100 * number,
+                           1100.0 + 100 * number, ("n0",))
+        for number in range(4)
+    }  # fmt: skip
+
+
+def test_what_would_have_been(tmp_path: Path) -> None:
+    found = arrange(
+        text_output.nodes(recorded("22.05-nodes.txt")), text_output.partitions(recorded("22.05-partitions.txt")),
+        text_output.config(recorded("22.05-config.txt")), ["all"],
+    )  # fmt: skip
+    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, four_jobs(), 0.5)
+    assert said["slurm"] == {"mean_wait_s": 150.0, "mean_turnaround_s": 250.0, "node_hours": round(400 / 3600, 4)}
+    assert said["policy"]["mean_wait_s"] == 0  # there is space for all at once
+    assert said["policy"]["mean_turnaround_s"] == 100
+    assert said["policy_pessimistic"]["mean_turnaround_s"] == 150
+    assert said["difference"]["policy"]["wait_s"]["mean"] == -150
+    assert said["would_share"] == 4
+    alone = judge(read_slurm_site(site_file(tmp_path, "ce")), found, four_jobs(), 0.5)
+    assert alone["would_share"] == 0
+    assert alone["policy"]["node_hours"] == round(400 / 3600, 4)
+    with pytest.raises(InputError, match="only 0 jobs"):
+        judge(read_slurm_site(site_file(tmp_path, "ce")), found, {}, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("slurm-8")
+def test_nothing_is_changed(empty: SlurmCluster, tmp_path: Path) -> None:
+    site, log = site_file(tmp_path, "cs"), tmp_path / "calls"
+    (tmp_path / "bin").mkdir()
+    for name in ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sbatch"):  # whatever it calls is written down
+        wrapper = tmp_path / "bin" / name
+        wrapper.write_text(WRAPPER.format(log=log, real=shutil.which(name)))
+        wrapper.chmod(0o755)
+    names = [submit(empty, tmp_path, 2, "-n28") for _ in range(12)]
+    held = submit(empty, tmp_path, 2, "-n28", "--hold")
+    environment = empty.environment | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    words = [sys.executable, "-m", "tests.slurm.attach", "slurm", "shadow", str(site), "--for", "20s", "--json"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["jobs"] == 12
+    assert said["still_going"] == 1
+    assert said["policy"]["mean_wait_s"] <= said["slurm"]["mean_wait_s"] + 1
+    calls = log.read_text().splitlines()
+    assert len(calls) > 20
+    assert all(commands.changes_nothing(line.split()) for line in calls), calls
+    until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 30)
+    assert jobs_of(empty)[held].held
+    assert not any(jobs_of(empty)[name].mark for name in (*names, held))
+
+
+def test_an_absent_slurm_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("ClusterName=nowhere\nSlurmctldHost=nowhere(127.0.0.1)\nSlurmctldPort=1\n")
+    from cohabit.app.slurm import look_around
+
+    site = read_slurm_site(site_file(tmp_path, "cs"))
+    calls = Calls(str(tmp_path / "slurm.conf"), timeout_s=2)
+    with pytest.raises(InputError, match="Slurm does not answer"):
+        asyncio.run(look_around(site, calls))

@@ -1,0 +1,104 @@
+"""Forty jobs of several sizes under five policies on a real Slurm: what Slurm did is what was decided."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from cohabit.app.profiles import profiles_of_catalogue
+from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.live.journal import open_journal
+from cohabit.model import codec
+from cohabit.model.command import StartJob
+from cohabit.store.json_form import write_json
+from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
+SIZES = (1, 2, 4, 7, 8, 14, 16, 20, 28, 40, 56)
+PROGRAMS = ("EP", "CG", "BFS", "MG")
+NODE = """[node]
+ways = 20
+min_ways = 2
+closids = 16
+bandwidth_gbs = [[1, 12.0], [28, 118.26]]
+"""
+POLICIES = {
+    "ce": "", "cs": "", "sns": 'learn = false\npartition = "none"', "fifo-shared": "", "pair-greedy": "",
+}  # fmt: skip
+
+
+def submit_forty(slurm: SlurmCluster, folder: Path) -> dict[str, int]:
+    """Their sizes, by name."""
+    chance = random.Random(20261115)
+    found = {}
+    for number in range(40):
+        size = SIZES[number % len(SIZES)]
+        seconds = round(chance.uniform(1, 4), 1)
+        name = submit(slurm, folder, seconds, f"-n{size}", f"-J{PROGRAMS[number % 4]}", "--time=10")
+        found[name] = size
+    return found
+
+
+def decided(folder: Path) -> dict[str, StartJob]:
+    """The last start of every job, from the journal."""
+    journal = open_journal(folder / "state" / "journal.db")
+    try:
+        starts = {}
+        for batch in journal.batches(after=0):
+            for order in codec.decode_commands(batch.commands or codec.encode([])):
+                if isinstance(order, StartJob):
+                    starts[order.job_id] = order
+        return starts
+    finally:
+        journal.close()
+
+
+def nodes_of(order: StartJob) -> set[str]:
+    return {f"n{node}" for first, count in order.nodes for node in range(first, first + count)}
+
+
+def assert_never_oversubscribed(jobs: dict[str, SlurmJob], cores: dict[str, dict[str, int]]) -> None:
+    """At no start of a job its nodes had more cores in use than there are."""
+    for job in jobs.values():
+        used: dict[str, int] = defaultdict(int)
+        for other in jobs.values():
+            if other.start_s <= job.start_s < other.end_s:
+                for node, count in cores[other.name].items():
+                    used[node] += count
+        assert all(count <= 28 for count in used.values()), (job.name, dict(used))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path, policy: str) -> None:
+    write_json([one.profile for one in profiles_of_catalogue("sns12")], tmp_path / "profiles.json")
+    site = write_site(empty, tmp_path, policy, POLICIES[policy], more='profiles = "profiles.json"', node=NODE)
+    seen: dict[str, dict[str, int]] = {}
+
+    def all_over() -> bool:
+        jobs = jobs_of(empty)
+        seen.update({name: jobs[name].cores_on for name in sizes if jobs[name].cores_on})
+        return all(jobs[name].state == "COMPLETED" for name in sizes)
+
+    with attached(empty, site):
+        sizes = submit_forty(empty, tmp_path)
+        until(all_over, 240, log_of(tmp_path))
+    jobs = {name: jobs_of(empty)[name] for name in sizes}
+    assert sorted(runs_noted(tmp_path)) == sorted(sizes)  # every job once
+    starts = decided(tmp_path)
+    assert {name: set(job.nodes) for name, job in jobs.items()} == {name: nodes_of(starts[name]) for name in sizes}
+    for name, cores in seen.items():
+        whole = starts[name].exclusive or not starts[name].cores
+        assert set(cores.values()) == {28 if whole else starts[name].cores}, name
+    assert len(seen) > 30  # the others came and went between two looks
+    ordered = {
+        name: dict.fromkeys(jobs[name].nodes, 28 if starts[name].exclusive else starts[name].cores) for name in sizes
+    }
+    assert_never_oversubscribed(jobs, ordered)
+    beside = [name for name in sizes if not starts[name].exclusive]
+    assert bool(beside) == (policy != "ce")
+    if policy == "sns":
+        assert any(starts[name].scale > 1 for name in sizes)  # and some are spread

@@ -1,0 +1,180 @@
+"""Two pictures of Slurm to facts, without a Slurm: what is told, in which order, and what is wished for."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cohabit.backend.slurm.marks import BACK, HELD, Before, run_mark
+from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
+from cohabit.backend.slurm.translate import Terms
+from cohabit.backend.slurm.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
+from cohabit.model.event import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobStarted,
+    JobSubmitted,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    StartRefused,
+)
+
+NAMES = ("n0", "n1")
+WAITS = SlurmJob("1", 1, "PENDING", held=True, partition="all", mark=HELD, tasks=4, cpus=4, limit_s=60.0, submit_s=5.0)
+RUN_1 = run_mark(1, Before(1, 0, 1, 4))
+
+
+def changed(job: SlurmJob, **values: object) -> SlurmJob:
+    return msgspec.structs.replace(job, **values)
+
+
+def look(watcher: Watcher, *jobs: SlurmJob, now_s: float = 100.0, n0: str = "IDLE") -> tuple[list[Event], Wishes]:
+    nodes = [SlurmNode("n0", 28, states=(n0,)), SlurmNode("n1", 28, states=("IDLE",))]
+    return watcher.look(Picture(now_s, {job.name: job for job in jobs}, nodes))
+
+
+def fresh() -> Watcher:
+    return Watcher(NAMES, Terms(("all",), node_cpus=28), patience_s=20)
+
+
+def with_job(phase: str, job: SlurmJob = WAITS) -> tuple[Watcher, Known]:
+    watcher = fresh()
+    known = watcher.take(job, 1 if phase in (ORDERED, RUNS) else 0, phase)
+    known.nodes = ("n0",)
+    return watcher, known
+
+
+def test_held_jobs_are_told_once_and_in_the_order_they_came() -> None:
+    watcher = fresh()
+    later = changed(WAITS, name="2", number=2, submit_s=9.0)
+    facts, _ = look(watcher, later, WAITS)
+    assert [one.job.job_id for one in facts if isinstance(one, JobSubmitted)] == ["1", "2"]
+    assert look(watcher, later, WAITS)[0] == []
+
+
+def test_a_start_a_run_and_an_end() -> None:
+    watcher, _ = with_job(ORDERED)
+    runs = changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",))
+    assert look(watcher, runs)[0] == [JobStarted("1", 1)]
+    assert look(watcher, runs)[0] == []
+    over = changed(runs, state="FAILED", exit_status=3, end_s=99.0)
+    assert look(watcher, over)[0] == [JobFinished("1", 1, "failed", 3)]
+    assert look(watcher, over)[0] == []
+
+
+def test_a_number_that_comes_back_is_left_to_slurm() -> None:
+    watcher, _ = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    assert look(watcher, changed(WAITS, state="COMPLETED", held=False, nodes=("n0",)))[0] == [JobFinished("1", 1)]
+    assert look(watcher, changed(WAITS, submit_s=90.0))[1].pass_on == {"1": "has the number of an earlier job"}
+
+
+def test_a_run_that_came_and_went_between_two_looks() -> None:
+    watcher, _ = with_job(ORDERED)
+    over = changed(WAITS, state="COMPLETED", held=False, mark=RUN_1, nodes=("n0",), exit_status=0)
+    assert look(watcher, over)[0] == [JobStarted("1", 1), JobFinished("1", 1, "done", 0)]
+
+
+def test_other_nodes_than_ordered_are_refused() -> None:
+    watcher, known = with_job(ORDERED)
+    facts, wishes = look(watcher, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n1",)))
+    assert isinstance(facts[0], StartRefused)
+    assert (wishes.stop, known.phase) == (["1"], QUEUED)
+
+
+def test_a_released_job_that_does_not_start_is_taken_back_in_time() -> None:
+    watcher, known = with_job(ORDERED)
+    known.touched_s = 90.0
+    released = changed(WAITS, held=False, mark=RUN_1)
+    assert not look(watcher, released, now_s=105.0)[1].take_back
+    assert look(watcher, released, now_s=111.0)[1].take_back == ["1"]
+
+
+def test_a_picture_older_than_our_own_act_says_nothing() -> None:
+    watcher, known = with_job(ORDERED)
+    known.touched_s = 101.0
+    assert look(watcher, WAITS, now_s=100.0)[0] == []
+    assert known.phase == ORDERED
+
+
+def test_what_users_do_with_waiting_jobs() -> None:
+    watcher, _ = with_job(QUEUED)
+    assert look(watcher, changed(WAITS, limit_s=120.0))[0] == [JobChanged("1", limit_us=120_000_000)]
+    assert look(watcher)[0] == [JobCancelled("1")]
+    watcher, _ = with_job(QUEUED)
+    facts, wishes = look(watcher, changed(WAITS, held=False))
+    assert (facts, wishes.hold) == ([JobCancelled("1")], [])
+    assert "released by somebody" in wishes.said[0]
+    watcher, _ = with_job(QUEUED)
+    facts, wishes = look(watcher, changed(WAITS, tasks=40))
+    assert (facts, list(wishes.pass_on)) == ([JobCancelled("1")], ["1"])
+
+
+def test_what_operators_do_with_runs() -> None:
+    watcher, known = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    requeued = changed(WAITS, mark=RUN_1, restarts=1)
+    assert look(watcher, requeued)[0] == [JobFinished("1", 1, "stopped"), JobHeld("1")]
+    assert known.phase == PARKED
+    facts, wishes = look(watcher, changed(requeued, held=False))
+    assert (facts, wishes.hold) == ([JobReleased("1")], ["1"])
+
+
+def test_slurm_came_back_without_our_order() -> None:
+    watcher, known = with_job(ORDERED)
+    assert look(watcher, WAITS)[0] == []  # its mark is not that of the order
+    assert (known.to_place, known.phase) == (True, ORDERED)
+    watcher, known = with_job(ORDERED)
+    watcher.back_s, known.touched_s = 50.0, 49.0
+    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == []
+    assert known.to_place
+    watcher, known = with_job(ORDERED)
+    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == [StartRefused("1", 1, "somebody holds it", 1), JobHeld("1")]
+
+
+def test_a_lost_node_is_told_after_the_end_of_its_runs() -> None:
+    watcher, _ = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    facts, wishes = look(watcher, changed(WAITS, held=False, mark=RUN_1, restarts=1), n0="DOWN")
+    assert facts == [JobFinished("1", 1, "stopped"), NodeDown(0)]
+    assert wishes.hold == ["1"]
+
+
+def test_nodes_with_jobs_of_slurms_own() -> None:
+    watcher = fresh()
+    foreign = SlurmJob("9", 9, "RUNNING", nodes=("n1",), partition="other")
+    assert look(watcher, foreign)[0] == [NodeDrained(1)]
+    assert look(watcher, foreign)[0] == []
+    assert look(watcher)[0] == [NodeUp(1)]
+
+
+def test_no_more_tasks_of_an_array_than_its_bound() -> None:
+    watcher = fresh()
+    tasks = [changed(WAITS, name=f"7_{at}", number=7, array="7", array_at_most=2) for at in range(4)]
+    facts, _ = look(watcher, *tasks)
+    assert [one.job.job_id for one in facts if isinstance(one, JobSubmitted)] == ["7_0", "7_1"]
+
+
+def test_left_jobs_stay_left() -> None:
+    watcher = fresh()
+    odd = changed(WAITS, special=("asks for licences (x)",))
+    facts, wishes = look(watcher, odd)
+    assert (facts, wishes.pass_on) == ([], {"1": "asks for licences (x)"})
+    assert look(watcher, odd)[1].pass_on == {}
+    watcher = fresh()
+    watcher.over = {"1"}
+    assert look(watcher, WAITS)[1].pass_on == {"1": "has the number of an earlier job"}
+    assert look(fresh(), changed(WAITS, mark=BACK))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (("IDLE",), "up"), (("MIXED",), "up"), (("IDLE", "DRAIN"), "drained"), (("DOWN", "NOT_RESPONDING"), "down"),
+        (("IDLE", "NOT_RESPONDING"), "drained"), (("UNKNOWN",), "drained"), (("ALLOCATED", "MAINT"), "drained"),
+    ],
+)  # fmt: skip
+def test_conditions(states: tuple[str, ...], said: str) -> None:
+    assert condition(states) == said
