@@ -203,7 +203,10 @@ def load_source(origin: str) -> ModuleType:
 
 def compile_as_it_stands(origin: str, name: str, parameters: int) -> ScoreEntry:
     """Machine code for an order function; raises whatever numba raises where the function is beyond it, as do these:"""
-    source = inspect.getsourcefile(getattr(load_source(origin), name)) or ""
+    module = load_source(origin)
+    if getattr(module, "__file__", None) is None:  # what it refers to may change while no file does
+        raise ValueError(f"{origin} has no file")
+    source = inspect.getsourcefile(getattr(module, name)) or ""
     content = hashlib.blake2b(Path(source).read_bytes(), digest_size=8).hexdigest()
     function = f"# content: {content}\n" + _AS_IT_STANDS.format(origin=origin, name=name)
     return _entry_of(origin, function, _CALL_AS_IT_STANDS, parameters)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,6 +73,7 @@ class Described:
 
 
 _ORDER = "cohabit.policy.order."
+_GIVEN = "cohabit_given_order_"  # modules of orders given as a function object
 ORDERS: dict[str, OrderEntry] = {
     "fcfs": OrderEntry(_ORDER + "fcfs", "scores", False, "first come, first served", "textbook"),
     "sjf": OrderEntry(_ORDER + "sjf", "shortest", False, "shortest request first", "textbook"),
@@ -276,6 +279,33 @@ def _order_in_file(path: Path) -> OrderEntry:
     changing = bool(getattr(module, "CHANGING", True))
     falling = bool(getattr(module, "FALLING", False))
     return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path), falling)
+
+
+def give_order(name: str, scores: Callable[..., Any], *, changing: bool, falling: bool, summary: str) -> None:
+    """An order as a function object, known to this process only; built-in names are refused, given ones replaced."""
+    if not name.isidentifier():
+        raise InputError(f"{name!r} is no name for an order", "", "use letters, digits and underscores")
+    if name in ORDERS and not is_given(name):
+        raise InputError(f"there is an order {name!r} already", "", "give it another name")
+    module = ModuleType(f"{_GIVEN}{name}", "An order given as a function; it has no file.")
+    module.scores = scores  # type: ignore[attr-defined]
+    before, sys.modules[module.__name__] = sys.modules.get(module.__name__), module
+    entry = OrderEntry(module.__name__, "scores", changing, summary, "given in this session", falling)
+    try:
+        Order(scores, changing, falling, order_parameters(entry, {}), name=name).scores(*_example())
+    except Exception as error:
+        if before is not None:
+            sys.modules[module.__name__] = before
+        else:
+            del sys.modules[module.__name__]
+        raise InputError(f"the order {name!r} cannot score three ordinary jobs: {error}", "", "see CONTRIBUTING.md") \
+            from error  # fmt: skip
+    ORDERS[name] = entry
+
+
+def is_given(name: str) -> bool:
+    """Whether an order came as a function object."""
+    return name in ORDERS and ORDERS[name].module.startswith(_GIVEN)
 
 
 def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float, ...]:
