@@ -19,9 +19,10 @@ import numpy as np
 from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
-# Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves (compiled one by one),
-# against the queue's mean and length, with numbers out of a dictionary (both recorded), in order of a sort (compiled as
-# it stands), and with Python's own sets, which nothing but Python can run.
+# Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves;
+# against the queue's mean and length, with numbers out of a dictionary, by ranks, by jobs per width, with a list of
+# users (all recorded); with a logarithm of the waiting time, much work whoever does it; and with Python's own
+# sets, which nothing but Python can run.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
@@ -41,7 +42,16 @@ ORDERS = {
     "a user's own order with FALLING": "return -(waited / np.sqrt(area))",
     "a user's order over the queue's mean": "return -(waited / np.sqrt(area / area.mean()) * len(rows))",
     "a user's order with a dictionary": "return -(waited * WEIGHTS['wait'] / np.sqrt(area))",
-    "a user's order with a sort": "return -waited / np.sqrt(area) + np.argsort(np.argsort(area)) / len(rows)",
+    "a user's order by rank": "return -waited / np.sqrt(area) + np.argsort(np.argsort(area)) / len(rows)",
+    "a user's order by two ranks, one changing": "rank = np.empty(len(rows))\n"
+    "    rank[np.argsort(-waited / area)] = np.arange(len(rows))\n"
+    "    return rank + np.argsort(np.argsort(area)) / len(rows)",
+    "a user's order with jobs per width": "width = jobs.nodes[rows]\n"
+    "    _, which, many = np.unique(width, return_inverse=True, return_counts=True)\n"
+    "    return -(waited / np.sqrt(area)) / many[which]",
+    "a user's order with a list of users": "chosen = np.isin(jobs.user[rows], [1, 5, 8])\n"
+    "    return -(waited / np.sqrt(area)) * np.where(chosen, 2.0, 1.0)",
+    "a user's order with a logarithm of the wait": "return -np.log1p(waited / 6e7) * np.log10(area + 10.0)",
     "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
     "    return -(waited / np.sqrt(area) * users)",
 }

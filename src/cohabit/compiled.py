@@ -59,8 +59,8 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/overrunning.py", "core/passing.py", "core/profile.py", "core/promises.py", "core/reservations.py",
-    "core/scoring.py", "core/shortlist.py", "core/sums.py",
+    "core/overrunning.py", "core/passing.py", "core/profile.py", "core/promises.py", "core/ranks.py",
+    "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
@@ -151,6 +151,11 @@ def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at
     out = carray(out_at, count)
     {call}
 """
+# What a recorded order may remember between two calls, behind its parameters: a head of MEMORY_HEAD numbers, the first
+# of which tells whether there is a memory at all, then so many numbers per row of the job table. Nobody's scores depend
+# on it: it saves computing again what stays the same.
+MEMORY_HEAD = 16
+NO_MEMORY, EMPTY = 0.0, 1.0
 # The function as it stands, for all rows at once; rewritten for one (an index without a sign is never from the end);
 # and recorded, with the loops over all rows written out
 _AS_IT_STANDS = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))\n"
@@ -158,15 +163,20 @@ _CALL_AS_IT_STANDS = "out[:] = scores(view, carray(rows_at, count), now{argument
 _CALL_FOR_ONE = """for index in range(count):
         out[index] = score_one(view, numpy.uint64(rows_at[index]), now{arguments})"""
 _NUMPY_DIVISION = '@numba.njit(error_model="numpy")'  # by zero as in arrays
-_CALL_FOR_QUEUE = "score_queue(view, carray(rows_at, count), now{arguments}, out)"
+_CALL_FOR_QUEUE = """memory = carray(parameters_at, {memory_at} + {head} + {memory} * capacity)[{memory_at}:]
+    if memory[0] == {no_memory}:
+        memory = numpy.empty({head} + {memory} * capacity)
+        memory[:{head}] = 0.0
+    score_queue(view, carray(rows_at, count), now{arguments}, memory, out)"""
 
 
 class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled order, as the kernels take it."""
 
-    def __init__(self, address: int, alive: object = None) -> None:
+    def __init__(self, address: int, alive: object = None, memory: int = 0) -> None:
         self.address = address
         self.alive = alive  # whatever must not be collected while the address is in use
+        self.memory = memory  # how many numbers per row it may remember
 
     def __wrapper_address__(self) -> int:
         return self.address
@@ -174,11 +184,20 @@ class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     def signature(self) -> Any:
         return FORMULA
 
+    def numbers(self, parameters: tuple[float, ...], capacity: int = 0) -> NDArray[np.float64]:
+        """Its parameters as it takes them; with an empty memory for the rows of a table of this capacity, if any.
+
+        A memory is for one job table, all of whose rows are there from the beginning and keep what policies see.
+        """
+        if capacity == 0 or self.memory == 0:
+            return np.array([*parameters, NO_MEMORY])
+        return np.concatenate([parameters, [EMPTY], np.zeros(MEMORY_HEAD - 1 + self.memory * capacity)])
+
     def scores(
-        self, jobs: NDArray[Any], usage: NDArray[Any], rows: NDArray[Any], now_us: int, parameters: tuple[float, ...]
+        self, jobs: NDArray[Any], usage: NDArray[Any], rows: NDArray[Any], now_us: int, numbers: NDArray[np.float64]
     ) -> NDArray[Any]:
         """What it gives for these rows, called from Python."""
-        numbers, out = np.array([*parameters, 0.0]), np.empty(len(rows))
+        out = np.empty(len(rows))
         _CALLED(self.address)(
             jobs.ctypes.data, jobs.shape[1], usage.ctypes.data, usage.shape[1] - 1, rows.ctypes.data, len(rows), now_us,
             numbers.ctypes.data, out.ctypes.data,
@@ -217,18 +236,19 @@ def compile_for_one(origin: str, source: str, parameters: int) -> ScoreEntry:
     return _entry_of(origin, f"{_NUMPY_DIVISION}\n{source}", _CALL_FOR_ONE, parameters)
 
 
-def compile_for_queue(origin: str, source: str, parameters: int) -> ScoreEntry:
+def compile_for_queue(origin: str, source: str, memory: int, parameters: int) -> ScoreEntry:
     """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
-    header = "from cohabit.core.sums import sum_of\n"
-    return _entry_of(origin, f"{header}{_NUMPY_DIVISION}\n{source}", _CALL_FOR_QUEUE, parameters)
+    function = f"from cohabit.core import ranks, sums\n\n{_NUMPY_DIVISION}\n{source}"
+    return _entry_of(origin, function, _CALL_FOR_QUEUE, parameters, memory)
 
 
-def _entry_of(origin: str, function: str, call: str, parameters: int) -> ScoreEntry:
+def _entry_of(origin: str, function: str, call: str, parameters: int, memory: int = 0) -> ScoreEntry:
     """The entry this function makes, kept on disk under the content of its source."""
     arguments = "".join(f", parameters[{index}]" for index in range(parameters))
-    text = _ENTRY_SOURCE.format(
-        origin=origin, function=function, most=max(parameters, 1), call=call.format(arguments=arguments)
+    called = call.format(
+        arguments=arguments, memory_at=parameters, memory=memory, head=MEMORY_HEAD, no_memory=NO_MEMORY
     )
+    text = _ENTRY_SOURCE.format(origin=origin, function=function, most=max(parameters, 1), call=called)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(str(numba.config.CACHE_DIR)) / "orders"
     path = folder / f"order_{digest}.py"
@@ -237,7 +257,7 @@ def _entry_of(origin: str, function: str, call: str, parameters: int) -> ScoreEn
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text)
         draft.replace(path)
-    return ScoreEntry(load_source(str(path)).entry.address)
+    return ScoreEntry(load_source(str(path)).entry.address, memory=memory)
 
 
 @numba.cfunc(FORMULA, cache=True)

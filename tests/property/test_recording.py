@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cohabit.compiled import load_source
 from cohabit.core import sums
 from cohabit.core.columns import ELIGIBLE, columns_of
+from cohabit.core.protocols import Order
 from cohabit.model.units import SECOND
 from cohabit.policy import recording
 from cohabit.policy.one_by_one import for_one_job
@@ -41,6 +42,10 @@ def weight_of(nodes):
     return weight
 
 
+def rank_of(x):
+    return np.argsort(np.argsort(x))
+
+
 """
 WAIT = "w = (now_us - jobs.submit_us[rows]) / HOUR\n    "
 RECORDED = {
@@ -62,13 +67,39 @@ RECORDED = {
     "looks": "s = jobs.nodes[rows].sum()\n    return jobs.seq[rows] * (1.0 if s > 70 else -1.0)",
     "asks_twice": "n, a = len(rows), WEIGHTS['size']\n    if n > 20:\n        a = jobs.nodes[rows].mean()\n"
     "    return jobs.limit_us[rows] * (a if now_us % 7 < 4 and a > 2 else -jobs.qos[rows]) * max(n, 9)",
+    "rank": "r = np.argsort(np.argsort(jobs.limit_us[rows]))\n    return r / len(rows) + jobs.nodes[rows]",
+    "rank_by_order": WAIT + "o = np.argsort(jobs.nodes[rows] * 1.5)\n    r = np.empty(len(rows))\n"
+    "    r[o] = np.arange(len(o))\n    return r - w",
+    "rank_that_changes": WAIT + "x = -w / jobs.nodes[rows]\n    r = np.empty_like(jobs.nodes[rows])\n"
+    "    r[np.argsort(x, kind='stable')] = np.arange(len(rows))\n    return r * 2.5 + x / 10",
+    "ranks": "a = np.argsort(np.argsort(jobs.nodes[rows]))\n    b = np.argsort(np.argsort(-jobs.submit_us[rows]))\n"
+    "    return a + 0.5 * b",
+    "rank_of_fractions": "x = np.sqrt(jobs.qos[rows] - 50.0)\n"
+    "    return np.argsort(np.argsort(x, stable=True), stable=True)",
+    "order_itself": "return np.argsort(jobs.limit_us[rows] % 5)",
+    "in_order": WAIT
+    + "o = np.argsort(jobs.qos[rows])\n    x = jobs.limit_us[rows][o] * 1.0\n    y = np.zeros(len(rows))\n"
+    "    y[o] = x / len(rows)\n    return y - w[o]",
+    "median": WAIT + "return np.where(w > np.median(w), -w, jobs.nodes[rows] - np.median(jobs.nodes[rows]))",
+    "spread": "n = jobs.nodes[rows]\n    return (n - n.mean()) / (n.std() + 1.0) + np.var(jobs.qos[rows] * 0.1)",
+    "any_all": "n = jobs.nodes[rows]\n    return n * (2.0 if (n > 40).any() else 1.0) - len(rows) * np.all(n > 1)",
+    "one_of": WAIT + "return np.isin(jobs.user[rows], [0, 3, 5]) * 10.0 - w + 0 * jobs.nodes[rows].sum()",
+    "of_its_user": "_, i, c = np.unique(jobs.user[rows], return_inverse=True, return_counts=True)\n"
+    "    return c[i] * 1.5 + jobs.limit_us[rows] / len(np.unique(jobs.qos[rows]))",
     "inner": "def wait(x):\n        return now_us - x\n    return -wait(jobs.submit_us[rows]) / len(rows)",
 }
 BEYOND = {
     "looks_at_rows": "n = jobs.nodes[rows]\n    return n * 2.0 if n[0] > 5 else n * 3.0",
     "asks_on_and_on": "s = jobs.nodes[rows].mean()\n    while s > 1:\n        s = s / 2\n    return jobs.seq[rows] * s",
     "rows_one_by_one": "return np.array([float(jobs.nodes[row]) for row in rows])",
-    "sorted": "return np.argsort(jobs.limit_us[rows])",
+    "sorted_in_any_way": "return np.argsort(jobs.limit_us[rows], kind='quicksort')",
+    "sorted_by_itself": "return jobs.limit_us[rows].argsort()",
+    "sorted_elsewhere": "return rank_of(jobs.limit_us[rows])",
+    "sorted_values": "return np.sort(jobs.limit_us[rows])",
+    "of_other_users": "_, i = np.unique(jobs.user[rows], return_inverse=True)\n"
+    "    _, c = np.unique(jobs.qos[rows], return_counts=True)\n    return c[i]",
+    "a_set": "return jobs.limit_us[rows] * np.isin(jobs.user[rows], {1, 2})",
+    "users_in_python": "return jobs.limit_us[rows] * len(set(jobs.user[rows].tolist()))",
     "cumulated": "return np.add.accumulate(jobs.nodes[rows])",
     "whole_table": "return jobs.limit_us[rows] - jobs.limit_us.max()",
     "whole_column": "return jobs.limit_us[rows] - np.max(jobs.limit_us)",
@@ -109,6 +140,26 @@ def long_queue(order: str, seed: int, compiled: bool, backfill: str) -> Replay:
     return replay(submit, run, limit, size, size, user, nodes, replace(policies("fcfs", backfill), order=made))
 
 
+def check_a_queue_remembered(order: Order) -> None:
+    """Jobs come and go, few or many at a time, also in another order; what was remembered never shows in a score."""
+    rng = np.random.default_rng(len(order.name))
+    jobs, usage, rows = random_jobs(len(order.name), 300, 4)
+    assert order.entry is not None
+    numbers, everybody = order.entry.numbers(order.parameters, jobs.shape[1]), np.arange(jobs.shape[1])
+    for step in range(60):
+        share = (0.02, 0.02, 0.4)[step % 3]
+        left = rows[rng.random(len(rows)) >= share]
+        come = rng.choice(np.setdiff1d(everybody, left), rng.integers(1, 5 if step % 7 else 50))
+        rows = np.concatenate([left, np.unique(come)])
+        rows = rng.permutation(rows) if step % 11 == 10 else rows
+        now_us = int(jobs[ELIGIBLE].max()) + step * 10**9
+        usage[:, :-1] *= 1 + rng.random() / 10
+        with np.errstate(all="ignore"):
+            expected = np.asarray(order.function(columns_of(jobs, usage), rows, now_us, *order.parameters), float)
+        found = order.entry.scores(jobs, usage, rows, now_us, numbers)
+        assert np.array_equal(found, expected, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = order_file(tmp_path_factory.mktemp("orders"), name, RECORDED[name])
@@ -128,6 +179,7 @@ def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_fact
         assert np.array_equal(by_machine_code(order, jobs, usage, rows, now_us), readable)
 
     check()
+    check_a_queue_remembered(order)
     for backfill in ("easy", "first-fit"):
         recorded, plain = (long_queue(path, len(name), compiled, backfill) for compiled in (True, False))
         assert np.array_equal(recorded.start_us, plain.start_us)
@@ -165,6 +217,19 @@ def test_a_recording_that_scores_otherwise_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in RECORDED if name in TOGETHER])
 def test_they_are_no_matter_of_one_job(name: str, tmp_path: Path) -> None:
     assert for_one_job(load_source(order_file(tmp_path, name, RECORDED[name])).scores, "score_one") is None
+
+
+def test_a_sort_compiled_otherwise_stays_in_python(tmp_path: Path) -> None:
+    """numba puts equal numbers in an order of its own: then the function itself is called."""
+    for name in ("sorted_by_itself", "sorted_in_any_way"):
+        assert make_order(order_file(tmp_path, name, BEYOND[name]), {}, compile_it=True).entry is None
+
+
+def test_equal_ones_keep_their_order_in_a_sort(tmp_path: Path) -> None:
+    order = make_order(order_file(tmp_path, "sorts", "return np.argsort(jobs.nodes[rows])"), {}, compile_it=False)
+    jobs, usage, rows = random_jobs(7, 2000, 4)
+    columns = columns_of(jobs, usage)
+    assert np.array_equal(order.scores(columns, rows, 0), np.argsort(columns.nodes[rows], kind="stable"))
 
 
 @settings(max_examples=200, deadline=None)

@@ -330,10 +330,11 @@ def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float,
 def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     """The order by name with its parameters; compiled as well where asked for and possible."""
     from cohabit.compiled import load_source
+    from cohabit.policy.settled import settled
 
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
-    function = getattr(load_source(entry.module), entry.function)
+    function = settled(getattr(load_source(entry.module), entry.function))
     falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
     order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
@@ -348,17 +349,19 @@ def _compiled_form(order: Order, entry: OrderEntry) -> ScoreEntry | None:
 
     count = len(order.parameters)
     with suppress(Exception):  # numba raises many kinds
+        recorded = for_queue(order.function, order.parameters)
+        if recorded is not None:
+            found = compile_for_queue(entry.module, *recorded, count)
+            if agrees(found, order.function, order.parameters):
+                return found
+    with suppress(Exception):
         source = for_one_job(order.function, "score_one")
         if source is not None:
             return compile_for_one(entry.module, source, count)
     with suppress(Exception):
-        source = for_queue(order.function, order.parameters)
-        if source is not None:
-            found = compile_for_queue(entry.module, source, count)
-            if agrees(found, order.function, order.parameters):
-                return found
-    with suppress(Exception):
-        return compile_as_it_stands(entry.module, entry.function, count)
+        found = compile_as_it_stands(entry.module, entry.function, count)
+        if agrees(found, order.function, order.parameters):
+            return found
     return None
 
 

@@ -238,8 +238,10 @@ def replay(
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
     lists = _lists(policies, total)
     failures: list[Exception] = []
-    entry, parameters = scoring.entry_of(policies.order, policies.changing, columns, waiting, fresh[0], failures)
-    second_entry, second_parameters = scoring.entry_of(second, policies.changing, columns, waiting, fresh[1], failures)
+    (entry, parameters), (second_entry, second_parameters) = (
+        scoring.entry_of(order, policies.changing, columns, waiting, fresh[index], failures, remember=True)
+        for index, order in enumerate((policies.order, second))
+    )
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
