@@ -21,8 +21,8 @@ from benchmarks.plain_easy import simulate as plain_simulate
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
 # Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves;
 # against the queue's mean and length, with numbers out of a dictionary, by ranks, by jobs per width, with a list of
-# users (all recorded); with a logarithm of the waiting time, much work whoever does it; and with Python's own
-# sets, which nothing but Python can run.
+# users, with a third power (all recorded); with a logarithm of the waiting time, much work whoever does it; and with
+# Python's own sets, which nothing but Python can run.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
@@ -51,6 +51,7 @@ ORDERS = {
     "    return -(waited / np.sqrt(area)) / many[which]",
     "a user's order with a list of users": "chosen = np.isin(jobs.user[rows], [1, 5, 8])\n"
     "    return -(waited / np.sqrt(area)) * np.where(chosen, 2.0, 1.0)",
+    "a user's order with a third power": "return -((waited / jobs.limit_us[rows]) ** 3) * jobs.nodes[rows]",
     "a user's order with a logarithm of the wait": "return -np.log1p(waited / 6e7) * np.log10(area + 10.0)",
     "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
     "    return -(waited / np.sqrt(area) * users)",

@@ -34,6 +34,7 @@ import numpy as np  # noqa: E402
 from numba import types  # noqa: E402
 from numba.core.registry import cpu_target  # noqa: E402
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
 cpu_target.typing_context.refresh()
@@ -50,6 +51,7 @@ __all__ = [
     "compiled",
     "compiled_free",
     "compiled_lean",
+    "fused",
     "leading_zeros",
     "load_source",
     "no_scores",
@@ -59,8 +61,8 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/overrunning.py", "core/passing.py", "core/profile.py", "core/promises.py", "core/ranks.py",
-    "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
+    "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py", "core/promises.py",
+    "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
@@ -116,6 +118,13 @@ def compiled_lean(function: Function) -> Function:
 def compiled_free(function: Function) -> Function:
     """`compiled` for long searches that touch no Python object: other threads run meanwhile."""
     return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fused(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
+    """a * b + c, rounded once."""
+    number = types.float64
+    return number(number, number, number), lambda _context, builder, _signature, values: builder.fma(*values)
 
 
 # ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----
@@ -238,7 +247,7 @@ def compile_for_one(origin: str, source: str, parameters: int) -> ScoreEntry:
 
 def compile_for_queue(origin: str, source: str, memory: int, parameters: int) -> ScoreEntry:
     """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
-    function = f"from cohabit.core import ranks, sums\n\n{_NUMPY_DIVISION}\n{source}"
+    function = f"from cohabit.core import powers, ranks, sums\n\n{_NUMPY_DIVISION}\n{source}"
     return _entry_of(origin, function, _CALL_FOR_QUEUE, parameters, memory)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cohabit.compiled import load_source
-from cohabit.core import sums
+from cohabit.core import powers, sums
 from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.core.protocols import Order
 from cohabit.model.units import SECOND
@@ -80,6 +80,8 @@ RECORDED = {
     "in_order": WAIT
     + "o = np.argsort(jobs.qos[rows])\n    x = jobs.limit_us[rows][o] * 1.0\n    y = np.zeros(len(rows))\n"
     "    y[o] = x / len(rows)\n    return y - w[o]",
+    "cubes": WAIT
+    + "x = (w + 0.001) / jobs.limit_us[rows] * 1e9\n    return -(x**3) * jobs.nodes[rows] + np.power(w - 5, 3.0)",
     "median": WAIT + "return np.where(w > np.median(w), -w, jobs.nodes[rows] - np.median(jobs.nodes[rows]))",
     "spread": "n = jobs.nodes[rows]\n    return (n - n.mean()) / (n.std() + 1.0) + np.var(jobs.qos[rows] * 0.1)",
     "any_all": "n = jobs.nodes[rows]\n    return n * (2.0 if (n > 40).any() else 1.0) - len(rows) * np.all(n > 1)",
@@ -230,6 +232,19 @@ def test_equal_ones_keep_their_order_in_a_sort(tmp_path: Path) -> None:
     jobs, usage, rows = random_jobs(7, 2000, 4)
     columns = columns_of(jobs, usage)
     assert np.array_equal(order.scores(columns, rows, 0), np.argsort(columns.nodes[rows], kind="stable"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0, 20), st.integers(0, 17))
+def test_third_powers_are_those_of_numpy(seed: int, width: float, digits: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = np.exp(rng.uniform(-width, width, 5000)) * rng.choice([-1, 1], 5000)
+    numbers = np.concatenate([np.round(numbers, digits), [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-300, 1e300]])
+    with np.errstate(all="ignore"):
+        expected = numbers**3
+    found = powers.cubes(numbers)
+    assert np.array_equal(found, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(found), np.signbit(expected))
 
 
 @settings(max_examples=200, deadline=None)

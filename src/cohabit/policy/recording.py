@@ -141,6 +141,9 @@ class _Writer:
         text += self._loop(lines, value, f"{name}_all[index] = {value}", stored)
         if how in ("sum", "mean"):
             text.append(f"{name} = sums.sum_of({name}_all, {not fractions})" + (" / count" if how == "mean" else ""))
+        elif how == "cubes":
+            text.append(f"{name}_cubes = powers.cubes({name}_all)")
+            stored[name] = f"{name}_cubes[index]"
         elif how != "kept":
             return text + self._sorted(lines, line, stored)
         if fractions:

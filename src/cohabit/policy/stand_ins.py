@@ -22,7 +22,7 @@ REDUCTIONS = {
     np.sum: "sum", np.mean: "mean", np.max: "max", np.min: "min", np.amax: "max", np.amin: "min", np.std: "std",
     np.var: "var", np.any: "any", np.all: "all", np.median: "median",
 }  # fmt: skip
-WHOLE = ("places", "kept", "sizes")  # what needs all rows at once, and gives a value per row
+WHOLE = ("places", "kept", "sizes", "cubes")  # what needs all rows at once, and gives a value per row
 MOST_LISTED = 64  # numbers that may be looked for one after the other
 LIKE = {np.zeros_like: np.zeros_like, np.ones_like: np.ones_like, np.empty_like: np.zeros_like}
 # What Python's own numbers, the time and the parameters, may go through: there it does as numpy does
@@ -147,8 +147,17 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, _StandIn):
         if all(type(one) in (bool, int, float) for one in examples):
             self._check_python_numbers(ufunc.__name__, inputs, examples)
             example = example.item()
-        found = self._note(f"numpy.{ufunc.__name__}({', '.join(terms)})", list(inputs), example)
+        if ufunc is np.power and self._to_be_cubed(*inputs):
+            found = self.tape.note("float64", [inputs[0]], example, reduces="cubes")
+        else:
+            found = self._note(f"numpy.{ufunc.__name__}({', '.join(terms)})", list(inputs), example)
         return found if target is None else self._put_into(target, found)
+
+    def _to_be_cubed(self, base: Any, exponent: Any) -> bool:
+        """Fractions that change, to the third power."""
+        if not isinstance(base, Noted) or not base.per_row or base.name in self.tape.fixed:
+            return False
+        return base.example.dtype == np.float64 and type(exponent) in (int, float) and exponent == 3
 
     def __pow__(self, exponent: Any) -> Any:
         if self.per_row and type(exponent) in (int, float) and exponent in (2, 0.5):  # numpy's own shortcuts
