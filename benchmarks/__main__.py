@@ -19,30 +19,43 @@ import numpy as np
 from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
-# An order as a user would write it, said to be falling or not; and one that looks into a dict, so it stays in Python.
+# Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves;
+# against the queue's mean and length, with numbers out of a dictionary, by ranks, by jobs per width, with a list of
+# users, with a third power (all recorded); with a logarithm of the waiting time, much work whoever does it; and with
+# Python's own sets, which nothing but Python can run.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
 CHANGING = True
 FALLING = {falling}
+WEIGHTS = {{"wait": 1.0}}
 
 
 def scores(jobs, rows, now_us):
     """Longest wait per square root of the requested area."""
-    return -((now_us - jobs.submit_us[rows]) / np.sqrt(jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]))
+    waited = now_us - jobs.submit_us[rows]
+    area = jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]
+    {body}
 '''
-PLAIN_ORDER_FILE = '''"""The same, with a weight out of a dict."""
-import numpy as np
-
-CHANGING = True
-WEIGHTS = {"wait": 1.0}
-
-
-def scores(jobs, rows, now_us):
-    """Longest wait per square root of the requested area."""
-    waited = (now_us - jobs.submit_us[rows]) * WEIGHTS["wait"]
-    return -(waited / np.sqrt(jobs.limit_us[rows] * 1.0 * jobs.nodes[rows]))
-'''
+ORDERS = {
+    "a user's own order": "return -(waited / np.sqrt(area))",
+    "a user's own order with FALLING": "return -(waited / np.sqrt(area))",
+    "a user's order over the queue's mean": "return -(waited / np.sqrt(area / area.mean()) * len(rows))",
+    "a user's order with a dictionary": "return -(waited * WEIGHTS['wait'] / np.sqrt(area))",
+    "a user's order by rank": "return -waited / np.sqrt(area) + np.argsort(np.argsort(area)) / len(rows)",
+    "a user's order by two ranks, one changing": "rank = np.empty(len(rows))\n"
+    "    rank[np.argsort(-waited / area)] = np.arange(len(rows))\n"
+    "    return rank + np.argsort(np.argsort(area)) / len(rows)",
+    "a user's order with jobs per width": "width = jobs.nodes[rows]\n"
+    "    _, which, many = np.unique(width, return_inverse=True, return_counts=True)\n"
+    "    return -(waited / np.sqrt(area)) / many[which]",
+    "a user's order with a list of users": "chosen = np.isin(jobs.user[rows], [1, 5, 8])\n"
+    "    return -(waited / np.sqrt(area)) * np.where(chosen, 2.0, 1.0)",
+    "a user's order with a third power": "return -((waited / jobs.limit_us[rows]) ** 3) * jobs.nodes[rows]",
+    "a user's order with a logarithm of the wait": "return -np.log1p(waited / 6e7) * np.log10(area + 10.0)",
+    "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
+    "    return -(waited / np.sqrt(area) * users)",
+}
 
 
 def generate(folder: Path, jobs: int, nodes: int, load: float, kind: str = "lublin") -> Path:
@@ -107,21 +120,17 @@ def machine_sizes(folder: Path, jobs: int, times: int) -> None:
 
 def policies(folder: Path, jobs: int, times: int) -> None:
     """Every kind of order and backfilling, and users' own orders, as a ratio to FCFS with EASY."""
-    mine, falling, plain = folder / "mine.py", folder / "falling.py", folder / "plain.py"
-    mine.write_text(ORDER_FILE.format(falling=False))
-    falling.write_text(ORDER_FILE.format(falling=True))
-    plain.write_text(PLAIN_ORDER_FILE)
+    files = {label: folder / f"order_{index}.py" for index, label in enumerate(ORDERS)}
+    for label, path in files.items():
+        path.write_text(ORDER_FILE.format(falling="FALLING" in label, body=ORDERS[label]))
     for load in (0.85, 1.0):
         trace = generate(folder, jobs, 1024, load)
         own = measure(trace, folder, times=times)
         for order in ("sjf", "f1", "wfp", "unicef", "multifactor"):
             line(f"order {order}, load {load}", measure(trace, folder, "--order", order, times=times), own)
-        for what, path in (("", mine), (" with FALLING", falling)):
+        for label, path in files.items():
             measure(trace, folder, "--order", str(path), times=1)  # compiles it, once
-            found = measure(trace, folder, "--order", str(path), times=times)
-            line(f"a user's own order{what}, load {load}", found, own)
-        found = measure(trace, folder, "--order", str(plain), times=1)
-        line(f"a user's order that stays in Python, load {load}", found, own)
+            line(f"{label}, load {load}", measure(trace, folder, "--order", str(path), times=times), own)
         for backfill in ("none", "8", "conservative"):
             line(f"backfill {backfill}, load {load}", measure(trace, folder, "--backfill", backfill, times=times), own)
         for order in ("wfp", "unicef", "multifactor"):

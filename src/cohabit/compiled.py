@@ -30,9 +30,12 @@ from typing import Any, TypeVar
 _HIDDEN = [name for name in ("scipy", "yaml") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]
 import numba  # noqa: E402
+import numpy as np  # noqa: E402
 from numba import types  # noqa: E402
 from numba.core.registry import cpu_target  # noqa: E402
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
 
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
@@ -42,10 +45,13 @@ for _name in _HIDDEN:
 __all__ = [
     "FORMULA",
     "ScoreEntry",
-    "compile_scores",
+    "compile_as_it_stands",
+    "compile_for_one",
+    "compile_for_queue",
     "compiled",
     "compiled_free",
     "compiled_lean",
+    "fused",
     "leading_zeros",
     "load_source",
     "no_scores",
@@ -55,7 +61,8 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/profile.py", "core/promises.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
+    "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py", "core/promises.py",
+    "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
@@ -113,6 +120,13 @@ def compiled_free(function: Function) -> Function:
     return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def fused(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
+    """a * b + c, rounded once."""
+    number = types.float64
+    return number(number, number, number), lambda _context, builder, _signature, values: builder.fma(*values)
+
+
 # ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----
 
 _INTS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
@@ -120,6 +134,10 @@ _INTS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
 FORMULA = types.void(
     _INTS, types.int64, _FLOATS, types.int64, _INTS, types.int64, types.int64, _FLOATS, _FLOATS
 )  # fmt: skip
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_CALLED = ctypes.CFUNCTYPE(  # the same from Python
+    None, _POINTER, _NUMBER, _POINTER, _NUMBER, _POINTER, _NUMBER, _NUMBER, _POINTER, _POINTER
+)
 
 _ENTRY_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again.
 import numba
@@ -142,25 +160,58 @@ def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at
     out = carray(out_at, count)
     {call}
 """
-# The function as it stands, for all rows at once; and rewritten for one (an index without a sign is never from the end)
-_ALL_AT_ONCE = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))\n"
-_CALL_FOR_ALL = "out[:] = scores(view, carray(rows_at, count), now{arguments})"
+# What a recorded order may remember between two calls, behind its parameters: a head of MEMORY_HEAD numbers, the first
+# of which tells whether there is a memory at all, then so many numbers per row of the job table. Nobody's scores depend
+# on it: it saves computing again what stays the same.
+MEMORY_HEAD = 16
+NO_MEMORY, EMPTY = 0.0, 1.0
+# The function as it stands, for all rows at once; rewritten for one (an index without a sign is never from the end);
+# and recorded, with the loops over all rows written out
+_AS_IT_STANDS = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))\n"
+_CALL_AS_IT_STANDS = "out[:] = scores(view, carray(rows_at, count), now{arguments})"
 _CALL_FOR_ONE = """for index in range(count):
         out[index] = score_one(view, numpy.uint64(rows_at[index]), now{arguments})"""
+_NUMPY_DIVISION = '@numba.njit(error_model="numpy")'  # by zero as in arrays
+_CALL_FOR_QUEUE = """memory = carray(parameters_at, {memory_at} + {head} + {memory} * capacity)[{memory_at}:]
+    if memory[0] == {no_memory}:
+        memory = numpy.empty({head} + {memory} * capacity)
+        memory[:{head}] = 0.0
+    score_queue(view, carray(rows_at, count), now{arguments}, memory, out)"""
 
 
 class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled order, as the kernels take it."""
 
-    def __init__(self, address: int, alive: object = None) -> None:
+    def __init__(self, address: int, alive: object = None, memory: int = 0) -> None:
         self.address = address
         self.alive = alive  # whatever must not be collected while the address is in use
+        self.memory = memory  # how many numbers per row it may remember
 
     def __wrapper_address__(self) -> int:
         return self.address
 
     def signature(self) -> Any:
         return FORMULA
+
+    def numbers(self, parameters: tuple[float, ...], capacity: int = 0) -> NDArray[np.float64]:
+        """Its parameters as it takes them; with an empty memory for the rows of a table of this capacity, if any.
+
+        A memory is for one job table, all of whose rows are there from the beginning and keep what policies see.
+        """
+        if capacity == 0 or self.memory == 0:
+            return np.array([*parameters, NO_MEMORY])
+        return np.concatenate([parameters, [EMPTY], np.zeros(MEMORY_HEAD - 1 + self.memory * capacity)])
+
+    def scores(
+        self, jobs: NDArray[Any], usage: NDArray[Any], rows: NDArray[Any], now_us: int, numbers: NDArray[np.float64]
+    ) -> NDArray[Any]:
+        """What it gives for these rows, called from Python."""
+        out = np.empty(len(rows))
+        _CALLED(self.address)(
+            jobs.ctypes.data, jobs.shape[1], usage.ctypes.data, usage.shape[1] - 1, rows.ctypes.data, len(rows), now_us,
+            numbers.ctypes.data, out.ctypes.data,
+        )  # fmt: skip
+        return out
 
 
 def load_source(origin: str) -> ModuleType:
@@ -178,29 +229,35 @@ def load_source(origin: str) -> ModuleType:
     return module
 
 
-def compile_scores(origin: str, name: str, parameters: int, for_one: str | None) -> ScoreEntry:
-    """Machine code for an order function; raises whatever numba raises where the function is beyond it.
-
-    for_one: the same as source of a function `score_one` for one row, where it can be written so.
-    """
-    arguments = "".join(f", parameters[{index}]" for index in range(parameters))
-    most = max(parameters, 1)
-    if for_one is not None:
-        function = f'@numba.njit(error_model="numpy")\n{for_one}'  # division by zero as in arrays
-        call = _CALL_FOR_ONE.format(arguments=arguments)
-        try:
-            return _entry_of(_ENTRY_SOURCE.format(origin=origin, function=function, most=most, call=call))
-        except Exception:  # numba raises many kinds; it may know the function for arrays only
-            pass
-    source = inspect.getsourcefile(getattr(load_source(origin), name)) or ""
+def compile_as_it_stands(origin: str, name: str, parameters: int) -> ScoreEntry:
+    """Machine code for an order function; raises whatever numba raises where the function is beyond it, as do these:"""
+    module = load_source(origin)
+    if getattr(module, "__file__", None) is None:  # what it refers to may change while no file does
+        raise ValueError(f"{origin} has no file")
+    source = inspect.getsourcefile(getattr(module, name)) or ""
     content = hashlib.blake2b(Path(source).read_bytes(), digest_size=8).hexdigest()
-    function = f"# content: {content}\n" + _ALL_AT_ONCE.format(origin=origin, name=name)
-    call = _CALL_FOR_ALL.format(arguments=arguments)
-    return _entry_of(_ENTRY_SOURCE.format(origin=origin, function=function, most=most, call=call))
+    function = f"# content: {content}\n" + _AS_IT_STANDS.format(origin=origin, name=name)
+    return _entry_of(origin, function, _CALL_AS_IT_STANDS, parameters)
 
 
-def _entry_of(text: str) -> ScoreEntry:
-    """The entry this source makes, kept on disk under its content."""
+def compile_for_one(origin: str, source: str, parameters: int) -> ScoreEntry:
+    """The same from the source of a function `score_one` for one row (policy/one_by_one.py)."""
+    return _entry_of(origin, f"{_NUMPY_DIVISION}\n{source}", _CALL_FOR_ONE, parameters)
+
+
+def compile_for_queue(origin: str, source: str, memory: int, parameters: int) -> ScoreEntry:
+    """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
+    function = f"from cohabit.core import powers, ranks, sums\n\n{_NUMPY_DIVISION}\n{source}"
+    return _entry_of(origin, function, _CALL_FOR_QUEUE, parameters, memory)
+
+
+def _entry_of(origin: str, function: str, call: str, parameters: int, memory: int = 0) -> ScoreEntry:
+    """The entry this function makes, kept on disk under the content of its source."""
+    arguments = "".join(f", parameters[{index}]" for index in range(parameters))
+    called = call.format(
+        arguments=arguments, memory_at=parameters, memory=memory, head=MEMORY_HEAD, no_memory=NO_MEMORY
+    )
+    text = _ENTRY_SOURCE.format(origin=origin, function=function, most=max(parameters, 1), call=called)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(str(numba.config.CACHE_DIR)) / "orders"
     path = folder / f"order_{digest}.py"
@@ -209,7 +266,7 @@ def _entry_of(text: str) -> ScoreEntry:
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text)
         draft.replace(path)
-    return ScoreEntry(load_source(str(path)).entry.address)
+    return ScoreEntry(load_source(str(path)).entry.address, memory=memory)
 
 
 @numba.cfunc(FORMULA, cache=True)
@@ -224,7 +281,5 @@ def no_scores() -> ScoreEntry:
 
 def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
     """A way back into Python for an order numba cannot compile: score(count, now) works on buffers it knows."""
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    shape = ctypes.CFUNCTYPE(None, pointer, number, pointer, number, pointer, number, number, pointer, pointer)
-    callback = shape(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
-    return ScoreEntry(ctypes.cast(callback, pointer).value or 0, callback)
+    callback = _CALLED(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
+    return ScoreEntry(ctypes.cast(callback, _POINTER).value or 0, callback)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, ladder, scoring
+from cohabit.core import kernels, ladder, overrunning, scoring
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
@@ -107,7 +107,7 @@ class SchedulerCore:
             kept = self._compiled_pass(now_us, arrivals)
             wake_us = int(state.gauges[WAKE])
         else:
-            kernels.extend_overrunning(now_us, state.jobs, state.keys, *state.running, state.gauges)
+            overrunning.extend_overrunning(now_us, state.jobs, state.keys, *state.running, state.gauges)
             plan = decide(self.view(now_us), self.policies)
             kept = self._cut_at_mates(plan)
             commands, refused = commit(state, plan, now_us, kept)

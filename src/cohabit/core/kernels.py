@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean
-from cohabit.core import ladder, profile, promises, reservations, scoring
+from cohabit.core import ladder, overrunning, passing, profile, promises, reservations, scoring
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -43,12 +43,12 @@ from cohabit.core.columns import (
     WAKE,
 )
 from cohabit.core.idle_nodes import release_nodes, take_nodes
-from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
+from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 
 FOREVER = 2**62
-SECOND = 1_000_000
 FIRST_FIT, STRICT, EASY = -1, 0, 1  # reservation depths with a meaning of their own
 CONSERVATIVE = 2**31  # every queued job keeps a reservation
+FEW = 8  # so many starts in a pass are found one by one, the rest by sorting
 
 
 # ---- one job in, one job out -----------------------------------------------------------------------------------
@@ -98,38 +98,6 @@ def finish(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, sl
 
 
 @compiled_lean
-def _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges):
-    """A job that is past its request but not yet expected one second from now; -1 if there is none.
-
-    Where any job is past its request the promises are void, also in a second pass of the same instant.
-    """
-    for place in range(r_meta[RUNGS]):
-        rung = r_info[ORDER, place]
-        for position in range(r_info[SIZE, rung]):
-            row = r_items[rung, position]
-            if jobs[EXPECTED, row] > now + SECOND:
-                return -1
-            if jobs[START, row] + jobs[LIMIT, row] <= now:
-                gauges[VOID] = 1
-                if jobs[EXPECTED, row] != now + SECOND:
-                    return row
-    return -1
-
-
-@compiled_lean
-def extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges):
-    """A job past its request (no-kill mode) is expected to end one second from now, whenever now is."""
-    row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
-    while row >= 0:
-        ladder.remove(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        jobs[EXPECTED, row] = now + SECOND
-        keys[ENDS, row] = jobs[EXPECTED, row]
-        ladder.insert(r_items, r_info, r_meta, jobs, keys[ENDS], jobs[SEQ], row)
-        gauges[RELEASED] = 1  # the whole queue is looked at again
-        row = _next_overrunning(now, jobs, r_items, r_info, r_meta, gauges)
-
-
-@compiled_lean
 def age_limit(gauges):
     """After which wait nobody may overtake a job any more: fixed, or so many thousandths of the mean run so far."""
     if gauges[AGE_LIMIT] > 0:
@@ -140,35 +108,6 @@ def age_limit(gauges):
 
 
 # ---- the pass -----------------------------------------------------------------------------------------------------
-
-
-@compiled_lean
-def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
-    """When enough nodes are free for the head by requested times, and how many it leaves over then."""
-    total, shadow, place = free_now, FOREVER, 0
-    while place < r_meta[RUNGS] and total + r_info[SUM_NODES, r_info[ORDER, place]] < need:
-        total += r_info[SUM_NODES, r_info[ORDER, place]]
-        place += 1
-    while place < r_meta[RUNGS]:
-        rung = r_info[ORDER, place]
-        for position in range(r_info[SIZE, rung]):
-            row = r_items[rung, position]
-            if total >= need and jobs[EXPECTED, row] > shadow:
-                return shadow, total - need
-            total += jobs[NODES, row]
-            if total >= need and shadow == FOREVER:
-                shadow = jobs[EXPECTED, row]
-        place += 1
-    return shadow, max(total - need, 0)
-
-
-@compiled_lean
-def may_backfill(row, now, jobs, gauges):
-    """Whether it fits now without delaying the head."""
-    nodes = jobs[NODES, row]
-    if nodes > gauges[FREE]:
-        return False
-    return now + jobs[LIMIT, row] <= gauges[SHADOW] or nodes <= gauges[EXTRA]
 
 
 @compiled_lean
@@ -200,7 +139,9 @@ def _pass_in_ladder_order(
         return
     gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
     if depth == EASY:
-        gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
+        gauges[SHADOW], gauges[EXTRA] = passing.shadow_of(
+            jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
+        )
     gauges[HEAD] = head
     first_started = gauges[STARTED]
     items, info, meta = (b_items, b_info, b_meta) if two_orders else (q_items, q_info, q_meta)
@@ -211,7 +152,7 @@ def _pass_in_ladder_order(
             continue
         for position in range(info[SIZE, rung]):
             row = items[rung, position]
-            if row != head and may_backfill(row, now, jobs, gauges):
+            if row != head and passing.may_backfill(row, now, jobs, gauges):
                 backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
                 if gauges[FREE] == 0:
                     break
@@ -231,26 +172,28 @@ def _pass_over_arrivals(
         return
     scoring.sort_rows(arrivals, keys[BACKFILL_SCORE if two_orders else SCORE], jobs)
     for row in arrivals:
-        if may_backfill(row, now, jobs, gauges):
+        if passing.may_backfill(row, now, jobs, gauges):
             dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
 @compiled
+def _backfill_sorted(now, waiting, scores, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started):
+    """Start who may pass the head, in order of score."""
+    for row in waiting[np.argsort(scores, kind="mergesort")]:
+        if passing.may_backfill(row, now, jobs, gauges):
+            backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+
+
+@compiled_lean
 def _pass_in_score_order(
     now, depth, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
-    """Scores that change with time, just computed for `waiting` (in order of submission): sort only who could start."""
+    """Scores that change with time, just computed for `waiting` (in order of submission)."""
     first_started, head, left = gauges[STARTED], np.int64(-1), len(waiting)
     while left > 0:
-        best = 0
-        while waiting[best] < 0:
-            best += 1
-        least = scores[0, best]
-        for index in range(best + 1, len(waiting)):
-            if scores[0, index] < least:
-                best, least = index, scores[0, index]
+        best = passing.least(waiting, scores[0])
         head = waiting[best]
         if jobs[NODES, head] > gauges[FREE]:
             break
@@ -260,22 +203,20 @@ def _pass_in_score_order(
     if left > 1 and depth != STRICT and gauges[FREE] > 0:
         gauges[SHADOW], gauges[EXTRA] = FOREVER, 0
         if depth == EASY:
-            gauges[SHADOW], gauges[EXTRA] = shadow_of(jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE])
-        second, able, index = (1 if two_orders else 0), 0, 0
-        for place in range(q_meta[RUNGS]):  # the ladder still holds everybody in `waiting`, rung by rung
-            rung = q_info[ORDER, place]
-            fewest, end = q_info[MIN_NODES, rung], index + q_info[SIZE, rung]
-            if fewest > gauges[FREE] or (fewest > gauges[EXTRA] and now + q_info[MIN_LIMIT, rung] > gauges[SHADOW]):
-                index = end
-            while index < end:
-                row = waiting[index]
-                if row >= 0 and row != head and may_backfill(row, now, jobs, gauges):
-                    waiting[able], scores[second, able] = row, scores[second, index]
-                    able += 1
-                index += 1
-        for row in waiting[:able][np.argsort(scores[second, :able], kind="mergesort")]:
-            if may_backfill(row, now, jobs, gauges):
-                backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            gauges[SHADOW], gauges[EXTRA] = passing.shadow_of(
+                jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
+            )
+        second = scores[1 if two_orders else 0]
+        able = passing.able_to_pass(head, now, waiting, second, jobs, q_info, q_meta, gauges)
+        most = gauges[STARTED] + FEW
+        while able > 0 and gauges[STARTED] < most:  # mostly one or two start: no need to sort everybody
+            best = passing.least(waiting[:able], second)
+            backfill(waiting[best], now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            able = passing.still_able(able, best, now, waiting, second, jobs, gauges)
+        if able > 0:
+            _backfill_sorted(
+                now, waiting[:able], second[:able], jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started
+            )  # fmt: skip
     for index in range(first_started, gauges[STARTED]):
         dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
@@ -390,7 +331,7 @@ def schedule_pass(
     rows [2] have room for the whole queue.
     """
     gauges[STARTED] = 0
-    extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
+    overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth == CONSERVATIVE:
         _pass_with_promises(
@@ -399,6 +340,12 @@ def schedule_pass(
             slots, started,
         )  # fmt: skip
         return
+    if changing and depth in (FIRST_FIT, EASY):
+        sure = passing.sure_to_start(now, depth == EASY, jobs, q_items, q_info, q_meta, r_items, r_info, r_meta, gauges)
+        if sure >= 0:
+            dequeue(sure, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            begin(sure, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            return
     if changing:
         arrived = scoring.score_queue(
             entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh[0]

@@ -176,9 +176,10 @@ def rows_in_order(items, info, meta, out):
     count = 0
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]
+        rows, there = items[rung], out[count:]  # indices from zero: several are copied at once
         for position in range(info[SIZE, rung]):
-            out[count] = items[rung, position]
-            count += 1
+            there[position] = rows[position]
+        count += info[SIZE, rung]
     return count
 
 

@@ -67,13 +67,16 @@ def entry_of(
     waiting: NDArray[np.int64],
     fresh: NDArray[np.float64],
     failures: list[Exception],
+    remember: bool = False,
 ) -> tuple[ScoreEntry, NDArray[np.float64]]:
-    """The order as a pass calls it: machine code where it could be compiled, else a way back into Python."""
+    """The order as a pass calls it: machine code where it could be compiled, else a way back into Python.
+
+    remember: all passes are over this one job table, so that it may keep what does not change (compiled.py).
+    """
     if order is None or not changing:
         return no_scores(), np.zeros(1)
-    parameters = np.array([*order.parameters, 0.0])
     if order.entry is not None:
-        return order.entry, parameters
+        return order.entry, order.entry.numbers(order.parameters, len(columns.nodes) if remember else 0)
 
     def score_in_python(count: int, now: int) -> None:
         try:
@@ -82,4 +85,4 @@ def entry_of(
             failures.append(error)
             fresh[:count] = 0.0
 
-    return python_entry(score_in_python), parameters
+    return python_entry(score_in_python), np.zeros(1)

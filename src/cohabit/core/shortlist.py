@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_lean
-from cohabit.core import fair_share, kernels, ladder, scoring
+from cohabit.core import fair_share, kernels, ladder, overrunning, passing, scoring
 from cohabit.core.columns import (
     BACKFILL_SCORE,
     ENDS,
@@ -29,8 +29,9 @@ from cohabit.core.columns import (
     STARTED,
     STATE,
 )
-from cohabit.core.kernels import EASY, FOREVER, SECOND, STRICT
+from cohabit.core.kernels import EASY, FOREVER, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
+from cohabit.core.overrunning import SECOND
 
 # marks[...] (int64): rows on the list, the instant it is good until, the length of a window, rows it may grow to,
 # the first row that is not on it of those who score OUTSIDE, and whether a call of the order costs little
@@ -233,7 +234,7 @@ def _find_able(now, jobs, q_items, q_info, q_meta, gauges, able):
         for position in range(size):
             row = q_items[rung, position]
             able[count] = row
-            count += row != head and (all_able or kernels.may_backfill(row, now, jobs, gauges))
+            count += row != head and (all_able or passing.may_backfill(row, now, jobs, gauges))
     return count
 
 
@@ -246,7 +247,7 @@ def _still_able(count, but, now, jobs, q_info, q_meta, gauges, able):
     for index in range(count):
         row = able[index]
         able[left] = row
-        left += row != but and kernels.may_backfill(row, now, jobs, gauges)
+        left += row != but and passing.may_backfill(row, now, jobs, gauges)
     return left
 
 
@@ -313,7 +314,7 @@ def schedule_pass(
     head is the same: those refused before stay refused.
     """
     gauges[STARTED] = 0
-    kernels.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
+    overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     head = _start_heads(
         now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
@@ -329,7 +330,7 @@ def schedule_pass(
     else:
         gauges[HEAD], gauges[SHADOW], gauges[EXTRA] = head, FOREVER, 0
         if depth == EASY:
-            gauges[SHADOW], gauges[EXTRA] = kernels.shadow_of(
+            gauges[SHADOW], gauges[EXTRA] = passing.shadow_of(
                 jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
             )
         able = _find_able(now, jobs, q_items, q_info, q_meta, gauges, listed[ABLE])

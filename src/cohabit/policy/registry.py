@@ -6,10 +6,11 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlace
 from cohabit.model.errors import InputError
 from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
+
+if TYPE_CHECKING:
+    from cohabit.compiled import ScoreEntry
 
 
 class OrderEntry(NamedTuple):
@@ -325,22 +329,40 @@ def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float,
 
 def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     """The order by name with its parameters; compiled as well where asked for and possible."""
-    from cohabit.compiled import compile_scores, load_source
-    from cohabit.policy.one_by_one import for_one_job
+    from cohabit.compiled import load_source
+    from cohabit.policy.settled import settled
 
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
-    function = getattr(load_source(entry.module), entry.function)
+    function = settled(getattr(load_source(entry.module), entry.function))
     falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
     order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
-    if not compile_it:
-        return order
-    try:
-        for_one = for_one_job(function, "score_one")
-        return replace(order, entry=compile_scores(entry.module, entry.function, len(parameters), for_one))
-    except Exception:  # numba raises many kinds; a function beyond it simply stays Python
-        return order
+    return replace(order, entry=_compiled_form(order, entry)) if compile_it else order
+
+
+def _compiled_form(order: Order, entry: OrderEntry) -> ScoreEntry | None:
+    """The fastest form numba can compile; a function beyond all of them simply stays Python."""
+    from cohabit.compiled import compile_as_it_stands, compile_for_one, compile_for_queue
+    from cohabit.policy.one_by_one import for_one_job
+    from cohabit.policy.recording import agrees, for_queue
+
+    count = len(order.parameters)
+    with suppress(Exception):  # numba raises many kinds
+        recorded = for_queue(order.function, order.parameters)
+        if recorded is not None:
+            found = compile_for_queue(entry.module, *recorded, count)
+            if agrees(found, order.function, order.parameters):
+                return found
+    with suppress(Exception):
+        source = for_one_job(order.function, "score_one")
+        if source is not None:
+            return compile_for_one(entry.module, source, count)
+    with suppress(Exception):
+        found = compile_as_it_stands(entry.module, entry.function, count)
+        if agrees(found, order.function, order.parameters):
+            return found
+    return None
 
 
 def _example() -> tuple[Columns, NDArray[np.int64], int]:

@@ -232,14 +232,15 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    falling = policies.order.falling
+    falling, lists = policies.order.falling, _lists(policies, total)
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
     if falling and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
-    lists = _lists(policies, total)
     failures: list[Exception] = []
-    entry, parameters = scoring.entry_of(policies.order, policies.changing, columns, waiting, fresh[0], failures)
-    second_entry, second_parameters = scoring.entry_of(second, policies.changing, columns, waiting, fresh[1], failures)
+    (entry, parameters), (second_entry, second_parameters) = (
+        scoring.entry_of(order, policies.changing, columns, waiting, fresh[index], failures, remember=True)
+        for index, order in enumerate((policies.order, second))
+    )
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:

@@ -1,0 +1,51 @@
+"""Sums of floating-point numbers as numpy makes them, to the last bit, for orders compiled from a recording.
+
+numpy adds in pairs of blocks, and whole numbers that become floating-point ones in buffers of 8,192. An order that
+sums its queue must give the scores its own numpy function gives, so the same additions are made in the same sequence.
+"""
+
+from __future__ import annotations
+
+from cohabit.compiled import compiled_lean
+
+BLOCK = 128  # numbers added in eight rows, not in two halves
+BUFFER = 8192  # numbers converted at once
+
+
+@compiled_lean
+def _block(numbers, first, count):
+    """The sum of at most BLOCK numbers."""
+    end = first + count
+    if count < 8:
+        total = -0.0
+        for index in range(first, end):
+            total += numbers[index]
+        return total
+    a, b, c, d = numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3]
+    e, f, g, h = numbers[first + 4], numbers[first + 5], numbers[first + 6], numbers[first + 7]
+    whole = end - count % 8
+    for index in range(first + 8, whole, 8):
+        a, b, c, d = a + numbers[index], b + numbers[index + 1], c + numbers[index + 2], d + numbers[index + 3]
+        e, f, g, h = e + numbers[index + 4], f + numbers[index + 5], g + numbers[index + 6], h + numbers[index + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for index in range(whole, end):
+        total += numbers[index]
+    return total
+
+
+@compiled_lean
+def _in_halves(numbers, first, count):
+    if count <= BLOCK:
+        return _block(numbers, first, count)
+    half = count // 2
+    half -= half % 8
+    return _in_halves(numbers, first, half) + _in_halves(numbers, first + half, count - half)
+
+
+@compiled_lean
+def sum_of(numbers, converted):
+    """The sum of an array of floating-point numbers; converted: they were whole before."""
+    step, total = BUFFER if converted else max(len(numbers), 1), 0.0
+    for first in range(0, len(numbers), step):
+        total += _in_halves(numbers, first, min(step, len(numbers) - first))
+    return total

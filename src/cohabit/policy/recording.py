@@ -1,0 +1,248 @@
+"""An order function recorded: the numpy operations it does, written out as loops over the queue for numba to compile.
+
+It serves functions in which jobs depend on each other (sums and means over the queue, its length) and functions numba
+does not understand (dictionaries, loops over tables, functions of other modules). The function is called with stand-ins
+for columns, rows and time that note what numpy is asked to do with them; what Python does around them is then done for
+good. Where it asks whether something is so (an `if` on the time, or on the length of the queue) it is called again for
+the other answer. A function that looks at single rows, or asks for anything not known here, is not recorded. Nothing is
+guessed: recorded twice it must read the same, and `agrees` holds it to the function's own scores.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.compiled import EMPTY, MEMORY_HEAD, ScoreEntry
+from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, Columns, columns_of
+from cohabit.policy.settled import SETTLED
+from cohabit.policy.stand_ins import Beyond, Column, Different, Line, Noted, Numpy, Rows, Tape
+
+
+class Recorded(NamedTuple):
+    """A function `score_queue` that writes the scores of all rows, and how many numbers per row it remembers."""
+
+    source: str
+    memory: int
+
+
+def for_queue(function: Callable[..., Any], parameters: tuple[float, ...]) -> Recorded | None:
+    """The function recorded; None: it cannot be."""
+    if not isinstance(function, FunctionType):
+        return None
+    try:
+        first, again = (_Writer(function, parameters).recorded() for _ in range(2))
+    except Exception:  # the function's own, too: it was written for arrays
+        return None
+    return first if first == again else None
+
+
+def _record(function: FunctionType, parameters: tuple[float, ...], answers: tuple[bool, ...]) -> tuple[Tape, str]:
+    """Call the function with stand-ins; what it noted, and the name of its result."""
+    tape = Tape(answers)
+    rows = Rows(tape)
+    rows.count = Noted(tape, "count", False, 3)
+    jobs, usage, chosen = _various_jobs(0, 3)
+    columns = columns_of(jobs, usage)
+    stand_ins = Columns(*(Column(tape, name, rows, getattr(columns, name), chosen) for name in Columns._fields))  # type: ignore[arg-type]
+    numbers = [Noted(tape, f"p{index}", False, value) for index, value in enumerate(parameters)]
+    tape.fixed.update(number.name for number in numbers)
+
+    def length(value: Any) -> Any:
+        if type(value) is Different:
+            return value.size
+        if isinstance(value, Rows) or (isinstance(value, Noted) and value.per_row):
+            return rows.count
+        return builtins.len(value)
+
+    known = {"len": length, **function.__globals__}
+    known.update({name: Numpy(rows.count) for name, value in known.items() if value is np or value is SETTLED})
+    copied = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    result = copied(stand_ins, rows, Noted(tape, "now_us", False, 10**13), *numbers)
+    if tape.spoilt or not isinstance(result, Noted) or not result.per_row or result.tape is not tape:
+        raise Beyond
+    return tape, result.name
+
+
+class _Writer:
+    """The recording as a function: a loop for everything that takes all rows, and one for the scores.
+
+    What is the same in every pass is computed once for every row and remembered, and so are the places of a sort.
+    """
+
+    def __init__(self, function: FunctionType, parameters: tuple[float, ...]) -> None:
+        self.function, self.parameters = function, parameters
+        self.once: dict[str, list[str]] = {}  # what computes a value that stays the same, by its name
+        self.types: dict[str, str] = {}
+        self.sorts = 0
+
+    def recorded(self) -> Recorded:
+        names = [f"p{index}" for index in range(len(self.parameters))]
+        head = f"def score_queue({', '.join(['jobs', 'rows', 'now_us', *names, 'memory', 'out'])}):"
+        text = self._path((), 0, {})
+        whole = "\n".join(text)
+        text = [line for line in text if " = ranks.order_of(" not in line or f"{line.split()[0]}[" in whole]
+        if self.sorts >= MEMORY_HEAD:
+            raise Beyond
+        lines = ["count, capacity = len(rows), len(jobs.nodes)", *self._remembered(), *text]
+        return Recorded("\n    ".join([head, *lines]) + "\n", len(self.once) + 2 * self.sorts)
+
+    def _remembered(self) -> list[str]:
+        """Compute what stays the same, once for all rows; without a memory, for these rows in every call."""
+        if not self.once:
+            return []
+        text, steps = [], dict[str, None]()
+        for place, (name, lines) in enumerate(self.once.items()):
+            first = f"{MEMORY_HEAD} + {2 * self.sorts + place} * capacity"
+            text.append(f"{name}_once = memory[{first} : {first} + capacity].view(numpy.{self.types[name]})")
+            steps.update(dict.fromkeys([*lines, f"{name}_once[row] = {name}"]))
+        return [
+            *text,
+            f"if memory[0] <= {EMPTY}:",
+            f"    everybody = memory[0] == {EMPTY}",
+            "    for index in range(capacity if everybody else count):",
+            "        row = numpy.uint64(index if everybody else rows[index])",
+            *(f"        {step}" for step in steps),
+            f"    memory[0] = {EMPTY} + everybody",
+        ]
+
+    def _path(self, answers: tuple[bool, ...], done: int, stored: dict[str, str]) -> list[str]:
+        """What follows these answers, from line `done` on; stored: values an earlier loop has left in an array."""
+        tape, result = _record(self.function, self.parameters, answers)
+        branch = tape.branches[len(answers)] if len(tape.branches) > len(answers) else None
+        lines, text = tape.lines[: branch.after if branch else None], []
+        for line in lines[done:]:
+            if line.reduces:
+                text += self._of_all(lines, line, stored)
+            elif not line.per_row:
+                text.append(f"{line.name} = {line.text}")
+        if branch is None:
+            return text + self._loop(lines, result, f"out[index] = {result}", stored)
+        for question, answer in ((f"if {branch.name}:", True), ("else:", False)):
+            inner = self._path((*answers, answer), len(lines), dict(stored))
+            text += [question, *(f"    {line}" for line in inner)]
+        return text
+
+    def _of_all(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
+        """What is made of all rows."""
+        name, value, how, fractions = line.name, line.uses[0], line.reduces, line.text == "float64"
+        if how in ("max", "min"):
+            larger = f"{name} = {value} if index == 0 else numpy.{how}imum({name}, {value})"
+            return [f"{name} = numpy.{line.text}(0)", *self._loop(lines, value, larger, stored)]
+        if how == "sum" and not fractions:
+            return [f"{name} = 0", *self._loop(lines, value, f"{name} += {value}", stored)]
+        kind = "float64" if how in ("sum", "mean") else line.text
+        text = [f"{name}_all = numpy.empty(count, numpy.{kind})"]
+        text += self._loop(lines, value, f"{name}_all[index] = {value}", stored)
+        if how in ("sum", "mean"):
+            text.append(f"{name} = sums.sum_of({name}_all, {not fractions})" + (" / count" if how == "mean" else ""))
+        elif how == "cubes":
+            text.append(f"{name}_cubes = powers.cubes({name}_all)")
+            stored[name] = f"{name}_cubes[index]"
+        elif how != "kept":
+            return text + self._sorted(lines, line, stored)
+        if fractions:
+            stored[value] = f"{name}_all[index]"
+        return text
+
+    def _sorted(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
+        """What needs the places of all rows in a sort."""
+        name, how = line.name, line.reduces
+        self.sorts += 1
+        first = f"{MEMORY_HEAD} + {2 * (self.sorts - 1)} * capacity"
+        fixed = any(one.name == line.uses[0] and one.fixed for one in lines)
+        text = [f"{name}_places = ranks.places_of({name}_all, rows, {fixed}, memory, {self.sorts}, {first}, capacity)"]
+        if how == "median":
+            return [*text, f"{name} = ranks.middle_of({name}_all, {name}_places)"]
+        stored[name] = f"{name}_{how}[index]"
+        if how == "sizes":
+            return [*text, f"{name}_sizes, {name}_different = ranks.sizes_of({name}_all, {name}_places)"]
+        return [*text, f"{name}_order = ranks.order_of({name}_places)"]
+
+    def _loop(self, lines: list[Line], needed: str, last: str, stored: dict[str, str]) -> list[str]:
+        """Over all rows: what `needed` is computed from, then `last`."""
+        kept = self._steps(lines, needed, stored)
+        return ["for index in range(count):", "    row = numpy.uint64(rows[index])", *kept, f"    {last}"]
+
+    def _steps(self, lines: list[Line], needed: str, stored: dict[str, str]) -> list[str]:
+        names, kept = {needed}, []
+        for line in reversed(lines):
+            if line.name in names and line.per_row and line.reduces != "kept":
+                known = stored.get(line.name)
+                if known is None and line.fixed and line.uses:  # more than a column
+                    known = self._once(lines, line)
+                names.update(() if known else line.uses)
+                kept.append(f"    {line.name} = {known or line.text}")
+        return kept[::-1]
+
+    def _once(self, lines: list[Line], line: Line) -> str:
+        """Where the value is remembered."""
+        if line.name not in self.once:
+            names, steps = {line.name}, []
+            for one in reversed(lines):
+                if one.name in names:
+                    names.update(one.uses)
+                    steps.append(f"{one.name} = {one.text}")
+            self.once[line.name] = steps[::-1]
+            self.types[line.name] = "float64" if line.kind == "float64" else "int64"
+        return f"{line.name}_once[row]" + (" != 0" if line.kind == "bool" else "")
+
+
+def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[float, ...]) -> bool:
+    """Whether the compiled form scores various jobs as the function does, to the last bit, also with a memory."""
+    forgetful = entry.numbers(parameters)
+    for seed, count in enumerate((1, 2, 7, 40, 300, 1000)):
+        jobs, usage, rows = _various_jobs(seed, count)
+        now_us = int(jobs[SUBMIT].max()) + 10 ** (2 * seed)
+        if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
+            return False
+    jobs, usage, rows = _various_jobs(6, 200 if entry.memory else 0)
+    remembering, others = entry.numbers(parameters, jobs.shape[1]), np.setdiff1d(np.arange(jobs.shape[1]), rows)
+    while len(rows):  # a queue in which some come and more go, while users use more
+        now_us = int(jobs[SUBMIT].max()) + 10**7 * len(others)
+        if not _agrees_on(entry, function, parameters, remembering, (jobs, usage, rows, now_us)):
+            return False
+        come, others, usage = others[:7], others[7:], usage * 1.125
+        rows = np.concatenate([rows[_scattered(len(others), 9, len(rows)) % 19 > 0], come])[1:]
+    return True
+
+
+def _agrees_on(
+    entry: ScoreEntry,
+    function: Callable[..., Any],
+    parameters: tuple[float, ...],
+    numbers: NDArray[np.float64],
+    case: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], int],
+) -> bool:
+    jobs, usage, rows, now_us = case
+    with np.errstate(all="ignore"):
+        expected = np.asarray(function(columns_of(jobs, usage), rows, now_us, *parameters), float)
+    return np.array_equal(entry.scores(jobs, usage, rows, now_us, numbers), expected, equal_nan=True)
+
+
+def _various_jobs(seed: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """A job table, usage per user, and the rows of `count` jobs in it."""
+    room = 3 * count
+    jobs = np.zeros((JOB_COLUMNS, room), np.int64)
+    jobs[NODES] = 1 + _scattered(seed, 1, room) % (2, 2000)[seed % 2]
+    jobs[CORES] = jobs[NODES] * (1 + seed % 4)
+    jobs[LIMIT] = 1 + _scattered(seed, 2, room) % 10**11 // (1, 10**6)[seed % 2]
+    jobs[SUBMIT] = np.sort(_scattered(seed, 3, room) % 10 ** (13 - seed))
+    jobs[ELIGIBLE] = jobs[SUBMIT] + _scattered(seed, 4, room) % 100
+    jobs[SEQ], jobs[QOS] = np.arange(room), _scattered(seed, 5, room) % 100
+    jobs[USER] = _scattered(seed, 6, room) % 6 - 1
+    usage = (_scattered(seed, 7, 12) / 2.0**61).reshape(2, 6)
+    return jobs, usage, np.sort(np.argsort(_scattered(seed, 8, room))[:count])
+
+
+def _scattered(seed: int, which: int, count: int) -> NDArray[np.int64]:
+    """Whole numbers all over 63 bits, the same every time: here nothing may be left to chance."""
+    bits = (np.arange(count, dtype=np.uint64) + np.uint64(1000 * seed + which)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return (bits >> np.uint64(1)).astype(np.int64)
