@@ -204,8 +204,11 @@ def kill_runner(runs: Path, log: Path) -> bool:
             folder, runner = claim.parent, int(claim.read_text().split()[0])
             if (folder / "ended").exists() or not (folder / "started").exists():
                 continue
+            program = program_of(folder)
             if (folder / "exited").exists() or halted(folder, log):
                 os.kill(runner, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # one that has not become the program yet ends by itself
+                    os.kill(program, signal.SIGCONT)
                 return True
     return False
 

@@ -75,9 +75,10 @@ def _greeting(service: Service, _new: int, site: Site, at_home: bool) -> list[st
 
     groups = service.parts.cluster.groups
     nodes = ", ".join(f"{counted(one.count, 'node')} of {counted(one.cores, 'core')}" for one in groups)
-    call = "cohabit submit -- sleep 60" if at_home else f"cohabit submit --server {site.config.place} -- sleep 60"
+    server = "" if at_home else f" --server {site.config.place}"
     return [
-        f"up: {nodes}, policy {site.config.policy.name}", *addresses(service), f"now, in another terminal: {call}", f"in a browser: cohabit page{'' if at_home else f' --server {site.config.place}'}",
+        f"up: {nodes}, policy {site.config.policy.name}", *addresses(service),
+        f"now, in another terminal: cohabit submit{server} -- sleep 60", f"in a browser: cohabit page{server}",
         "Ctrl-C ends this; jobs that run go on, and the next `cohabit up` finds them",
     ]  # fmt: skip
 

@@ -42,7 +42,7 @@ def for_queue(function: Callable[..., Any], parameters: tuple[float, ...]) -> Re
     return first if first == again else None
 
 
-def _record(function: FunctionType, parameters: tuple[float, ...], answers: tuple[bool, ...]) -> tuple[Tape, str]:
+def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple[bool, ...]) -> tuple[Tape, str]:
     """Call the function with stand-ins; what it noted, and the name of its result."""
     tape = Tape(answers)
     rows = Rows(tape)
@@ -113,7 +113,7 @@ class _Writer:
 
     def _path(self, answers: tuple[bool, ...], done: int, stored: dict[str, str]) -> list[str]:
         """What follows these answers, from line `done` on; stored: values an earlier loop has left in an array."""
-        tape, result = _record(self.function, self.parameters, answers)
+        tape, result = record(self.function, self.parameters, answers)
         branch = tape.branches[len(answers)] if len(tape.branches) > len(answers) else None
         lines, text = tape.lines[: branch.after if branch else None], []
         for line in lines[done:]:

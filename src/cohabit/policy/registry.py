@@ -331,11 +331,13 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     """The order by name with its parameters; compiled as well where asked for and possible."""
     from cohabit.compiled import load_source
     from cohabit.policy.settled import settled
+    from cohabit.policy.trend import never_rises
 
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
     function = settled(getattr(load_source(entry.module), entry.function))
-    falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
+    declared = entry.falling and min(parameters, default=0.0) >= 0.0
+    falling = entry.changing and (declared or never_rises(function, parameters))
     order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
     return replace(order, entry=_compiled_form(order, entry)) if compile_it else order
