@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign clean distclean
+.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign docs clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -50,8 +50,8 @@ test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and Ten
 	@scripts/frameworks
 	@$(BIN)/pytest -rs tests/frameworks
 
-test-slurm: setup system ## steer a real Slurm of eight nodes on this machine (some minutes)
-	@$(BIN)/pytest -m cluster -rs tests/slurm
+test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this machine (half an hour)
+	@$(BIN)/pytest -m cluster -rs tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
@@ -70,6 +70,9 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks.telemetry --quick
 	@$(BIN)/python -m benchmarks.variability
 	@$(BIN)/python -m benchmarks.gate
+
+docs: setup ## the documentation as a site, out/site/index.html
+	@$(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

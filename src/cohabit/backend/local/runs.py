@@ -49,9 +49,21 @@ class RunFolder:
         """Make the folder with all that is needed to run, `files` of a launcher too; False if it is there already."""
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
+        try:
+            self._fill(draft, spec, fuse_us, files or {})
+            os.rename(draft, self.path)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)
+            if not self.path.is_dir():
+                raise
+            return False
+        return True
+
+    @staticmethod
+    def _fill(draft: Path, spec: dict[str, Any], fuse_us: int | None, files: Mapping[str, str]) -> None:
         (draft / JOB).mkdir(parents=True)
         draft.chmod(0o711)
-        for name, text in (files or {}).items():
+        for name, text in files.items():
             (draft / JOB / name).write_text(text)
         (draft / JOB).chmod(0o700)
         if (user := spec.get("user")) is not None:
@@ -61,14 +73,6 @@ class RunFolder:
             stream.write(msgspec.json.encode(spec))
         if fuse_us is not None:
             (draft / "fuse").write_text(str(fuse_us))
-        try:
-            os.rename(draft, self.path)
-        except OSError:
-            shutil.rmtree(draft)
-            if not self.path.is_dir():
-                raise
-            return False
-        return True
 
     @property
     def job(self) -> Path:
