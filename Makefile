@@ -72,7 +72,7 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks.gate
 
 docs: setup ## the documentation as a site, out/site/index.html
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@$(BIN)/python -m mkdocs build --strict
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html
