@@ -15,6 +15,7 @@ import msgspec
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
+FROM_ELSEWHERE, OUR_OWN = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 TOP_PAGES = {"architecture": "ARCHITECTURE.md", "contributing": "CONTRIBUTING.md", "changes": "CHANGELOG.md"}
 
 
@@ -30,8 +31,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """The theme's search on disk loads a small script from elsewhere; docs/assets has it."""
-    up = "../" * page.url.count("/")
-    return output.replace("https://unpkg.com/iframe-worker/shim", f"{up}assets/iframe-worker.js")
+    return output.replace(FROM_ELSEWHERE, "../" * page.url.count("/") + OUR_OWN)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """The same for pages that are no page of ours, such as 404.html."""
+    return output_content.replace(FROM_ELSEWHERE, OUR_OWN)
 
 
 def _from_the_top(text: str) -> str:

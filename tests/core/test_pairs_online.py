@@ -143,6 +143,17 @@ def test_who_never_fits_together_runs_apart() -> None:
     assert tell.starts(1, JobFinished("a", 1)).keys() == {"b"}
 
 
+def test_who_cannot_start_with_an_earlier_job_keeps_his_own_place() -> None:
+    """a and b go best together, but no node holds both: b comes after c and d, as in the queue."""
+    bundle = build(PolicyConfig(name="pair-greedy"))
+    cluster = Cluster((replace(NODE, count=2, memory_bytes=12 * 2**20),), "shared", oversubscribe=True)
+    core = SchedulerCore(cluster, replace(bundle, placer=Pair("greedy", KnownPairs(NAMES, PERCENT))), profiles=KNOWN)
+    tell = Story(core)
+    jobs = [submitted(name, program=name, processes=8, memory_bytes=2**20 * (name in "ab")) for name in "acdb"]
+    assert tell.starts(0, *jobs).keys() == {"a", "c", "d"}
+    assert tell.starts(1, JobFinished("a", 1)).keys() == {"b"}
+
+
 def test_groups_of_three() -> None:
     percent = np.where(np.eye(4) > 0, 0.0, 10.0)
     assert all_at_once(told("greedy", percent=percent, size=3)) in (

@@ -27,7 +27,7 @@ with running_gridengine(Path(sys.argv[1]), hosts=1, slots=2) as cluster:
 
 def of_cluster(folder: Path) -> list[int]:
     """Living processes that belong to it."""
-    mark, found = f"SGE_ROOT={folder}/root".encode(), []
+    mark, found = f"SGE_ROOT={folder / 'root'}".encode(), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:

@@ -153,7 +153,7 @@ def test_an_owner_with_slurms_own_commands(desk: Desk) -> None:
 
 
 def test_a_job_slurm_cannot_launch_says_so(desk: Desk) -> None:
-    job = desk.submit("-o", "/root/closed/file", "--", "true")
+    job = desk.submit("-o", "/proc/closed/file", "--", "true")
     desk.until(job, "failed")
     assert "could not launch it" in desk.say("show", job)
 

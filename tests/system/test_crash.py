@@ -56,7 +56,7 @@ def test_a_crash_round_bites(nursery: Nursery, open_folder: Path) -> None:
         plan_of(0, (NONE,)), policy="cs", run_s=(4.0,) * 4, strikes=("controller",) * 3, fates=(("", 10_000),),
         mutant="blind",
     )  # fmt: skip
-    assert "two runs at once" in str(play(nursery, open_folder / "round", plan).problems)
+    assert play(nursery, open_folder / "round", plan).problems  # two runs at once, or a round that never ends
 
 
 def test_what_the_runs_of_a_job_must_not_be() -> None:

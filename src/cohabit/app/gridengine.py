@@ -18,7 +18,7 @@ from cohabit.app.slurm import cluster_of, expected_of, over_of, policies_of, rea
 from cohabit.app.slurm_service import STATES, LeaseTerms, Neighbours, Steering, our_view
 from cohabit.backend.gridengine.calls import Calls, ReadOnly
 from cohabit.backend.gridengine.names import RememberedNames
-from cohabit.backend.gridengine.resource_manager import GridEngineManager
+from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.gridengine.watchdog import settings_of
 from cohabit.backend.slurm.backend import SlurmBackend

@@ -16,7 +16,7 @@ from cohabit.app.gridengine_table import GridEngineTable, lease_of
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.discovery import discover
-from cohabit.backend.gridengine.resource_manager import GridEngineManager
+from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.discovery import Discovered

@@ -38,8 +38,8 @@ from cohabit.backend.slurm.fuses import Fuses, fuse_file
 from cohabit.backend.slurm.lease import read_lease, switch_file
 from cohabit.backend.slurm.marks import HELD, RUN, read_mark
 from cohabit.backend.slurm.naming import Names
-from cohabit.backend.slurm.resource_manager import Manager, SlurmManager
 from cohabit.backend.slurm.rest import Rest, RestManager
+from cohabit.backend.slurm.steered import Manager, SlurmManager
 from cohabit.backend.slurm.translate import Terms
 from cohabit.backend.slurm.watchdog import ensure_watchdog
 from cohabit.backend.slurm.watcher import DOWN, DRAINED, UP

@@ -17,7 +17,7 @@ from cohabit.app.typed_toml import read_typed
 from cohabit.backend.slurm.calls import Calls, SlurmAway
 from cohabit.backend.slurm.handback import Handed, hand_back
 from cohabit.backend.slurm.lease import read_lease, switch_file, write_lease
-from cohabit.backend.slurm.resource_manager import SlurmManager
+from cohabit.backend.slurm.steered import SlurmManager
 from cohabit.model.errors import InputError
 
 

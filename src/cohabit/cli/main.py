@@ -101,10 +101,12 @@ def run() -> None:
     except InputError as error:
         _leave(str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
-        _leave("stopped; nothing was kept", 130)
+        _leave("stopped; nothing was kept", INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
+        if _was_interrupted(error):
+            _leave("stopped; nothing was kept", INTERRUPTED)
         explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
         if explain is None:
             raise
@@ -112,8 +114,15 @@ def run() -> None:
         command = context.command_path if context is not None else "cohabit"
         _leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)
     if code == INTERRUPTED:  # typer swallows Ctrl-C where the verb does not handle it
-        _leave("stopped; nothing was kept", 130)
+        _leave("stopped; nothing was kept", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C began it: a library may turn the interruption into an error of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _leave(sentence: str, code: int) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Pl
     queue = view.queue(policies.order).tolist()
     groups, plan.memory = placer.groups(queue, view) if queue else ([], {})
     strict, keeper = policies.backfill.depth == STRICT, Gatekeeper(view, policies.gates)
-    for group in _that_fit(groups, view, placer):
+    for group in _that_fit(groups, queue, view, placer):
         starts = _place(group, view, placer, keeper, draft) or _join(group, view, placer, keeper, draft)
         plan.actions += starts
         if not starts and (strict or view.aged(np.array(group)).any()):
@@ -37,14 +38,29 @@ def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Pl
     return plan
 
 
-def _that_fit(groups: list[tuple[int, ...]], view: View, placer: GroupPlacer) -> Iterator[tuple[int, ...]]:
-    """The groups, apart where no node could ever hold all members: who made them did not look at cores and memory."""
+def _that_fit(
+    groups: list[tuple[int, ...]], queue: list[int], view: View, placer: GroupPlacer
+) -> Iterator[tuple[int, ...]]:
+    """The groups, apart where no node could ever hold all members: who made them did not look at cores and memory.
+
+    Members of such a group come each at its own place in the queue: nobody is held up by the partner of an earlier job.
+    """
+    place: dict[int, int] = {}
+    apart: list[tuple[int, int]] = []  # who is still to come by itself: place, row
     for group in groups:
+        while apart and apart[0][0] < min(place[row] for row in group):
+            yield (heappop(apart)[1],)
         takes = [view.asks(row, placer)[0].takes for row in group]
         if len(group) == 1 or any(_nodes_for(takes, view.asks(group[0], placer)[-1].takes)):
             yield group
-        else:
-            yield from ((row,) for row in group)
+            continue
+        place = place or {row: number for number, row in enumerate(queue)}
+        first, *others = sorted(group, key=place.__getitem__)
+        yield (first,)
+        for row in others:
+            heappush(apart, (place[row], row))
+    while apart:
+        yield (heappop(apart)[1],)
 
 
 def _place(

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.resource_manager import GridEngineManager
+from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.slurm.watchdog import guarded
 

@@ -21,8 +21,8 @@ from cohabit.backend.slurm.expected import Expected as Expected
 from cohabit.backend.slurm.fuses import Fuses
 from cohabit.backend.slurm.marks import BACK, RUN, back_mark, read_mark, run_mark
 from cohabit.backend.slurm.naming import Names, mates_of
-from cohabit.backend.slurm.resource_manager import Manager
 from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.slurm.steered import Manager
 from cohabit.backend.slurm.watcher import (
     BACK_OFF_US,
     ORDERED,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from cohabit.backend.slurm.calls import SlurmRefused
 from cohabit.backend.slurm.marks import BACK, HELD, RUN, Mark, back_mark, read_mark, wished_mates
-from cohabit.backend.slurm.resource_manager import Manager
 from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.slurm.steered import Manager
 
 AT_ONCE = 100  # jobs in one call
 

@@ -20,8 +20,8 @@ import msgspec
 
 from cohabit.backend.slurm import json_output
 from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.resource_manager import SlurmManager
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
+from cohabit.backend.slurm.steered import SlurmManager
 
 TIMEOUT_S = 10.0
 AGAIN_S = 30.0  # before one that did not answer is asked again

@@ -20,7 +20,7 @@ from cohabit.backend.slurm.fuses import Fuse, boot_us, fuse_file, read_fuses
 from cohabit.backend.slurm.handback import hand_back
 from cohabit.backend.slurm.lease import read_lease, watch_file
 from cohabit.backend.slurm.marks import RUN, read_mark
-from cohabit.backend.slurm.resource_manager import Manager, SlurmManager
+from cohabit.backend.slurm.steered import Manager, SlurmManager
 
 LOOK_S = 0.5
 log = logging.getLogger("cohabit.slurm.watchdog")
