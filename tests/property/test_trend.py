@@ -35,6 +35,23 @@ FALLING: dict[str, Callable[..., Any]] = {
     "logarithm": lambda jobs, rows, now_us: -np.log1p(waited_s(jobs, rows, now_us)) * jobs.nodes[rows],
     "logarithm to ten": lambda jobs, rows, now_us: np.log10(asked_s(jobs, rows)) - np.log10(
         1 + waited_s(jobs, rows, now_us)),
+    "logarithm of zero": lambda jobs, rows, now_us: -np.log(waited_s(jobs, rows, now_us)) * jobs.nodes[rows],
+    "logarithm of a quotient": lambda jobs, rows, now_us: (
+        np.sqrt(asked_s(jobs, rows)) - 3.0 * np.log2(waited_s(jobs, rows, now_us) / asked_s(jobs, rows))),
+    "logarithm held up": lambda jobs, rows, now_us: -np.maximum(np.log10(waited_s(jobs, rows, now_us)), 0.0),
+    "cube of a logarithm": lambda jobs, rows, now_us: -(np.log(waited_s(jobs, rows, now_us)) ** 3),
+    "exponential": lambda jobs, rows, now_us: np.exp(-waited_s(jobs, rows, now_us) / 3600.0) * asked_s(jobs, rows),
+    "exploding": lambda jobs, rows, now_us: -np.exp(waited_s(jobs, rows, now_us)) * jobs.nodes[rows],
+    "tangent": lambda jobs, rows, now_us: asked_s(jobs, rows) * (1 - np.tanh(waited_s(jobs, rows, now_us) / 7200.0)),
+    "third root": lambda jobs, rows, now_us: -np.cbrt(waited_s(jobs, rows, now_us)) * jobs.nodes[rows],
+    "steps": lambda jobs, rows, now_us: asked_s(jobs, rows) / 3600.0 - 10 * (waited_s(jobs, rows, now_us) // 600),
+    "bonus": lambda jobs, rows, now_us: asked_s(jobs, rows) - 1e6 * (waited_s(jobs, rows, now_us) > 3600),
+    "late ones first": lambda jobs, rows, now_us: np.where(
+        waited_s(jobs, rows, now_us) > 7200, -waited_s(jobs, rows, now_us), asked_s(jobs, rows)),
+    "classes": lambda jobs, rows, now_us: (
+        asked_s(jobs, rows) - np.digitize(waited_s(jobs, rows, now_us), [60, 600, 3600]) * 1e6),
+    "by size": lambda jobs, rows, now_us: np.where(
+        jobs.nodes[rows] > 8, -waited_s(jobs, rows, now_us), -2.0 * waited_s(jobs, rows, now_us)),
     "bounded": lambda jobs, rows, now_us: 1e3 - np.minimum(waited_s(jobs, rows, now_us), 3600.0),
     "power": lambda jobs, rows, now_us: -(waited_s(jobs, rows, now_us) ** 1.5),
     "quotient": lambda jobs, rows, now_us: 1.0 / (1.0 + waited_s(jobs, rows, now_us)) ** 2,
@@ -54,8 +71,20 @@ UNKNOWN: dict[str, Callable[..., Any]] = {
     "usage": lambda jobs, rows, now_us: -waited_s(jobs, rows, now_us) * jobs.usage[jobs.user[rows]],
     "a choice": lambda jobs, rows, now_us: np.where(
         waited_s(jobs, rows, now_us) > 60, jobs.nodes[rows] * 1.0, -waited_s(jobs, rows, now_us)),
+    "a malus": lambda jobs, rows, now_us: asked_s(jobs, rows) + 1e6 * (waited_s(jobs, rows, now_us) > 3600),
+    "a bonus that ends": lambda jobs, rows, now_us: asked_s(jobs, rows) - 1e6 * (waited_s(jobs, rows, now_us) < 3600),
+    "an exact wait": lambda jobs, rows, now_us: asked_s(jobs, rows) - 1e6 * (waited_s(jobs, rows, now_us) == 3600),
+    "a choice that overlaps": lambda jobs, rows, now_us: np.where(
+        waited_s(jobs, rows, now_us) > 60, -waited_s(jobs, rows, now_us), -2.0 * waited_s(jobs, rows, now_us)),
     "a wave": lambda jobs, rows, now_us: -np.sin(waited_s(jobs, rows, now_us)),
-    "a logarithm of zero": lambda jobs, rows, now_us: -np.log(waited_s(jobs, rows, now_us)),
+    "endless times nothing": lambda jobs, rows, now_us: -np.log(waited_s(jobs, rows, now_us)) * (jobs.nodes[rows] - 1),
+    "endless less endless": lambda jobs, rows, now_us: (
+        np.log(asked_s(jobs, rows) - 1.0) - np.log(waited_s(jobs, rows, now_us))),
+    "exploding times nothing": lambda jobs, rows, now_us: (
+        -np.exp(waited_s(jobs, rows, now_us)) * (jobs.nodes[rows] - 1)),
+    "steps of either sign": lambda jobs, rows, now_us: -(waited_s(jobs, rows, now_us) // jobs.qos[rows]),
+    "a logarithm below zero": lambda jobs, rows, now_us: -np.log(waited_s(jobs, rows, now_us) - 1.0),
+    "one over a logarithm": lambda jobs, rows, now_us: 1.0 / np.log(waited_s(jobs, rows, now_us)),
     "eligible later": lambda jobs, rows, now_us: -np.sqrt(now_us - jobs.eligible_us[rows]),
     "a question": lambda jobs, rows, now_us: (
         -waited_s(jobs, rows, now_us) if now_us > 10**12 else 1.0 * jobs.nodes[rows]),
@@ -89,9 +118,9 @@ def test_scores_never_rise(name: str, seed: int) -> None:
     jobs[NODES] = jobs[CORES] = rng.integers(1, 5000, count)
     jobs[LIMIT] = rng.integers(0, 10**11, count)
     jobs[SUBMIT], jobs[USER] = rng.integers(0, 10**9, count), 0
+    jobs[SUBMIT, :50] = now = 10**9
     rows, last = np.arange(count), np.full(count, np.inf)
-    now = 10**9
-    for step in rng.integers(1, 10 ** rng.integers(1, 10), 200):  # from a microsecond to a quarter of an hour
+    for step in [0, *rng.integers(1, 10 ** rng.integers(1, 10), 200)]:  # from a microsecond to a quarter of an hour
         now += int(step)
         found = np.asarray(FALLING[name](columns_of(jobs, np.ones((2, 2))), rows, now), float)
         assert (found <= last).all()

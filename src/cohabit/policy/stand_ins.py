@@ -172,9 +172,13 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, _StandIn):
             example = np.where(*(_example_of(value) for value in values))
             return self._note(f"({one} if {condition} else {other})", list(values), example)
         if function is np.clip and len(values) == 3 and not options:
-            low, high = values[1:]
-            raised = values[0] if low is None else np.maximum(values[0], low)
-            return raised if high is None else np.minimum(raised, high)
+            return values[0].clip(*values[1:]) if isinstance(values[0], Noted) else self.tape.beyond()
+        if function is np.select and len(values) in (2, 3) and not options:
+            return self._first_that_holds(*values)
+        if function is np.digitize and len(values) == 2 and not options and values[0] is self:
+            return self._edges_passed(values[1], np.greater_equal)
+        if function is np.searchsorted and len(values) == 2 and not options and values[1] is self:
+            return self._edges_passed(values[0], np.greater)
         if function in LIKE and len(values) == 1 and options in ({}, {"dtype": float}, {"dtype": int}):
             return self.filled(LIKE[function](_example_of(values[0]), **options))
         if function in REDUCTIONS and len(values) == 1 and not options:
@@ -208,6 +212,33 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, _StandIn):
         kept = self.tape.note(self._stored_type(), [self], self.example, reduces="kept")
         found = self.example[order.example]
         return self.tape.note(f"{kept.name}_all[{order.name}]", [kept, order], found)
+
+    def clip(self, *bounds: Any, **named: Any) -> Any:
+        """Between two bounds."""
+        if len(bounds) > 2 or not named.keys() <= {"min", "max"}:
+            self.tape.beyond()
+        low, high = (*bounds, *(None,) * 2)[:2]
+        low, high = named.get("min", low), named.get("max", high)
+        raised = self if low is None else np.maximum(self, low)
+        return raised if high is None else np.minimum(raised, high)
+
+    def _first_that_holds(self, conditions: Any, choices: Any, otherwise: Any = 0) -> Any:
+        """np.select"""
+        truths = all(isinstance(one, Noted) and one.example.dtype.kind == "b" for one in conditions)
+        if not truths or len(conditions) != len(choices):
+            self.tape.beyond()
+        found = otherwise
+        for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
+            found = self.__array_function__(np.where, (), (condition, choice, found), {})
+        return found
+
+    def _edges_passed(self, listed: Any, passes: np.ufunc) -> Any:
+        """How many of some numbers in rising order it has passed: np.digitize and np.searchsorted."""
+        edges = np.asarray(listed)
+        fits = edges.ndim == 1 and 0 < len(edges) <= MOST_LISTED and edges.dtype.kind in "if"
+        if not fits or not self.per_row or self.example.dtype.kind not in "if" or not (edges[1:] > edges[:-1]).all():
+            self.tape.beyond()
+        return sum(passes(self, edge) * 1 for edge in edges.tolist())
 
     def _is_one_of(self, listed: Any) -> Noted:
         """np.isin with a short list of whole numbers."""

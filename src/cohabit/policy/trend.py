@@ -21,16 +21,24 @@ STAYS, RISES, FALLS = 0, 1, -1
 
 
 class Course(NamedTuple):
-    """What is known of a value: its bounds (both may be infinite), and where it goes as time goes by."""
+    """What is known of a value: its bounds (both may be infinite), and where it goes as time goes by.
+
+    A bound that is infinite is not reached, unless the value is `endless`: the logarithm of a wait of zero is.
+    """
 
     low: float
     high: float
     trend: int
+    endless: bool = False
+
+    def is_never_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
 
 
 NOTHING = Course(math.nan, math.nan, STAYS)  # is known of it
 PRODUCTS = ("multiply", "power", "square")
 SMALL = 1000
+LARGE_EXPONENT, LARGE_POWER = 700, 20  # beyond them a result may be too large for a number
 
 
 class _Unknown(Exception):
@@ -87,6 +95,8 @@ def _course(line: Line, known: dict[str, Course], waits: tuple[set[str], set[str
             if line.kind == "int64" and tree.func.attr in PRODUCTS and not any(map(_is_small, terms)):
                 raise _Unknown  # whole numbers have an end, and begin again below zero
             return RULES[tree.func.attr](*terms)
+        if isinstance(tree, ast.IfExp):
+            return _chosen(*(_term(term, known) for term in (tree.test, tree.body, tree.orelse)))
         return _term(tree, known)
     except (KeyError, ValueError, TypeError, _Unknown):
         return NOTHING
@@ -115,25 +125,30 @@ def _together(one: int, other: int) -> int:
     return one or other
 
 
-def _bounded(values: list[float], trend: int) -> Course:
+def _bounded(values: list[float], trend: int, endless: bool) -> Course:
     if any(math.isnan(value) for value in values):
         raise _Unknown
-    return Course(min(values), max(values), trend)
+    return Course(min(values), max(values), trend, endless)
 
 
 def _add(one: Course, other: Course) -> Course:
-    return _bounded([one.low + other.low, one.high + other.high], _together(one.trend, other.trend))
+    if one.endless and other.endless:
+        raise _Unknown  # they may cancel each other to no number
+    ends = [one.low + other.low, one.high + other.high]
+    return _bounded(ends, _together(one.trend, other.trend), one.endless or other.endless)
 
 
 def _negative(one: Course) -> Course:
-    return Course(-one.high, -one.low, -one.trend)
+    return Course(-one.high, -one.low, -one.trend, one.endless)
 
 
 def _multiply(one: Course, other: Course) -> Course:
     """By something of one sign; infinite bounds are never reached, but zero times what has no bound is left alone."""
+    if (one.endless and not other.is_never_zero()) or (other.endless and not one.is_never_zero()):
+        raise _Unknown
     trend = _together(_scaled(one, other), _scaled(other, one))
     corners = [0.0 if 0 in (a, b) else a * b for a in (one.low, one.high) for b in (other.low, other.high)]
-    return _bounded(corners, trend)
+    return _bounded(corners, trend, one.endless or other.endless)
 
 
 def _scaled(changing: Course, factor: Course) -> int:
@@ -153,13 +168,13 @@ def _divide(one: Course, other: Course) -> Course:
 def _inverse(one: Course) -> Course:
     if one.low <= 0 <= one.high:
         raise _Unknown
-    return Course(1 / one.high, 1 / one.low, -one.trend)
+    return Course(1 / one.high, 1 / one.low, -one.trend)  # of what is endless: zero
 
 
 def _square_root(one: Course) -> Course:
     if one.low < 0:
         raise _Unknown
-    return Course(math.sqrt(one.low), math.sqrt(one.high), one.trend)
+    return Course(math.sqrt(one.low), math.sqrt(one.high), one.trend, one.endless)
 
 
 def _power(one: Course, exponent: Course) -> Course:
@@ -169,15 +184,9 @@ def _power(one: Course, exponent: Course) -> Course:
         raise _Unknown
     if power < 0 and one.low <= 0:
         raise _Unknown
-    ends = [_raised(one.low, power), _raised(one.high, power)]
-    return _bounded(ends, one.trend if power > 0 else -one.trend if power < 0 else STAYS)
-
-
-def _raised(value: float, power: float) -> float:
-    try:
-        return float(value**power)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+    ends = [_raised_by(lambda value: float(value**power), end) for end in (one.low, one.high)]
+    endless = power > 0 and (one.endless or power > LARGE_POWER)
+    return _bounded(ends, one.trend if power > 0 else -one.trend if power < 0 else STAYS, endless)
 
 
 def _square(one: Course) -> Course:
@@ -189,11 +198,13 @@ def _square(one: Course) -> Course:
 
 
 def _maximum(one: Course, other: Course) -> Course:
-    return Course(max(one.low, other.low), max(one.high, other.high), _together(one.trend, other.trend))
+    trend, endless = _together(one.trend, other.trend), one.endless or other.endless
+    return Course(max(one.low, other.low), max(one.high, other.high), trend, endless)
 
 
 def _minimum(one: Course, other: Course) -> Course:
-    return Course(min(one.low, other.low), min(one.high, other.high), _together(one.trend, other.trend))
+    trend, endless = _together(one.trend, other.trend), one.endless or other.endless
+    return Course(min(one.low, other.low), min(one.high, other.high), trend, endless)
 
 
 def _absolute(one: Course) -> Course:
@@ -202,13 +213,58 @@ def _absolute(one: Course) -> Course:
     return one if one.low >= 0 else _negative(one)
 
 
-def _logarithm(function: Callable[[float], float], shift: float = 0.0) -> Callable[[Course], Course]:
-    """Of what stays above zero (with log1p, above -1): at zero itself it is infinite."""
+def _alongside(function: Callable[[float], float], explodes: bool = False) -> Callable[[Course], Course]:
+    """A function that rises wherever it is defined, and is defined everywhere."""
 
     def rule(one: Course) -> Course:
-        if one.low + shift <= 0:
+        ends = [_raised_by(function, one.low), _raised_by(function, one.high)]
+        return _bounded(ends, one.trend, one.endless or (explodes and one.high > LARGE_EXPONENT))
+
+    return rule
+
+
+def _raised_by(function: Callable[[float], float], value: float) -> float:
+    try:
+        return function(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _floor_divide(one: Course, other: Course) -> Course:
+    """By a number: a step that may come a little early or late by rounding, but never back."""
+    if other.low != other.high or other.trend:
+        raise _Unknown
+    found = _divide(one, other)
+    return found._replace(low=found.low - 1)
+
+
+def _greater(one: Course, other: Course) -> Course:
+    """No or yes, as 0 and 1: as time goes by it can become so, or cease to be so, but not both."""
+    return Course(0, 1, _together(one.trend, -other.trend))
+
+
+def _chosen(condition: Course, one: Course, other: Course) -> Course:
+    """One where the condition holds, else the other; where that changes, the value jumps from the one to the other."""
+    trend = _together(one.trend, other.trend)
+    if condition.trend:
+        first, then = (other, one) if condition.trend == RISES else (one, other)
+        jumps = RISES if then.low >= first.high else FALLS if then.high <= first.low else None
+        if jumps is None:
             raise _Unknown
-        return Course(function(one.low), function(one.high), one.trend)
+        trend = _together(trend, jumps)
+    return Course(min(one.low, other.low), max(one.high, other.high), trend, one.endless or other.endless)
+
+
+def _logarithm(function: Callable[[float], float], shift: float = 0.0) -> Callable[[Course], Course]:
+    """Of what is never below zero (with log1p, -1): at zero itself it is endless, as on the instant of submission."""
+
+    def rule(one: Course) -> Course:
+        if one.low + shift < 0:
+            raise _Unknown
+        at_zero = one.low + shift == 0
+        return Course(
+            -math.inf if at_zero else function(one.low), function(one.high), one.trend, at_zero or one.endless
+        )
 
     return rule
 
@@ -217,8 +273,13 @@ RULES: dict[str, Callable[..., Course]] = {
     "add": _add, "subtract": lambda one, other: _add(one, _negative(other)), "negative": _negative,
     "positive": lambda one: one, "multiply": _multiply, "divide": _divide, "true_divide": _divide, "power": _power,
     "square": _square, "absolute": _absolute, "maximum": _maximum, "minimum": _minimum,
+    "greater": _greater, "greater_equal": _greater, "less": lambda one, other: _greater(other, one),
+    "less_equal": lambda one, other: _greater(other, one), "fmax": _maximum, "fmin": _minimum, "fabs": _absolute,
+    "reciprocal": _inverse, "floor_divide": _floor_divide,
     "float64": lambda one: one, "floor": lambda one: one._replace(low=one.low - 1),
     "ceil": lambda one: one._replace(high=one.high + 1), "sqrt": _square_root,
     "log1p": _logarithm(math.log1p, 1.0), "log": _logarithm(math.log), "log2": _logarithm(math.log2),
-    "log10": _logarithm(math.log10),
+    "log10": _logarithm(math.log10), "exp": _alongside(math.exp, True), "exp2": _alongside(math.exp2, True),
+    "expm1": _alongside(math.expm1, True), "tanh": _alongside(math.tanh), "arctan": _alongside(math.atan),
+    "arcsinh": _alongside(math.asinh), "cbrt": _alongside(math.cbrt),
 }  # fmt: skip
