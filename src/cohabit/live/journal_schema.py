@@ -1,23 +1,19 @@
-"""The tables of a controller's journal and how older ones become today's: numbered steps, applied in order.
+"""The tables of a controller's journal and how older ones become today's: numbered steps (store/versions.py).
 
-A step that has been released is never changed; a new version is a new step at the end. All steps that are due run in
-one transaction, so a journal is never left between two versions. What a step cannot compute from the tables alone (the
-records of jobs a checkpoint knows) is made up for when the controller restores its core.
+What a step cannot compute from the tables alone (the records of jobs a checkpoint knows) is made up for when the
+controller restores its core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sqlalchemy as sa
 
-from cohabit.model.errors import InputError
+from cohabit.store.versions import Step, Versioned
 
 META, BATCHES, CHECKPOINTS, JOBS, RECORDS = (
     "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records",
 )  # fmt: skip
 LIVING = "cohabit_records_living"
-_LOCK = 0x636F686C  # any number that is ours: writers of the schema queue up behind it in PostgreSQL
 _number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 today = sa.MetaData()
@@ -89,32 +85,16 @@ def _create(connection: sa.Connection, statement: str) -> None:
     connection.exec_driver_sql(statement % words)
 
 
-STEPS: tuple[Callable[[sa.Connection], None], ...] = (_version_1, _version_2)
+STEPS: tuple[Step, ...] = (_version_1, _version_2)
 VERSION = len(STEPS)
+_VERSIONED = Versioned("journal", meta, "version", lock=0x636F686C)
 
 
 def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
     """Bring the journal to this version inside the connection's transaction; refuse one from the future."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-    found = version_of(connection)
-    if found > VERSION:
-        raise InputError(
-            f"is a journal of version {found}, this cohabit knows versions up to {VERSION}", where,
-            "use the newer cohabit that wrote it",
-        )  # fmt: skip
-    if found == 0:
-        meta.create(connection, checkfirst=True)
-        connection.execute(sa.insert(meta).values(key="version", value="0"))
-    for step in STEPS[found:upto]:
-        step(connection)
-    if found < upto:
-        connection.execute(sa.update(meta).where(meta.c.key == "version").values(value=str(upto)))
+    _VERSIONED.migrate(connection, STEPS, upto, where)
 
 
 def version_of(connection: sa.Connection) -> int:
     """The schema version of a journal, 0 where there is none yet."""
-    if not sa.inspect(connection).has_table(META):
-        return 0
-    found = connection.execute(sa.select(meta.c.value).where(meta.c.key == "version")).scalar()
-    return 0 if found is None else int(found)
+    return _VERSIONED.version(connection)

@@ -1,22 +1,15 @@
-"""The tables of the profile store and how older ones become today's: numbered steps, applied in order.
-
-A step that has been released is never changed; a new version is a new step at the end. All steps that are due run in
-one transaction, so a store is never left between two versions.
-"""
+"""The tables of the profile store and how older ones become today's: numbered steps (store/versions.py)."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import msgspec
 import sqlalchemy as sa
 
 from cohabit.model.curve import Curve
-from cohabit.model.errors import InputError
 from cohabit.model.profile import ScaleProfile
+from cohabit.store.versions import Step, Versioned
 
 META, PROFILES, SCALES, SAMPLES = "cohabit_meta", "cohabit_profiles", "cohabit_scales", "cohabit_samples"
-_LOCK = 0x636F6861  # any number that is ours: writers of the schema queue up behind it in PostgreSQL
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER counts up by itself in SQLite
 
 today = sa.MetaData()
@@ -119,36 +112,21 @@ def _version_2(connection: sa.Connection) -> None:
         )  # fmt: skip
 
 
-STEPS: tuple[Callable[[sa.Connection], None], ...] = (_version_1, _version_2)
+STEPS: tuple[Step, ...] = (_version_1, _version_2)
 VERSION = len(STEPS)
+_VERSIONED = Versioned("store", meta, "schema", lock=0x636F6861)
 
 
 def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
     """Bring the store to this version inside the connection's transaction; refuse one from the future."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-    found = version_of(connection)
-    if found > VERSION:
-        raise InputError(
-            f"the store has schema version {found}, this cohabit knows versions up to {VERSION}", where,
-            "use the newer cohabit that wrote it",
-        )  # fmt: skip
-    if found == 0:
-        meta.create(connection, checkfirst=True)
-        connection.execute(sa.delete(meta))
-        connection.execute(sa.insert(meta), [{"key": "schema", "value": 0}, {"key": "generation", "value": 0}])
-    for step in STEPS[found:upto]:
-        step(connection)
-    if found < upto:
-        connection.execute(sa.update(meta).where(meta.c.key == "schema").values(value=upto))
+    if _VERSIONED.migrate(connection, STEPS, upto, where) == 0:
+        connection.execute(sa.delete(meta).where(meta.c.key == "generation"))
+        connection.execute(sa.insert(meta).values(key="generation", value=0))
 
 
 def version_of(connection: sa.Connection) -> int:
     """The schema version of a store, 0 where there is none yet."""
-    if not sa.inspect(connection).has_table(META):
-        return 0
-    found = connection.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar()
-    return 0 if found is None else int(found)
+    return _VERSIONED.version(connection)
 
 
 def text_of(value: Curve | ScaleProfile | dict[str, float]) -> str:
