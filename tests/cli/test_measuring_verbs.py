@@ -216,7 +216,7 @@ def test_a_neighbour_may_run_another_command(tmp_path: Path) -> None:
 sources = []
 [[program]]
 name = "a"
-command = ["sleep", "0.3"]
+command = ["sleep", "2"]
 beside = {json.dumps(["sh", "-c", f"echo beside >> {seen}; sleep 60"])}
 """
     answer = cohabit("measure", "pairs", write(tmp_path, text), "--out", tmp_path / "pairs.csv")
@@ -243,7 +243,7 @@ def test_a_pair_that_fails_is_told_and_can_be_tried_again(tmp_path: Path) -> Non
     """`touchy` fails where the other's mark is there: alone it works."""
     mark = tmp_path / "mark"
     other = f"touch {mark}; sleep 0.4; rm -f {mark}"
-    touchy = f"sleep 0.2; test ! -e {mark}"
+    touchy = f"for n in $(seq 60); do test ! -e {mark} || exit 1; sleep 0.02; done"  # longer than the other once more
     text = "repeats = 1\nsources = []\n"
     for name, command in (("other", other), ("touchy", touchy)):
         text += f'[[program]]\nname = "{name}"\ncommand = {json.dumps(["sh", "-c", command])}\n'
@@ -296,24 +296,25 @@ def descendants_sleeping() -> list[str]:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[:2] in ([b"sleep", b"0.4321"], [b"sleep", b"0.3321"]):
+        if words[:2] in [[b"sleep", os.fsencode(nap)] for nap in NAPS]:
             found.append(str(place))
     return found
 
 
-LONGER = SLEEPS.replace("0.4", "0.4321").replace("0.3", "0.3321")
+NAPS = (f"0.4{os.getpid()}", f"0.3{os.getpid()}")  # nobody else sleeps so long
+LONGER = SLEEPS.replace("0.4", NAPS[0]).replace("0.3", NAPS[1])
 
 
 @pytest.mark.slow
 def test_kill_9_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     path, out = write(tmp_path, LONGER), tmp_path / "pairs.csv"
     process = begin(path, out)
-    wait_for_lines(process, out, 6)
+    wait_for_lines(process, out, 4)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     kept = lines_of(out)
     assert not out.exists()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while descendants_sleeping():
         assert time.monotonic() < end, "programs outlive the measurement"
         time.sleep(0.05)
@@ -355,7 +356,7 @@ def test_other_programs_do_not_mix_with_what_was_measured(tmp_path: Path) -> Non
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     before = out.with_name("pairs.csv.progress").read_bytes()
-    write(tmp_path, LONGER.replace("0.3321", "0.2"))
+    write(tmp_path, LONGER.replace(NAPS[1], "0.2"))
     assert "begun with other programs" in cohabit("measure", "pairs", path, "--out", out).sentence()
     assert out.with_name("pairs.csv.progress").read_bytes() == before
     write(tmp_path, "# a remark changes nothing\n" + LONGER)

@@ -181,7 +181,7 @@ def stopped(process: subprocess.Popen[str], out: Path, how: int) -> Answer:
     deadline = time.monotonic() + 60
     while not (out / ".writer").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    time.sleep(1.5)
+    time.sleep(4)  # at ten samples a second
     os.killpg(process.pid, how)
     said, complained = process.communicate(timeout=60)
     return Answer(process.returncode, said, complained)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cohabit.app import quiet_workers
 from cohabit.app.policies import build
 from cohabit.app.scenario import Scenario, scenario_from
 from cohabit.model.errors import InputError
@@ -133,10 +134,12 @@ def _process_pool(workers: int | None, most: int) -> Iterator[Callable[[Sequence
     import multiprocessing
 
     count = min(workers or os.cpu_count() or 1, most)
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=spawn, initializer=quiet_workers.end_quietly) as pool:
 
         def submit_all(cells: Sequence[Cell]) -> Iterator[Cell]:
-            futures: list[Future[Cell]] = [pool.submit(run_cell, cell) for cell in cells]
+            with quiet_workers.unheard():
+                futures: list[Future[Cell]] = [pool.submit(run_cell, cell) for cell in cells]
             try:
                 for future in as_completed(futures):
                     yield future.result()

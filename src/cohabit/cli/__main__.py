@@ -1,5 +1,5 @@
 """`python -m cohabit.cli` is the `cohabit` command."""
 
-from cohabit.cli.main import run
+from cohabit.cli.start import run
 
 run()

@@ -20,6 +20,7 @@ from cohabit.cli import (
     generate,
     gridengine,
     import_log,
+    interrupts,
     jobs,
     logs,
     match,
@@ -55,7 +56,7 @@ from cohabit.cli.sections import Sections, section
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
-INTERRUPTED = 130
+INTERRUPTED = interrupts.STATUS
 app = typer.Typer(
     name="cohabit",
     cls=Sections,
@@ -98,8 +99,6 @@ def run() -> None:
     gc.set_threshold(200_000, 20, 20)  # start-up makes many objects that live on; collecting them costs a tenth of it
     try:
         code = app(standalone_mode=False)
-    except InputError as error:
-        _leave(str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
         _leave("stopped; nothing was kept", INTERRUPTED)
     except BrokenPipeError:
@@ -107,6 +106,8 @@ def run() -> None:
     except Exception as error:
         if _was_interrupted(error):
             _leave("stopped; nothing was kept", INTERRUPTED)
+        if isinstance(error, InputError):
+            _leave(str(error), 2)
         explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
         if explain is None:
             raise
@@ -122,7 +123,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
     """Whether Ctrl-C began it: a library may turn the interruption into an error of its own."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error is not None or interrupts.seen()
 
 
 def _leave(sentence: str, code: int) -> NoReturn:

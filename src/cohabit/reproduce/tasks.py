@@ -8,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
+from cohabit.app import quiet_workers
+
 Progress = Callable[[int, int], None]
 
 
@@ -42,8 +44,10 @@ def run_tasks(tasks: Sequence[Task], workers: int | None = None, progress: Progr
         return done
     import multiprocessing
 
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(task): task.name for task in ordered}
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=spawn, initializer=quiet_workers.end_quietly) as pool:
+        with quiet_workers.unheard():
+            futures = {pool.submit(task): task.name for task in ordered}
         try:
             for future in as_completed(futures):
                 note(futures[future], future.result())

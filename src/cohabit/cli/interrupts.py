@@ -1,0 +1,62 @@
+"""Ctrl-C from our first line to our last: one sentence and status 130, never a traceback, and never lost.
+
+While our own modules are loaded nothing has begun, and the program just leaves. From then on the interruption is raised
+as usual, and remembered: whatever a library makes of it, the program ends as one that was stopped. Where machine code
+called Python, what is raised there is only printed: then it is raised again a moment later. For the program alone, and
+never for callers of `cohabit` from Python: how a process takes signals is for its owner to say.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+STATUS = 130
+AGAIN_S = 0.02
+_seen = False
+
+
+def while_loading() -> None:
+    """From here on Ctrl-C leaves at once; where somebody had it ignored, it stays ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave_at_once)
+
+
+def while_working() -> None:
+    """From here on it is raised, and raised again where a library swallowed it."""
+    if signal.getsignal(signal.SIGINT) is _leave_at_once:
+        sys.unraisablehook = _swallowed
+        signal.signal(signal.SIGALRM, _raise)
+        signal.signal(signal.SIGINT, _raise)
+
+
+def at_the_end() -> None:
+    """All is said: while Python takes itself down nothing can be stopped any more."""
+    if signal.getsignal(signal.SIGINT) in (_leave_at_once, _raise):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def seen() -> bool:
+    """Whether it came since the work began."""
+    return _seen
+
+
+def _leave_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    os.write(2, b"cohabit: stopped; nothing was kept\n")
+    os._exit(STATUS)
+
+
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    global _seen
+    _seen = True
+    raise KeyboardInterrupt
+
+
+def _swallowed(about: Any) -> None:
+    if issubclass(about.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+    else:
+        sys.__unraisablehook__(about)
