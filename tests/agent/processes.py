@@ -16,7 +16,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it holds; the machine may be busy."""
     end = time.monotonic() + seconds
     while not condition():

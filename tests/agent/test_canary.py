@@ -48,6 +48,7 @@ def test_a_launcher_that_is_not_there_is_one_sentence() -> None:
 @needs_mpi
 @pytest.mark.slow
 @pytest.mark.system
+@pytest.mark.timing  # ranks that wait for a core wait longer than for the token
 def test_a_real_canary_waits_longer_with_a_larger_token() -> None:
     small, large = (send_canary(Canary(ranks=3, size_mb=size, ring_rounds=3, reduce_rounds=2)) for size in (0.1, 20.0))
     assert small.ranks == large.ranks == 3

@@ -44,7 +44,7 @@ def test_a_program_runs_and_its_end_is_known(tmp_path: Path) -> None:
         ended = running.wait()
     assert ended is not None
     assert (ended.status, ended.leftovers) == (3, 0)
-    assert 0.2 <= ended.run_s < 20
+    assert 0.2 <= ended.run_s < 60
     assert ended.user_s + ended.system_s > 0
     assert ended.peak_rss_bytes > 1 << 20
     assert (out.read_text(), err.read_text()) == ("out\n", "err\n")
@@ -60,7 +60,7 @@ def test_it_is_held_until_it_is_released(tmp_path: Path) -> None:
         running.release()
         ended = running.wait()
         assert ended is not None
-        assert ended.run_s < 10
+        assert ended.run_s < 60
     assert proof.exists()
 
 
@@ -163,7 +163,7 @@ def test_the_first_of_several_to_end_is_seen() -> None:
     with launch(Request(("sleep", "600"))) as slow, launch(Request(("true",))) as quick:
         slow.release()
         quick.release()
-        assert first_report([slow, quick], 20.0) == [quick]
+        assert first_report([slow, quick], 60.0) == [quick]
         assert first_report([slow], 0.05) == []
 
 

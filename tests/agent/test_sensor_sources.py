@@ -26,7 +26,12 @@ from cohabit.model.errors import InputError
 from cohabit.testing.resctrl import FakeResctrl
 
 BUSY = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
-PAGES = "import mmap\nm = mmap.mmap(-1, {0} * 4096)\nfor at in range(0, {0} * 4096, 4096): m[at] = 1"
+# Page by page, also where the kernel would rather give huge ones.
+PAGES = """import mmap
+m = mmap.mmap(-1, {0} * 4096)
+if hasattr(mmap, "MADV_NOHUGEPAGE"): m.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, {0} * 4096, 4096): m[at] = 1
+"""
 
 
 def python(code: str) -> Request:
@@ -67,6 +72,7 @@ def test_asking_for_a_source_that_is_not_there() -> None:
     assert "valgrind" not in [one.name for one in usable()]
 
 
+@pytest.mark.timing  # a sampler that waits for a core reads its counter later than its clock
 @pytest.mark.parametrize("source", [Perf(), Procfs(), Cgroup()], ids=lambda one: one.name)
 def test_processor_time_is_what_was_burnt(source: Source, tmp_path: Path) -> None:
     needs(source)
@@ -87,7 +93,7 @@ def test_page_faults_follow_the_pages_touched(source: Source, tmp_path: Path) ->
     needs(source)
     counts = []
     for pages in (100, 30_000):
-        code = PAGES.format(pages) + "\nimport time\ntime.sleep(0.4)"
+        code = PAGES.format(pages) + "import time\ntime.sleep(1.5)"  # somebody must look in that time
         ended, readings = observe(python(code), [source], tmp_path, 60.0, interval_s=0.1)
         counts.append(readings["page_faults"].mean * ended.run_s)
     assert 29_000 < counts[1] - counts[0] < 60_000
@@ -109,7 +115,7 @@ def test_perf_counts_children_and_only_from_exec_on(tmp_path: Path) -> None:
 def test_amounts_of_ended_children_stay_in_the_sums(tmp_path: Path) -> None:
     inner = BUSY.format(0.5).replace("\n", "\\n")
     code = (
-        f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-I', '-S', '-c', '{inner}'])\ntime.sleep(0.3)"
+        f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-I', '-S', '-c', '{inner}'])\ntime.sleep(1.5)"
     )
     ended, readings = observe(python(code), [Procfs()], tmp_path, 60.0, interval_s=0.05)
     assert 0.35 < (readings["user_time"].mean + readings["system_time"].mean) * ended.run_s < 0.9
@@ -118,7 +124,7 @@ def test_amounts_of_ended_children_stay_in_the_sums(tmp_path: Path) -> None:
 
 
 def test_memory_and_threads_are_levels(tmp_path: Path) -> None:
-    code = "import time\nblock = bytearray(80_000_000)\ntime.sleep(0.5)"
+    code = "import time\nblock = bytearray(80_000_000)\ntime.sleep(1.5)"
     _, readings = observe(python(code), [Procfs()], tmp_path, 60.0, interval_s=0.1)
     assert readings["resident_bytes"].high is not None
     assert 80e6 < readings["resident_bytes"].high < 110e6
@@ -127,8 +133,8 @@ def test_memory_and_threads_are_levels(tmp_path: Path) -> None:
 
 def test_pressure_of_the_machine(tmp_path: Path) -> None:
     needs(Pressure())
-    _, readings = observe(python("import time; time.sleep(0.3)"), [Pressure()], tmp_path, 60.0, interval_s=0.1)
-    assert 0 <= readings["pressure_cpu"].mean <= 1.2  # the kernel adds up now and then
+    _, readings = observe(python("import time; time.sleep(2)"), [Pressure()], tmp_path, 60.0, interval_s=0.1)
+    assert 0 <= readings["pressure_cpu"].mean <= 1.5  # the kernel adds up now and then, and we may read late
 
 
 def test_pressure_files(tmp_path: Path) -> None:

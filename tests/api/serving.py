@@ -11,7 +11,8 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ from cohabit.live.api.settings import ApiSettings
 
 T = TypeVar("T")
 SHELL = ["/bin/sh", "-c"]
+PATIENCE_S = 180.0  # with an answer, on a machine that may be busy
 
 
 class Answer(NamedTuple):
@@ -34,12 +36,12 @@ class UnixConnection(http.client.HTTPConnection):
     """HTTP over a UNIX socket."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=60)
+        super().__init__("localhost", timeout=PATIENCE_S)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(60)
+        self.sock.settimeout(PATIENCE_S)
         self.sock.connect(self._path)
 
 
@@ -60,7 +62,7 @@ class Server:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Something on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(300)
 
     def close(self) -> None:
         """End in good order."""
@@ -88,7 +90,8 @@ class Server:
     def ask_tcp(self, method: str, path: str, token: str = "", body: Any = None) -> Answer:
         """One request over TCP."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return ask(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60), method, path, body, headers)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        return ask(link, method, path, body, headers)
 
     def submit(self, script: str, **others: Any) -> str:
         """A shell script as a job; its name."""
@@ -96,11 +99,22 @@ class Server:
         assert answer.status == 201, answer
         return str(answer.body["job"])
 
-    def over(self, job: str, timeout_s: float = 60) -> dict[str, Any]:
+    def over(self, job: str, timeout_s: float = 120) -> dict[str, Any]:
         """The job once it has ended."""
         answer = self.ask("GET", f"/v1/jobs/{job}/wait?timeout_s={timeout_s}")
         assert answer.status == 200, answer
         return dict(answer.body)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come to this"
+            time.sleep(0.02)
+
+    def idle(self) -> None:
+        """Wait until no node has work: jobs that a test left may still be ending."""
+        self.until(lambda: {one["state"] for one in self.ask("GET", "/v1/nodes").body["nodes"]} == {"idle"})
 
     def show(self, job: str) -> dict[str, Any]:
         """The job as it is."""

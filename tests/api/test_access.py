@@ -51,8 +51,7 @@ def test_the_kernel_says_who_calls(server: Server) -> None:
 @as_root
 def test_jobs_of_others_are_neither_seen_nor_touched(server: Server) -> None:
     mine = server.submit("echo secret; sleep 60", name="of-root", environment={"KEY": "secret"})
-    while server.show(mine)["state"] != "running":
-        time.sleep(0.05)
+    server.until(lambda: server.show(mine)["state"] == "running")
     for method, path, body in (
         ("GET", "", None), ("GET", "/why", None), ("GET", "/output", None), ("GET", "/wait?timeout_s=0", None),
         ("POST", "/cancel", None), ("POST", "/hold", None), ("POST", "/release", None), ("POST", "/requeue", None),
@@ -133,6 +132,7 @@ def test_everything_somebody_changed_is_in_the_audit_log(server: Server) -> None
 
 @as_root
 def test_events_of_others_are_not_told(server: Server) -> None:
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:  # reads events as somebody else while we submit, and says what it saw by its exit status
         try:
@@ -143,7 +143,8 @@ def test_events_of_others_are_not_told(server: Server) -> None:
             link = UnixConnection(server.path)
             link.request("GET", "/v1/events")
             answer = link.getresponse()
-            link.sock.settimeout(2)
+            os.write(writing, b"listening")
+            link.sock.settimeout(3)
             seen = b""
             try:
                 while True:
@@ -152,7 +153,9 @@ def test_events_of_others_are_not_told(server: Server) -> None:
                 os._exit(1 if b"event: job" in seen else 0)
         finally:
             os._exit(2)
-    time.sleep(0.5)
+    assert os.read(reading, 100) == b"listening"
+    for descriptor in (reading, writing):
+        os.close(descriptor)
     server.over(server.submit("exit 0"))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
@@ -188,10 +191,12 @@ def test_queued_jobs_are_counted_and_the_priority_is_bounded(limited: Server) ->
 
 @as_root
 def test_no_more_than_so_many_run_at_once_and_the_rest_follow(limited: Server) -> None:
-    body = {"command": ["/bin/sh", "-c", "sleep 0.5"], "limit_s": 60}
+    go = limited.config.place.parent / "go"  # where others may look
+    body = {"command": ["/bin/sh", "-c", f"while ! test -e {go}; do sleep 0.05; done; sleep 0.2"], "limit_s": 600}
     jobs = [other(limited, "POST", "/v1/jobs", body).body["job"] for _ in range(3)]
     assert "as may run" in other(limited, "GET", f"/v1/jobs/{jobs[2]}/why").body["why"]
     assert other(limited, "POST", f"/v1/jobs/{jobs[2]}/release").status == 409
+    go.touch()
     views = [limited.over(job) for job in jobs]
     assert [one["state"] for one in views] == ["done"] * 3
     for first, second in pairwise(views):

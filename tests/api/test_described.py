@@ -102,7 +102,7 @@ def send(port: int, token: str, case: Any, job: str) -> tuple[int, bytes]:
     if isinstance(content, str):
         content = content.encode("utf-8", "replace")
     headers = {"Authorization": f"Bearer {token}"} | ({"Content-Type": "application/json"} if content else {})
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     link.request(sent["method"], address, content, headers)
     answer = link.getresponse()
     found = answer.status, answer.read()

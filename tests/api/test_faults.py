@@ -29,10 +29,10 @@ def pragma(server: Server, text: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["PRAGMA query_only = ON", "PRAGMA max_page_count = 1"])
-def test_a_journal_that_cannot_be_written_is_said_and_gets_over(fault: str) -> None:
+def test_a_journal_that_cannot_be_written_is_said_and_gets_over(fault: str, tmp_path: Path) -> None:
     """Read-only and full, as SQLite itself makes them."""
     with served() as server:
-        running = server.submit("sleep 1")
+        running = server.submit(f"while ! test -e {tmp_path}/go; do sleep 0.05; done")
         kept = server.submit("exit 0", hold=True)
         pragma(server, fault)
         big = {"command": ["true"], "environment": {"A": "x" * 100_000}}
@@ -44,6 +44,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_gets_over(fault: str) -> N
         assert server.ask("POST", f"/v1/jobs/{kept}/cancel").status in (200, 503)
         assert server.ask("GET", "/v1/jobs").status == 200
         assert server.ask("GET", f"/v1/jobs/{running}").status == 200
+        (tmp_path / "go").touch()  # its end waits until it can be written
         pragma(server, "PRAGMA query_only = OFF")
         pragma(server, "PRAGMA max_page_count = 1000000")
         assert server.ask("POST", "/v1/jobs", big).status == 201
@@ -80,12 +81,12 @@ def test_a_database_that_is_damaged_while_it_is_read(tmp_path: Path) -> None:
     with served() as server:
         server.submit("exit 0", hold=True)
         journal = server.service.parts.journal
-        other = sqlite3.connect(server.config.place / "journal.db")
+        other = sqlite3.connect(server.config.place / "journal.db", timeout=60)
         other.execute("ALTER TABLE cohabit_records RENAME TO elsewhere")
         other.close()
         answer = server.ask("GET", "/v1/jobs")
         assert (answer.status, "cannot be read" in answer.body["error"]) == (503, True)
-        other = sqlite3.connect(server.config.place / "journal.db")
+        other = sqlite3.connect(server.config.place / "journal.db", timeout=60)
         other.execute("ALTER TABLE elsewhere RENAME TO cohabit_records")
         other.close()
         assert server.ask("GET", "/v1/jobs").status == 200
@@ -117,7 +118,7 @@ def test_log_lines_are_json() -> None:
 def test_a_service_manager_is_told_when_it_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(10)
+        manager.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         with served():
             assert manager.recv(100) == b"READY=1"

@@ -19,7 +19,7 @@ from cohabit.model.units import FOREVER, SECOND
 Scene = Callable[[LocalBackend], Awaitable[None]]
 
 
-def play(place: Path, scene: Scene, timeout_s: float = 60, nodes: VirtualNodes | None = None, **rest: Any) -> None:
+def play(place: Path, scene: Scene, timeout_s: float = 120, nodes: VirtualNodes | None = None, **rest: Any) -> None:
     """A scene with a back end whose clock is CLOCK_BOOTTIME itself."""
 
     async def whole() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cohabit.agent.resctrl.files import Mount
+from cohabit.backend.local import runs
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.local.runs import RunFolder
@@ -119,6 +120,32 @@ def test_a_program_is_in_its_groups_when_it_executes_and_keeps_them_over_a_resta
         await until(lambda: not stage.fake.classes and not stage.fake.groups)  # nothing is left of jobs that are over
 
     stage.play(before)
+    stage.play(after)
+
+
+def lives(runner: str) -> bool:
+    descriptor = runs.alive(runner)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is not None
+
+
+def test_nothing_is_left_of_a_run_whose_runner_died_while_nobody_looked(stage: Stage) -> None:
+    """Its end is found while the runs of an earlier controller are taken over: it must not be taken over itself."""
+
+    async def before(backend: LocalBackend) -> None:
+        await give(backend, (on("one"), stage.waiting()), (shares(("one", 0, 4)), None))
+        assert await facts(backend, 1) == [JobStarted("one", 1)]
+
+    async def after(backend: LocalBackend) -> None:
+        await until(lambda: not lives(runner))
+        assert [(run.job_id, run.status) for run in await backend.observe()] == [("one", "lost")]
+        await until(lambda: not stage.fake.classes and not stage.fake.groups)
+
+    stage.play(before)
+    runner = stage.run("one").runner()
+    assert runner is not None
+    os.kill(int(runner.split()[0]), signal.SIGKILL)
     stage.play(after)
 
 

@@ -26,7 +26,7 @@ Trees = dict[str, str]
 
 def usable() -> control_groups.Offer:
     """What this process could use now."""
-    offer = control_groups.prepare("test-of-groups", find_trees())
+    offer = control_groups.prepare(f"test-of-groups-{os.getpid()}", find_trees())  # others look at the same moment
     control_groups.tidy_up(offer)
     return offer
 
@@ -72,7 +72,7 @@ def test_memory_is_what_was_asked_for_and_no_more(tmp_path: Path, mib: int, stat
 @memory
 def test_memory_counts_for_the_whole_tree(tmp_path: Path) -> None:
     """Four processes of 40 MiB each are more than 100 MiB."""
-    one = eater(40, 1.0).command[-1]
+    one = eater(40, 3.0).command[-1]
     script = 'for n in 1 2 3 4; do "$PY" -I -S -c "$ONE" & done; wait -n; wait -n; wait -n; wait -n; echo over'
     launch = Launch(("/bin/bash", "-c", script), {"PY": sys.executable, "ONE": one}, memory_bytes=100 * MIB,
                     processes=1)  # fmt: skip

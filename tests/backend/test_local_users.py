@@ -19,6 +19,8 @@ from cohabit.model.command import CancelJob
 from cohabit.model.event import JobFinished
 from tests.backend.scenes import ending, facts, play, start, until
 
+NAP = f"88.{os.getpid()}"  # seconds that nobody else sleeps: they are found by them
+
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 OTHERS = [one for one in pwd.getpwall() if one.pw_uid > 0]
 SOMEBODY, ANOTHER = (OTHERS[0].pw_uid, OTHERS[1].pw_uid) if len(OTHERS) > 1 else (65534, 65533)
@@ -113,7 +115,8 @@ def test_a_user_sees_nothing_of_the_folders_of_runs(place: Path) -> None:
 @as_root
 def test_a_tree_of_another_user_is_killed(place: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
-        await backend.execute(start(), as_user("trap '' TERM; (setsid env -i sleep 88 &); sleep 88 & sleep 88"))
+        tree = f"trap '' TERM; (setsid env -i sleep {NAP} &); sleep {NAP} & sleep {NAP}"
+        await backend.execute(start(), as_user(tree))
         await facts(backend, 1)
         await until(lambda: sleepers() == [SOMEBODY] * 3)
         await backend.execute(CancelJob("job", 1))
@@ -150,11 +153,11 @@ def test_only_root_can_run_jobs_of_others(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def sleepers() -> list[int]:
-    """Owners of the processes `sleep 88`."""
+    """Owners of the processes that sleep so long."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if Path("/proc", entry, "cmdline").read_bytes() == b"sleep\x0088\0":
+            if Path("/proc", entry, "cmdline").read_bytes() == f"sleep\0{NAP}\0".encode():
                 found.append(os.stat(f"/proc/{entry}").st_uid)
         except OSError:
             continue

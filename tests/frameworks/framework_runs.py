@@ -85,7 +85,7 @@ class Running:
             out, err = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             pytest.fail(self.give_up(timeout_s))
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while (left := self.left()) and time.monotonic() < until:
             time.sleep(0.1)
         if left:

@@ -48,7 +48,7 @@ def test_asked_to_end_nothing_of_it_is_left(tmp_path: Path) -> None:
     assert len(job.left()) >= 4
     os.killpg(job.process.pid, signal.SIGTERM)
     began = time.monotonic()
-    status, _, _ = job.end(30)
+    status, _, _ = job.end(120)
     assert status == 128 + signal.SIGTERM
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert not (tmp_path / "spark").exists()

@@ -27,7 +27,7 @@ def play(place: Path, scene: Scene, nodes: int = 2, database: str = "") -> None:
         finally:
             await service.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 120))
+    asyncio.run(asyncio.wait_for(whole(), 300))
 
 
 def job(name: str, nodes: int = 1, **others: object) -> Job:

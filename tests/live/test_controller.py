@@ -33,7 +33,7 @@ def play(place: Path, scene: Scene, nodes: int = 2) -> None:
         finally:
             await service.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 120))
+    asyncio.run(asyncio.wait_for(whole(), 300))
 
 
 def job(name: str, nodes: int = 1) -> Job:
@@ -189,11 +189,12 @@ def test_stopping_leaves_nobody_waiting_and_loses_no_order(tmp_path: Path) -> No
     taken: list[str] = []
 
     async def before(controller: Controller, parts: Parts) -> None:
-        tries = [asyncio.create_task(controller.submit(job(str(n)), shell("exit 0"))) for n in range(200)]
+        texts = ["sleep 600", *["exit 0"] * 199]  # the first cannot be over when it is to be cancelled
+        tries = [asyncio.create_task(controller.submit(job(str(n)), shell(text))) for n, text in enumerate(texts)]
         await asyncio.sleep(0.02)
         await controller.cancel("0")
         stopping = asyncio.create_task(controller.stop())
-        results = await asyncio.wait_for(asyncio.gather(*tries, return_exceptions=True), 20)
+        results = await asyncio.wait_for(asyncio.gather(*tries, return_exceptions=True), 60)
         await stopping
         taken.extend(str(number) for number, result in enumerate(results) if result is None)
 

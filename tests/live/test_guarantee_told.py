@@ -91,6 +91,6 @@ def test_a_living_controller_tells_and_logs_it(tmp_path: Path, caplog: pytest.Lo
             await service.close()
 
     with caplog.at_level(logging.INFO, "cohabit.live.controller"):
-        asyncio.run(asyncio.wait_for(scene(), 120))
+        asyncio.run(asyncio.wait_for(scene(), 300))
     logged = [one.getMessage() for one in caplog.records if one.name == "cohabit.live.controller"]
     assert any(text.startswith("nodes are divided anew: job slow makes 0.80") for text in logged), logged

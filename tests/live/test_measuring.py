@@ -233,13 +233,15 @@ def test_shared_runs_are_measured_against_running_alone() -> None:
         async def slowed() -> None:
             site.machine.speed = 0.7
             await asyncio.sleep(0.05)
+            began = time.monotonic()
             await site.backend.look()  # what went before is not of this speed
             await asyncio.sleep(0.3)
             (fact,) = await site.backend.look()
+            window_us = (time.monotonic() - began) * SECOND
             assert isinstance(fact, ProgressMeasured)
             assert (fact.job_id, fact.attempt) == ("a", 1)
             assert fact.progress == pytest.approx(0.7, rel=0.05)
-            assert fact.window_us == pytest.approx(0.3 * SECOND, rel=0.5)
+            assert 0.25 * SECOND < fact.window_us <= window_us + 1
 
         assert await site.run("a", 14.0, slowed) == [], "a shared run is no measurement of the program (S17)"
 
@@ -349,4 +351,4 @@ def test_after_the_exploration_runs_a_real_program_shares_nodes(tmp_path: Path) 
 
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core cannot be shared")
-    asyncio.run(asyncio.wait_for(whole(), 180))
+    asyncio.run(asyncio.wait_for(whole(), 300))

@@ -24,6 +24,11 @@ from tests.live.playing import ended, job, play, shell, until
 BIG = {"BIG": "x" * 50_000}
 
 
+def until_told(mark: Path, then: str = "exit 0") -> Launch:
+    """A job that runs for as long as a test needs it: until there is a file."""
+    return shell(f"while ! test -e {mark}; do sleep 0.05; done; {then}")
+
+
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(living, "PAUSE_S", 0.05)
@@ -68,7 +73,7 @@ def test_a_full_disk_refuses_new_work_and_gets_over(tmp_path: Path, small_disk: 
     mark = tmp_path / "mark"
 
     async def scene(controller: Controller, parts: Parts) -> None:
-        await controller.submit(job("running"), shell(f"while ! test -e {mark}; do sleep 0.05; done"))
+        await controller.submit(job("running"), until_told(mark))
         await until(controller, "running", "running")
         filler = fill(small_disk)
         said = await submit_until_refused(controller)
@@ -90,18 +95,21 @@ def test_a_full_disk_refuses_new_work_and_gets_over(tmp_path: Path, small_disk: 
 
 
 def test_a_database_that_becomes_read_only_refuses_new_work_and_gets_over(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
     async def scene(controller: Controller, parts: Parts) -> None:
         def read_only(yes: int) -> None:
             parts.journal._connection.exec_driver_sql(f"PRAGMA query_only = {yes}")
             parts.journal._connection.commit()
 
-        await controller.submit(job("running"), shell("sleep 0.3"))
+        await controller.submit(job("running"), until_told(mark))
         await until(controller, "running", "running")
         await controller.ask(lambda _: read_only(1))
         for ask in (controller.submit(job("new"), shell("exit 0")), controller.cancel("running"), controller.drain(0)):
             with pytest.raises(NotWritable, match="readonly"):
                 await ask
-        await asyncio.sleep(0.5)
+        mark.touch()
+        await asyncio.sleep(0.5)  # it ends, and that cannot be written
         assert (await controller.view("running")).state == "running"
         assert [one.record.job_id for one in (await controller.page()).jobs] == ["running"]
         await controller.ask(lambda _: read_only(0))
@@ -109,35 +117,38 @@ def test_a_database_that_becomes_read_only_refuses_new_work_and_gets_over(tmp_pa
         await controller.submit(job("new"), shell("exit 0"))
         assert await ended(controller, "new") == ["done"]
 
-    play(tmp_path, scene)
+    play(tmp_path / "place", scene)
 
 
 def test_an_end_found_after_a_restart_is_not_lost_while_it_cannot_be_written(tmp_path: Path) -> None:
     """Its run is settled only when its end is in the journal."""
+    place, mark = tmp_path / "place", tmp_path / "mark"
 
     def read_only(parts: Parts, yes: int) -> None:
         parts.journal._connection.exec_driver_sql(f"PRAGMA query_only = {yes}")
         parts.journal._connection.commit()
 
     async def whole() -> None:
-        first = Service(ServeConfig(tmp_path, 2))
+        first = Service(ServeConfig(place, 2))
         await first.open()
-        await first.controller.submit(job("running"), shell("sleep 0.3; exit 3"))
+        await first.controller.submit(job("running"), until_told(mark, "exit 3"))
         await until(first.controller, "running", "running")
         await first.close()
-        await asyncio.sleep(1.0)
-        second = Service(ServeConfig(tmp_path, 2))
+        mark.touch()
+        while not (place / "runs" / "running.1" / "ended").exists():
+            await asyncio.sleep(0.02)
+        second = Service(ServeConfig(place, 2))
         read_only(second.parts, 1)
         await second.open()
         await asyncio.sleep(0.5)
         assert (await second.controller.view("running")).state == "running"
-        assert [one.name for one in (tmp_path / "runs").iterdir()] == ["running.1"]
+        assert [one.name for one in (place / "runs").iterdir()] == ["running.1"]
         await second.controller.ask(lambda _: read_only(second.parts, 0))
         assert await ended(second.controller, "running") == ["failed"]
         assert (await second.controller.view("running")).record.exit_status == 3
         await second.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 120))
+    asyncio.run(asyncio.wait_for(whole(), 300))
 
 
 @pytest.mark.system
@@ -154,6 +165,7 @@ def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, small_di
 def test_postgresql_that_goes_away_or_becomes_read_only(tmp_path: Path, postgres_database: str) -> None:
     url = sa.make_url(postgres_database).set(drivername="postgresql+psycopg")
     operator = sa.create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    mark = tmp_path / "mark"
 
     def cut(read_only: str) -> None:
         with operator.connect() as connection:
@@ -164,7 +176,7 @@ def test_postgresql_that_goes_away_or_becomes_read_only(tmp_path: Path, postgres
             )
 
     async def scene(controller: Controller, parts: Parts) -> None:
-        await controller.submit(job("running"), shell("sleep 0.3"))
+        await controller.submit(job("running"), until_told(mark))
         await until(controller, "running", "running")
         cut("on")
         refusals = []
@@ -173,6 +185,7 @@ def test_postgresql_that_goes_away_or_becomes_read_only(tmp_path: Path, postgres
                 await controller.submit(job(f"new{number}"), shell("exit 0"))
             refusals.append(str(caught.value))
         assert "read-only" in refusals[1]
+        mark.touch()
         await asyncio.sleep(0.5)
         cut("off")
         with contextlib.suppress(NotWritable):  # the first to ask finds the connection gone
@@ -183,7 +196,7 @@ def test_postgresql_that_goes_away_or_becomes_read_only(tmp_path: Path, postgres
         with pytest.raises(InputError, match="another controller uses this database"):
             open_journal(postgres_database)
 
-    play(tmp_path, scene, database=postgres_database)
+    play(tmp_path / "place", scene, database=postgres_database)
     operator.dispose()
 
 

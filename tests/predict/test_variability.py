@@ -83,7 +83,9 @@ def test_the_flat_form_answers_as_the_library(kind: str, rows: int, columns: int
     assert own == pytest.approx(library, abs=1e-12)
     if hasattr(fitted.estimator, "predict") and kind != "knn":
         said = fitted.flat.classes[own.argmax(axis=1)]
-        assert (said == fitted.estimator.predict(asked.astype(np.float32))).all()
+        best, *others = np.sort(own, axis=1).T[::-1]
+        clear = best - others[0] > 1e-9 if others else best > 0  # of two equal shares either may be the larger
+        assert (said == fitted.estimator.predict(asked.astype(np.float32)))[clear].all()
 
 
 @pytest.mark.parametrize("kind", ["adaboost", "forest"])

@@ -25,7 +25,7 @@ def drawn_page(path: Path, profile: Path) -> str:
             "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--window-size=1280,3000",
             "--virtual-time-budget=10000", "--dump-dom", path.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

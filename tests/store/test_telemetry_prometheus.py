@@ -24,7 +24,7 @@ from cohabit.store.telemetry_prometheus import COUNTERS, Prometheus
 pytest.importorskip("httpx", reason="httpx is not here")
 SECOND = 1_000_000
 CONFIG = """
-global: {{ scrape_interval: 500ms, scrape_timeout: 400ms }}
+global: {{ scrape_interval: 1s, scrape_timeout: 1s }}
 scrape_configs:
   - {{ job_name: node, static_configs: [{{ targets: ["127.0.0.1:{port}"] }}] }}
 """
@@ -38,6 +38,12 @@ def free_port() -> int:
 
 def now_us() -> int:
     return time.time_ns() // 1000
+
+
+def recent(client: Prometheus) -> np.ndarray:
+    """The last four seconds, one row each; one row of nothing where nothing is known."""
+    values = client.fetch(now_us() - 4 * SECOND, now_us(), 1.0).values
+    return values if len(values) == 4 else np.full((1, len(COUNTERS)), np.nan)
 
 
 class Server:
@@ -63,6 +69,11 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def wait_for_scrapes(self) -> None:
+        """Until the last seconds are known: on a busy machine the exporter may have been too late with one."""
+        with Prometheus(self.url) as client:
+            self.wait(lambda: not np.isnan(recent(client)[:, COUNTERS.index("load.running")]).any())
+
     def wait(self, good: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
         while not good():
@@ -77,9 +88,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             pytest.skip(f"{program} is not installed (Debian: apt-get install {program}, or make system)")
     made = Server(tmp_path_factory.mktemp("prometheus"))
     try:
-        with Prometheus(made.url) as client:
-            made.wait(lambda: len(client.fetch(now_us() - 2 * SECOND, now_us(), 1.0).times_us) > 0)
-        time.sleep(4)
+        made.wait_for_scrapes()
         yield made
     finally:
         made.stop()
@@ -90,6 +99,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.system
 @pytest.mark.slow
 def test_a_real_server_of_a_real_node_exporter(server: Server) -> None:
+    server.wait_for_scrapes()
     with Prometheus(server.url) as client:
         found = client.fetch(now_us() - 3 * SECOND, now_us(), 1.0)
     assert found.problem == ""
@@ -109,6 +119,7 @@ def test_every_metric_of_this_host_is_mapped(server: Server) -> None:
     """What our own samplers find here the exporter's names must find too."""
     from cohabit.agent.samplers.catalogue import all_samplers
 
+    server.wait_for_scrapes()
     with Prometheus(server.url) as client:
         found = client.fetch(now_us() - 3 * SECOND, now_us(), 1.0)
     known = {name for at, name in enumerate(COUNTERS) if not np.isnan(found.values[:, at]).all()}
@@ -122,6 +133,7 @@ def test_every_metric_of_this_host_is_mapped(server: Server) -> None:
 @pytest.mark.slow
 def test_importing_a_stretch_of_time(server: Server, tmp_path: Path) -> None:
     out = tmp_path / "store"
+    server.wait_for_scrapes()
     document = telemetry.import_prometheus(server.url, out, now_us() - 4 * SECOND, now_us(), SECOND)
     assert document["windows"] in (1, 2)
     assert document["samples"] == 4
@@ -149,10 +161,11 @@ def test_a_server_that_goes_away_and_comes_back(
         if done == 6:
             server.process = server.start()
 
-    plan = telemetry.Plan(tmp_path / "store", SECOND, 20 * SECOND)
+    server.wait_for_scrapes()
+    plan = telemetry.Plan(tmp_path / "store", SECOND, 30 * SECOND)
     document = telemetry.collect_from_prometheus(plan, server.url, said.append, advance)
     assert document["complete"]
-    assert turns == 20
+    assert turns == 30
     assert "does not answer" in said[0]
     assert "nothing is gated on" in said[0]
     assert f"{server.url} answers again" in said
@@ -162,7 +175,7 @@ def test_a_server_that_goes_away_and_comes_back(
 
 
 def test_nobody_listens() -> None:
-    with Prometheus(f"http://127.0.0.1:{free_port()}") as client:
+    with Prometheus("http://127.0.0.1:1") as client:
         found = client.fetch(now_us() - 60 * SECOND, now_us(), 10.0)
     assert "does not answer" in found.problem
     assert found.names == ()
@@ -177,7 +190,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         with Prometheus(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.3) as client:
             found = client.fetch(now_us() - 60 * SECOND, now_us(), 10.0)
     assert "does not answer" in found.problem
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(

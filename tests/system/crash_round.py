@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from cohabit.agent import control_groups
@@ -63,6 +63,7 @@ class Plan:
     checkpoint_every: int
     users: tuple[int, ...] = USERS
     mutant: str = ""  # what is broken on purpose
+    longest_s: float = LONGEST_S  # for the whole round
 
 
 def plan_of(seed: int, kinds: tuple[str, ...]) -> Plan:
@@ -130,24 +131,38 @@ class Round:
             path.touch()
             path.chmod(0o666)
         try:
-            if not wait_for(self._over, LONGEST_S):
+            if not wait_for(self._over, self.plan.longest_s):
                 self.controller.tell_where()
                 self._complain(f"did not end ({self._left()}, {self.trouble.complaint()}): {self._said()}")
         finally:
             self.trouble.go()
             self.controller.kill()
+        if self.plan.mutant:
+            wait_for(self._settled, FELT_S)  # it may have left programs behind, which end by themselves
         if not self.outcome.problems:
             self._judge()
         self.outcome.starts = self.controller.starts
         return self.outcome
 
     def _over(self) -> bool:
+        if self.plan.mutant and self._doubled():
+            return True  # there is nothing more to be learned from it
         self.controller.keep_alive()
         self._trouble()
         if self.coming and self.rng.random() < 0.08 and self._strike(self.coming[0]):
             self.outcome.strikes[self.coming[0]] = self.outcome.strikes.get(self.coming[0], 0) + 1
             del self.coming[0]
         return self.phase == "after" and not self._left() and not self.trouble.complaint()
+
+    def _doubled(self) -> bool:
+        """Whether a job was started while an earlier run of it went on."""
+        return any(
+            after.begin_us < before.last_us for runs in runs_of(self.log).values() for before, after in pairwise(runs)
+        )
+
+    def _settled(self) -> bool:
+        """Whether every run on record has ended."""
+        return all(path.with_name("ended").exists() for path in (self.place / "runs").glob("*/started"))
 
     def _left(self) -> list[str]:
         """Jobs that are not over, and runs that are not settled."""

@@ -53,8 +53,8 @@ def test_a_crash_round(nursery: Nursery, open_folder: Path, seed: int) -> None:
 def test_a_crash_round_bites(nursery: Nursery, open_folder: Path) -> None:
     """What would happen if a controller that comes back did not ask what runs."""
     plan = replace(
-        plan_of(0, (NONE,)), policy="cs", run_s=(4.0,) * 4, strikes=("controller",) * 3, fates=(("", 10_000),),
-        mutant="blind",
+        plan_of(0, (NONE,)), policy="cs", run_s=(6.0,) * 4, strikes=("controller",) * 3, fates=(("", 10_000),),
+        mutant="blind", longest_s=60.0,
     )  # fmt: skip
     assert play(nursery, open_folder / "round", plan).problems  # two runs at once, or a round that never ends
 

@@ -53,7 +53,7 @@ def one_round(
         return well_ended(place / "controller") >= JOBS and not os.listdir(runs)
 
     try:
-        assert wait_for(all_done, 90), (place / "controller" / "controller.log").read_text()[-3000:]
+        assert wait_for(all_done, 180), (place / "controller" / "controller.log").read_text()[-3000:]
     finally:
         controller.kill()
     found, ends = runs_of(log), ends_of(place / "controller")

@@ -81,5 +81,12 @@ class Scheduler:
             time.sleep(0.05)
         return view
 
+    def until_empty(self) -> None:
+        """Wait until nothing waits or runs: jobs that a test cancelled may still be ending."""
+        deadline = time.monotonic() + 120.0
+        while jobs := self.ok("queue")["jobs"]:
+            assert time.monotonic() < deadline, jobs
+            time.sleep(0.05)
+
     def over(self, job: str) -> dict[str, Any]:
         return self.until(job, "done", "failed", "killed", "cancelled", "lost")

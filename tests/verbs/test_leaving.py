@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -34,10 +35,19 @@ def begun(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def connected(process: subprocess.Popen[str]) -> bool:
+    """Whether it has a socket; it opens and closes other files while we look."""
+    for one in os.listdir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/{process.pid}/fd/{one}").startswith("socket:"):
+                return True
+    return False
+
+
 def wait_until_connected(process: subprocess.Popen[str], patience_s: float = 120.0) -> None:
     """Its interpreter has long begun by then."""
     deadline = time.monotonic() + patience_s
-    while not any(os.readlink(one).startswith("socket:") for one in Path(f"/proc/{process.pid}/fd").iterdir()):
+    while not connected(process):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -23,6 +23,7 @@ CONTROLLER = "controller"  # version 2: our own processes, as a group with limit
 LIMITS = ("memory", "pids", "cpuset")  # controllers that limit something
 FIRST_VERSION = (*LIMITS, "freezer")
 _TRIES, _PAUSE_S = 400, 0.005
+_AGAIN = 20  # so often folders are made anew that somebody took away
 Group = Mapping[str, Any]  # path, join (a file), settings [(file, text)]: plain data, kept in the run's folder
 
 
@@ -64,18 +65,30 @@ def prepare(place: str, trees: Mapping[str, str]) -> Offer:
     limits: list[str] = []
     problems: list[str] = []
     for tree, own in trees.items():
-        try:
-            if tree == UNIFIED:
-                own = _above_processes(own)
-                able = [one for one in LIMITS if one in _text(os.path.join(own, "cgroup.controllers")).split()]
-                limits += _descend(own, (FOLDER, place), [one for one in able if one not in trees])
-            else:
-                _descend_first(own, (FOLDER, place), tree)
-                limits += [tree] if tree in LIMITS else []
-            usable[tree] = os.path.join(own, FOLDER, place)
-        except OSError as error:
-            problems.append(f"{tree} control groups cannot be used: {_reason(error)}")
+        for left in reversed(range(_AGAIN)):
+            try:
+                usable[tree], able = _prepare(tree, own, place, trees)
+                limits += able
+                break
+            except FileNotFoundError as error:
+                # Whoever else ends at this very moment takes the folder away that we share, if nobody is in it yet.
+                problems += [] if left else [f"{tree} control groups cannot be used: {_reason(error)}"]
+            except OSError as error:
+                problems.append(f"{tree} control groups cannot be used: {_reason(error)}")
+                break
     return Offer(usable, tuple(limits), tuple(problems))
+
+
+def _prepare(tree: str, own: str, place: str, trees: Collection[str]) -> tuple[str, list[str]]:
+    """The folder in one tree, and the controllers that limit something there."""
+    if tree == UNIFIED:
+        own = _above_processes(own)
+        able = [one for one in LIMITS if one in _text(os.path.join(own, "cgroup.controllers")).split()]
+        limits = _descend(own, (FOLDER, place), [one for one in able if one not in trees])
+    else:
+        _descend_first(own, (FOLDER, place), tree)
+        limits = [tree] if tree in LIMITS else []
+    return os.path.join(own, FOLDER, place), limits
 
 
 def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: int) -> list[dict[str, Any]]:
@@ -246,6 +259,8 @@ def _switch_on(path: str, controller: str) -> bool:
         return True
     try:
         _write(path, "cgroup.subtree_control", f"+{controller}")
+    except FileNotFoundError:
+        raise  # the group itself is gone
     except OSError:
         return False
     return True

@@ -147,8 +147,8 @@ class LocalBackend:
                 one = self._watched.setdefault(key, _Watched(folder))
                 one.told_start = True  # whoever observes learns it from us
                 self._book.restore(key, folder.bound())
-                placed.append(_placed(folder))
                 self._watch(one)
+                placed += [] if one.over.is_set() else [_placed(folder)]  # a dead runner's run ends in this instant
             if (ended := folder.ended()) is not None:
                 found.append(Run(*key, ENDED, runs.status_of(ended), *runs.exit_of(ended), ended.get("fault", "")))
             else:
