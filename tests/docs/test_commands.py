@@ -42,7 +42,7 @@ def test_every_block_runs(page: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_python_page_runs(tmp_path: Path) -> None:
     (lines,) = blocks(DOCS / "python.md", "python")
-    done = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "run.html").stat().st_size > 100_000
 

@@ -23,7 +23,9 @@ def test_runs_to_its_end(path: Path, tmp_path: Path) -> None:
     assert all(not cell.get("outputs") for cell in book.cells), (
         "store notebooks without outputs: they are made by running"
     )
-    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(
+        book, timeout=600, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     kinds = {kind for output in shown for kind in output.get("data", {})}
     assert {"text/html", "application/vnd.plotly.v1+json"} <= kinds

@@ -59,10 +59,17 @@ class Tab:
         return self
 
     def view(self, path: str, wanted: str = "h1") -> None:
-        """Another view, by its address."""
-        self.page.evaluate("(to) => { location.hash = to; }", f"#/{path}")
+        """Another view, by its address; what was shown before does not count."""
+        self.page.evaluate(
+            """(to) => {
+              if (location.hash === to || (location.hash === '' && to === '#/')) return;
+              document.querySelector('main > *')?.setAttribute('data-old', '');
+              location.hash = to;
+            }""",
+            f"#/{path}",
+        )
         name = path.split("/")[0] or "overview"
-        self.page.wait_for_selector(f"main > .view-{name} {wanted}")
+        self.page.wait_for_selector(f"main > .view-{name}:not([data-old]) {wanted}")
 
     def see(self, text: str, within: str = "main") -> None:
         """Wait until a text is there."""

@@ -62,8 +62,10 @@ def link_of(server: Server) -> str:
 def runs() -> Iterator[tuple[Path, Path, Path]]:
     """Three finished runs: sharing, exclusive, and two domains."""
     place = Path(tempfile.mkdtemp(prefix="cohabit-runs-"))
-    calls = (("spread", "sharing.toml", []), ("exclusive", "sharing.toml", ["--policy", "ce-easy"]),
-             ("coupled", "coupled.toml", []))  # fmt: skip
+    calls: list[tuple[str, str, list[str]]] = [
+        ("spread", "sharing.toml", []), ("exclusive", "sharing.toml", ["--policy", "ce-easy"]),
+        ("coupled", "coupled.toml", []),
+    ]  # fmt: skip
     for name, scenario, options in calls:
         command = [sys.executable, "-m", "cohabit.cli", "simulate", str(ROOT / "scenarios" / scenario), *options]
         subprocess.run([*command, "--out", str(place / name)], check=True, capture_output=True, timeout=300)

@@ -26,7 +26,10 @@ def viewed(*folders: Path) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        assert process.stderr is not None
+        link = process.stdout.readline().strip()
+        assert link, process.stderr.read()
+        yield link
     finally:
         process.terminate()
         process.communicate(timeout=60)
@@ -54,7 +57,7 @@ def test_the_clock_of_the_run_is_moved(runs: Runs, tab: NewTab) -> None:
         slider.evaluate("(it) => { it.value = 1; it.dispatchEvent(new Event('input')); }")
         one.page.locator("tbody tr").first.wait_for()
         one.view("nodes/0", ".mask .ways .on")
-        assert one.page.locator(".mask .lane").count() >= 2
+        one.until("document.querySelectorAll('.mask .lane').length >= 2")
 
 
 def test_a_job_tells_why_it_waited_and_how_fast_it_was(runs: Runs, tab: NewTab) -> None:
@@ -85,8 +88,7 @@ def test_the_gantt_is_zoomed_by_wheel_keys_and_buttons(runs: Runs, tab: NewTab) 
         one.page.keyboard.press("Home")
         one.until(f"Math.abs(({span}) - {whole}) < 1e-6")
         one.page.get_by_text("Jobs in sight as a table").click()
-        one.page.locator(".gantt-box tbody tr").first.wait_for()
-        assert one.page.locator(".gantt-box tbody tr").count() == 20
+        one.until("document.querySelectorAll('.gantt-box tbody tr').length === 20")
         box = canvas.bounding_box()
         assert box is not None
         canvas.click(position={"x": 80, "y": 10})

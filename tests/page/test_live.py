@@ -44,7 +44,7 @@ def test_a_job_is_submitted_watched_held_released_and_cancelled(server: Server, 
 
 def test_what_happens_elsewhere_shows_by_itself(server: Server, tab: NewTab) -> None:
     one = tab().open(link_of(server))
-    assert one.page.locator("#status").inner_text() == "live"
+    one.page.locator("#status", has_text="live").wait_for()
     server.submit("sleep 300", name="from-elsewhere", program="elsewhere")
     one.see("from-elsewhere")
     server.ask("POST", "/v1/jobs/from-elsewhere/cancel")
@@ -58,7 +58,7 @@ def test_a_node_is_drained_and_resumed(server: Server, tab: NewTab) -> None:
     one.page.locator(".badge", has_text="drained").wait_for()
     one.page.get_by_role("button", name="Resume").click()
     one.page.get_by_role("button", name="Drain").wait_for()
-    assert server.ask("GET", "/v1/nodes").body["nodes"][1]["state"] == "idle"
+    assert server.ask("GET", "/v1/nodes").body["nodes"][1]["state"] in ("idle", "busy")  # another's job may end there
 
 
 def test_keys_alone_are_enough(server: Server, tab: NewTab) -> None:
@@ -119,8 +119,8 @@ def test_the_list_is_searched_and_sorted(server: Server, tab: NewTab) -> None:
     one = tab().open(link_of(server))
     one.view("jobs", "table")
     one.page.get_by_label("Find jobs by name or program").fill("needle")
-    one.page.get_by_role("link", name="listed-1").wait_for(state="detached")
-    assert one.page.locator("tbody tr").count() == 1
+    one.until("document.querySelectorAll('tbody tr').length === 1")
+    assert one.page.get_by_role("link", name="listed-2").count() == 1
     one.page.get_by_label("Find jobs by name or program").fill("listed-")
     one.page.get_by_role("link", name="listed-3").wait_for()
     one.page.get_by_role("button", name="Job", exact=True).click()

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.page.browsing import PHONE, Tab
-from tests.page.conftest import ROOT
+from tests.page.conftest import ROOT, link_of
+from tests.page.stages import coupled, dividing, gating, half, shared_by_two, until
 from tests.page.test_finished import viewed
 
 pytestmark = pytest.mark.system
@@ -50,8 +51,7 @@ def simulated(place: Path, policy: str) -> Path:
 
 
 def test_pictures_for_the_docs(tab: NewTab, tmp_path: Path) -> None:
-    target = Path(os.environ["COHABIT_PICTURES"]) if "COHABIT_PICTURES" in os.environ else tmp_path / "pictures"
-    target.mkdir(exist_ok=True)
+    target = folder(tmp_path)
     sns, alone = simulated(tmp_path, "sns"), simulated(tmp_path, "ce-easy")
     with viewed(sns, alone) as link:
         one, phone = tab(color_scheme="light"), tab(color_scheme="dark", viewport=PHONE)
@@ -60,8 +60,8 @@ def test_pictures_for_the_docs(tab: NewTab, tmp_path: Path) -> None:
         shots = {"overview": one}
         take(one, target, "overview")
         for name, path, wanted in (
-            ("node", "nodes/0", ".mask .ways .on"), ("job", "jobs/150", ".facts"), ("gantt", "gantt", "canvas"),
-            ("compare", "compare", "canvas"), ("programs", "programs", ".chart"),
+            ("job", "jobs/150", ".facts"), ("gantt", "gantt", "canvas"), ("compare", "compare", "canvas"),
+            ("programs", "programs", ".chart"),
         ):  # fmt: skip
             one.view(path, wanted)
             take(one, target, name)
@@ -70,17 +70,66 @@ def test_pictures_for_the_docs(tab: NewTab, tmp_path: Path) -> None:
         take(phone, target, "phone")
         shots["phone"] = phone
     for name in shots:
-        content = (target / f"page-{name}.png").read_bytes()
-        width, height = struct.unpack(">II", content[16:24])
-        assert width >= PHONE["width"], name
-        assert height > 500, name
-        assert len(content) > 10_000, name  # not an empty sheet
+        well_taken(target, name, 500)
 
 
-def take(one: Tab, target: Path, name: str) -> None:
-    """One picture, when the canvases have been drawn."""
+def test_pictures_of_living_schedulers(tab: NewTab, tmp_path: Path) -> None:
+    """A promise kept by moving cache ways, a gate, and two domains."""
+    target = folder(tmp_path)
+    with dividing() as divided:
+        shared_by_two(divided.server)
+        one = tab(color_scheme="light").open(link_of(divided.server))
+        one.view("jobs/slow", ".verdict")
+        take(one, target, "promise", ".half:has(.verdict)")
+        one.view("nodes/0", ".mask .ways .on")
+        take(one, target, "ways", "main")
+        one.close()
+    with gating() as gated:
+        gated.submit("sleep 600", name="nervous", program="exchange", workload_type="network", limit_s=600)
+        one = tab(color_scheme="light").open(link_of(gated))
+        one.view("predictions", "table")
+        one.page.get_by_role("link", name="nervous").wait_for()
+        take(one, target, "gate", "section:has-text('Variability now')")
+        one.close()
+    with coupled() as (alpha, beta):
+        half(alpha, "first", "left", {"alpha": "left", "beta": "right"}, nodes=1)
+        half(beta, "first", "right", {"alpha": "left", "beta": "right"}, nodes=1)
+        until(lambda: alpha.show("left")["state"] == "running")
+        half(alpha, "second", "third", {"alpha": "third", "beta": "fourth"}, nodes=1)
+        one = tab(color_scheme="light").open(link_of(alpha))
+        one.view("domains", "tbody tr")
+        one.page.locator(".badge", has_text="holding").wait_for()
+        one.page.locator(".badge", has_text="runs, bound").first.wait_for()
+        take(one, target, "domains", "main > .view-domains")
+        one.close()
+    for name in ("promise", "ways", "gate", "domains"):
+        well_taken(target, name, 150)
+
+
+def folder(otherwise: Path) -> Path:
+    """Where pictures go."""
+    target = Path(os.environ["COHABIT_PICTURES"]) if "COHABIT_PICTURES" in os.environ else otherwise / "pictures"
+    target.mkdir(exist_ok=True)
+    return target
+
+
+def well_taken(target: Path, name: str, least: int) -> None:
+    """It is no empty sheet."""
+    content = (target / f"page-{name}.png").read_bytes()
+    width, height = struct.unpack(">II", content[16:24])
+    assert width >= PHONE["width"], name
+    assert height > least, name
+    assert len(content) > 10_000, name
+
+
+def take(one: Tab, target: Path, name: str, part: str = "") -> None:
+    """One picture of the page or of a part of it, when the canvases have been drawn."""
     one.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    one.page.screenshot(path=str(target / f"page-{name}.png"))
+    path = str(target / f"page-{name}.png")
+    if part:
+        one.page.locator(part).first.screenshot(path=path)
+    else:
+        one.page.screenshot(path=path)
 
 
 def test_the_docs_show_pictures_that_are_there() -> None:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -21,11 +22,39 @@ from tests.api.serving import Server
 from tests.page.browsing import Tab
 from tests.page.conftest import link_of
 from tests.page.test_finished import viewed
+from tests.page.test_safety import sign_in, token
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timing]
 NewTab = Callable[..., Tab]
+T = TypeVar("T")
 NODES, JOBS, MEMBERS, BARS = 1000, 10_000, 1000, 100_000
 PAINT_MS, UPDATE_S, FRAMES_PER_S = 1000.0, 1.0, 30.0
+
+
+# Pans for two and a half seconds to where nothing has been painted yet, and begins anew at the end of the run.
+PAN = """async ([share, step]) => {
+  const { gantt } = document.querySelector('.view-gantt');
+  const begin = () => gantt.show(gantt.least, gantt.least + (gantt.most - gantt.least) * share);
+  gantt.home();
+  begin();
+  do await new Promise(requestAnimationFrame); while (gantt.waiting);
+  gantt.frames.length = 0;
+  gantt.costs.length = 0;
+  const since = performance.now();
+  let pans = 0;
+  while (performance.now() - since < 2500) {
+    gantt.pan(step);
+    pans += 1;
+    if (gantt.until > gantt.most) { gantt.raster.tiles.clear(); begin(); }
+    await new Promise(requestAnimationFrame);
+  }
+  const costs = [...gantt.costs].sort((a, b) => a - b);
+  return { frames_per_s: gantt.frames.length / ((performance.now() - since) / 1000),
+    ms_per_frame: costs.reduce((a, b) => a + b, 0) / costs.length,
+    ms_per_frame_95: costs[Math.floor(costs.length * 0.95)], widths_of_new_chart: pans * step };
+}"""
+PANS = (("all of it in sight", 0.7, 0.01), ("a third in sight", 0.3, 0.02), ("a twentieth in sight", 0.05, 0.02),
+        ("a two-hundredth in sight", 0.005, 0.05), ("a twentieth, at a run", 0.05, 0.1))  # fmt: skip
 
 
 def told(name: str, **figures: float) -> None:
@@ -33,9 +62,9 @@ def told(name: str, **figures: float) -> None:
     print(json.dumps({"what": name, "load": os.getloadavg()[0], **figures}))  # noqa: T201
 
 
-def attempts(measure: Callable[[], float], good: Callable[[float], bool]) -> list[float]:
+def attempts(measure: Callable[[], T], good: Callable[[T], bool]) -> list[T]:
     """Several tries: a neighbour on the machine may spoil one, a slow page spoils all of them."""
-    found: list[float] = []
+    found: list[T] = []
     while len(found) < 5 and not (found and good(found[-1])):
         found.append(measure())
     return found
@@ -45,7 +74,7 @@ def attempts(measure: Callable[[], float], good: Callable[[float], bool]) -> lis
 def large() -> Iterator[Server]:
     """A real scheduler of 1,000 nodes with 10,000 jobs, forty of which run."""
     place = Path(tempfile.mkdtemp(prefix="cohabit-large-"))
-    one = Server(ServeConfig(place / "state", NODES, api=ApiSettings()))
+    one = Server(ServeConfig(place / "state", NODES, api=ApiSettings(host="127.0.0.1")))
     for _ in range(40):
         one.submit("sleep 1200", limit_s=1200, program="runs")
     for _ in range(JOBS // MEMBERS):
@@ -73,8 +102,15 @@ def test_first_paint_with_1000_nodes_and_10000_jobs(large: Server, tab: NewTab) 
     assert min(found) < PAINT_MS
 
 
-def test_an_event_shows_within_a_second(large: Server, tab: NewTab) -> None:
-    one = tab().open(link_of(large))
+@pytest.mark.parametrize("who", ["operator", "plain user"])
+def test_an_event_shows_within_a_second(large: Server, tab: NewTab, who: str) -> None:
+    """Also where it is somebody else's job, of which a plain user sees only that a node is taken."""
+    one = tab()
+    if who == "operator":
+        one.open(link_of(large))
+    else:
+        sign_in(one, large, token(large, "guest-without-account"))
+        one.page.wait_for_selector(".view-overview canvas")
     one.page.locator("#status", has_text="live").wait_for()
     running = "document.querySelectorAll('.tile')[1].querySelector('.value').textContent"
     number = 0
@@ -84,7 +120,7 @@ def test_an_event_shows_within_a_second(large: Server, tab: NewTab) -> None:
         number += 1
         before = one.page.evaluate(running)
         answer = large.ask(
-            "POST", "/v1/jobs", {"command": ["sleep", "1200"], "limit_s": 1200, "name": f"now-{number}x"}
+            "POST", "/v1/jobs", {"command": ["sleep", "1200"], "limit_s": 1200, "name": f"now-{number}-{who[:2]}"}
         )
         since = time.monotonic()
         assert answer.status == 201
@@ -92,7 +128,7 @@ def test_an_event_shows_within_a_second(large: Server, tab: NewTab) -> None:
         return time.monotonic() - since
 
     found = attempts(measure, lambda took: took < UPDATE_S)
-    told("update", seconds=min(found), tries=len(found))
+    told(f"update, {who}", seconds=min(found), tries=len(found))
     assert min(found) < UPDATE_S
 
 
@@ -110,29 +146,14 @@ def test_a_gantt_of_100000_jobs_pans_smoothly(tab: NewTab, tmp_path: Path) -> No
         one = tab().open(link)
         one.view("gantt", "canvas")
 
-        def measure() -> float:
-            return float(one.page.evaluate(
-                """async () => {
-                  const { gantt } = document.querySelector('.view-gantt');
-                  gantt.home(); gantt.zoom(0.7);
-                  do await new Promise(requestAnimationFrame); while (gantt.waiting);
-                  gantt.frames.length = 0;
-                  const begin = performance.now();
-                  let step = 0;
-                  while (performance.now() - begin < 2500) {
-                    gantt.pan(step % 40 < 20 ? 0.01 : -0.01);
-                    step += 1;
-                    await new Promise(requestAnimationFrame);
-                  }
-                  return gantt.frames.length / ((performance.now() - begin) / 1000);
-                }"""
-            ))  # fmt: skip
-
-        found = attempts(measure, lambda rate: rate >= FRAMES_PER_S)
         bars = one.page.evaluate("document.querySelector('.view-gantt').gantt.count")
-        told("gantt", frames_per_s=max(found), bars=bars, tries=len(found))
         assert bars >= BARS
-        assert max(found) >= FRAMES_PER_S
+        for name, share, step in PANS:
+            found = attempts(lambda: one.page.evaluate(PAN, [share, step]),  # noqa: B023
+                             lambda pan: pan["frames_per_s"] >= FRAMES_PER_S)  # fmt: skip
+            best = max(found, key=lambda pan: float(pan["frames_per_s"]))
+            told(f"gantt, {name}", bars=bars, tries=len(found), **best)
+            assert best["frames_per_s"] >= FRAMES_PER_S, name
 
 
 def test_the_page_is_light() -> None:

@@ -85,7 +85,7 @@ def brief(run: FinishedRun, row: int, now_us: int) -> dict[str, Any]:
 
 
 def row_of(run: FinishedRun, job: str) -> int:
-    """The row of a job by its name; the first of several domains' jobs of that name."""
+    """The row of a job by its name; of several domains, as DOMAIN:JOB."""
     found = np.flatnonzero(run.ids == job)
     if not len(found):
         raise InputError("there is no such job in this run", f"job {job}", "see the list of jobs")
@@ -127,8 +127,9 @@ def _number(value: Any) -> float | None:
 
 
 def _after(run: FinishedRun, row: int) -> tuple[str, ...]:
-    after = run.table.workload.after
-    return tuple(after[row]) if after is not None else ()
+    after, extra = run.table.workload.after, run.table.workload.extra
+    before = f"{extra['domain'][row]}:" if "domain" in extra else ""
+    return tuple(f"{before}{name}" for name in after[row]) if after is not None else ()
 
 
 def _site_alpha(run: FinishedRun) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.app.preparation import Prepared
@@ -33,13 +34,20 @@ class FinishedRun:
         path = folder / "jobs.parquet"
         if not path.is_file():
             raise InputError("has no jobs.parquet", str(folder), "simulate with --out DIR, without --no-report")
-        workload, columns = read_jobs_parquet(path)
-        self.folder, self.table = folder, RunTable(workload, **columns)
+        try:
+            workload, columns = read_jobs_parquet(path)
+            self.folder, self.table = folder, RunTable(workload, **columns)
+        except (TypeError, KeyError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"is not as cohabit writes it ({type(error).__name__}: {error})", str(path),
+                             "simulate again with --out DIR") from error  # fmt: skip
         self.name = f"{folder.name}: {self.table.policy}"
         self.origin_us = int(workload.submit_us.min()) if len(workload) else 0
         ends = self.table.end_us[self.table.end_us != NEVER]
         self.until_us = max(int(ends.max()) if len(ends) else self.origin_us, self.origin_us + SECOND)
         self.ids = workload.job_id.astype(str)
+        if "domain" in workload.extra:  # each domain has numbers of its own
+            pairs = zip(workload.extra["domain"].tolist(), self.ids.tolist(), strict=True)
+            self.ids = np.array([f"{domain}:{name}" for domain, name in pairs], dtype=object).astype(str)
 
     # ---- the machine ------------------------------------------------------------------------------------------------
 

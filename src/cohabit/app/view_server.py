@@ -100,7 +100,7 @@ def _pages() -> APIRouter:
     ) -> Response:  # fmt: skip
         return reply(view_jobs.listed(_viewer(request).run(run), view, find, sort, down, first, most, at))
 
-    @router.get("/jobs/{job}/why")
+    @router.get("/jobs/{job:path}/why")
     def why(job: str, request: Request, run: int = 0) -> Response:
         from cohabit.app.explaining import explain_job
 
@@ -127,7 +127,7 @@ def _pages() -> APIRouter:
     _one_run(router, "/predictions", lambda run, _: view_learning.predictions(run))
     _one_run(router, "/domains", lambda run, _: view_learning.domains(run))
 
-    @router.get("/jobs/{job}")
+    @router.get("/jobs/{job:path}")  # names of a trace may have slashes in them
     def one_job(job: str, request: Request, run: int = 0) -> Response:
         return reply(view_jobs.one_job(_viewer(request).run(run), job))
 

@@ -34,6 +34,6 @@ export async function open(root, source) {
     card("How long jobs waited", { note: "The share of jobs that waited at most so long." },
       lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines)),
     ...charts.map((chart, place) => card(`Gantt of ${told.runs[place]}`, { id: `gantt-${place}` }, chart.root)));
-  return { title: "Compare", shown: () => charts.forEach((chart) => chart.shown()), redraw: () => charts.forEach((chart) => chart.redraw()),
+  return { title: "Compare", shown: () => charts.forEach((chart) => chart.shown()), redraw: () => charts.forEach((chart) => chart.shown()),
     close: () => charts.forEach((chart) => chart.close()) };
 }

@@ -1,5 +1,7 @@
 // Making elements. Text only ever becomes a text node: nothing a user wrote can become markup.
 
+import { lasted } from "./words.js";
+
 /** An element. `given`: class, text, data, on (listeners), style (custom properties), or any attribute. */
 export function el(tag, given = {}, ...children) {
   const one = document.createElement(tag);
@@ -85,6 +87,20 @@ export function jobLink(job) {
 
 export function nodeLink(node) {
   return el("a", { href: `#/nodes/${node}`, text: `node ${node}` });
+}
+
+/** What a side said of its job, in words. */
+const PHASES = { unsubmitted: "not submitted", idle: "waits in its queue", ready: "could start", reserving: "looks for nodes", voted: "has nodes reserved",
+  committed: "start is agreed", running: "runs, bound to its mates", free: "runs on its own", ended: "has ended", gone: "will never run" };
+
+export function phase(name, words = "") {
+  return el("span", { class: "badge", text: words || PHASES[name] || name, title: `phase ${name}` });
+}
+
+/** Mates in other domains: where each stood when it was last heard of. */
+export function mateList(mates) {
+  return el("span", {}, mates.map((mate) => el("div", {}, `${mate.domain}: ${mate.job} `, phase(mate.phase),
+    mate.heard_s === null ? " never heard of" : ` heard ${lasted(0, mate.heard_s)} ago`)));
 }
 
 /** A short word about something that happened. */

@@ -4,12 +4,15 @@
 import { badge, card, el, empty, jobLink, table } from "./elements.js";
 import { packedColour, seriesColour, style } from "./colours.js";
 import { Raster } from "./raster.js";
-import { count, instant, number, span } from "./words.js";
+import { count, instant, lasted, number } from "./words.js";
 
 const LEFT = 58;
 const BOTTOM = 26;
 const LANES = 8;
 const FAILED = new Set(["failed", "killed", "lost"]);
+// Not every browser says when it has nothing to do.
+const whenIdle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 5 }), 30));
+const notIdle = window.cancelIdleCallback ?? clearTimeout;
 
 export class Gantt {
   constructor(source, run = null) {
@@ -22,7 +25,8 @@ export class Gantt {
     this.legend = el("div", { class: "legend" });
     this.root = el("div", { class: "gantt-box" }, this.canvas, this.said, this.legend, this.list);
     this.across = 1; // lanes of a node
-    this.frames = []; // instants of the latest frames, for whoever measures
+    this.frames = []; // instants of the latest frames, for whoever measures,
+    this.costs = []; // and how long each took
     this.listen();
     this.observer = new ResizeObserver(() => this.redraw());
     this.observer.observe(this.root);
@@ -76,6 +80,7 @@ export class Gantt {
     const bad = this.data.states.map((name) => FAILED.has(name));
     const { program, state } = this.data;
     this.ground = packedColour(style("--idle"));
+    [this.surface, this.ink, this.font] = [style("--surface"), style("--ink-soft"), `11px ${style("--sans")}`];
     const colours = Uint32Array.from(state, (code, job) => (bad[code] ? failed : this.colours[Math.max(program[job], 0)]));
     this.raster = new Raster(this.data, colours, this.lane, this.across);
     const shown = names.slice(0, 9);
@@ -86,7 +91,24 @@ export class Gantt {
 
   redraw() {
     if (this.waiting || !this.data) return;
-    this.waiting = requestAnimationFrame((at) => { this.waiting = 0; this.frames.push(at); if (this.frames.length > 600) this.frames.shift(); this.draw(); });
+    this.waiting = requestAnimationFrame((at) => { this.waiting = 0; this.frames.push(at); if (this.frames.length > 600) this.frames.shift(); this.measured(); });
+  }
+
+  /** One frame, and what it cost this thread, in milliseconds. */
+  measured() {
+    const begun = performance.now();
+    this.draw();
+    this.costs.push(performance.now() - begun);
+    if (this.costs.length > 600) this.costs.shift();
+  }
+
+  /** Nothing to do: what lies ahead is painted, so that it is there when it comes into sight. */
+  prepare(w, h) {
+    notIdle(this.idle);
+    this.idle = whenIdle((left) => {
+      const view = { from: this.from, until: this.until, top: this.top, bottom: this.bottom };
+      if (!this.waiting && this.raster.prepare(Math.min(left.timeRemaining(), 8), w, h, view)) this.prepare(w, h);
+    });
   }
 
   draw() {
@@ -104,24 +126,25 @@ export class Gantt {
     const { context } = this;
     context.setTransform(1, 0, 0, 1, 0, 0);
     const whole = this.raster.draw(context, Math.round(LEFT * ratio), w, h, { from: this.from, until: this.until, top: this.top, bottom: this.bottom }, this.ground);
-    context.fillStyle = style("--surface");
+    context.fillStyle = this.surface;
     context.fillRect(0, 0, Math.round(LEFT * ratio), this.canvas.height);
     context.fillRect(0, h, this.canvas.width, this.canvas.height - h);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.axes(context, width, height);
     this.size = { width, height };
-    if (!whole) this.redraw();
+    if (whole) this.prepare(w, h);
+    else this.redraw();
   }
 
   axes(context, width, height) {
-    context.fillStyle = style("--ink-soft");
-    context.font = `11px ${style("--sans")}`;
+    context.fillStyle = this.ink;
+    context.font = this.font;
     context.textAlign = "right";
     context.textBaseline = "middle";
     const nodes = this.bottom - this.top;
     const steps = Math.max(1, Math.ceil(nodes / Math.max(1, Math.floor((height - BOTTOM) / 26))));
     for (let node = Math.ceil(this.top / steps) * steps; node < this.bottom; node += steps) {
-      context.fillText(`node ${node}`, LEFT - 6, ((node + 0.5 - this.top) / nodes) * (height - BOTTOM));
+      context.fillText(`node ${node}`, LEFT - 6, Math.max(((node + 0.5 - this.top) / nodes) * (height - BOTTOM), 7));
     }
     context.textBaseline = "alphabetic";
     const marks = Math.max(2, Math.floor((width - LEFT) / 150));
@@ -241,7 +264,7 @@ export class Gantt {
 
   words(job) {
     const { ids, programs, program, start, end, submit, state, states } = this.data;
-    return `job ${ids[job]} · ${programs[program[job]] || "no program"} · ${states[state[job]]} · waited ${span(start[job] - submit[job])}, ran ${span(end[job] - start[job])} from ${instant(start[job], this.source.clock)}`;
+    return `job ${ids[job]} · ${programs[program[job]] || "no program"} · ${states[state[job]]} · waited ${lasted(submit[job], start[job])}, ran ${lasted(start[job], end[job])} from ${instant(start[job], this.source.clock)}`;
   }
 
   later() {
@@ -266,11 +289,11 @@ export class Gantt {
       if (!seen.has(one) && start[one] <= this.until && end[one] >= this.from && first[bar] < this.bottom && first[bar] + many[bar] > this.top) { seen.add(one); rows.push(one); }
     }
     const columns = [{ title: "Job", cell: (one) => jobLink(ids[one]) }, { title: "Program", cell: (one) => programs[program[one]] || "" }, { title: "State", cell: (one) => badge(states[state[one]]) },
-      { title: "Started", cell: (one) => instant(start[one], this.source.clock) }, { title: "Ran", number: true, cell: (one) => span(end[one] - start[one]) }];
+      { title: "Started", cell: (one) => instant(start[one], this.source.clock) }, { title: "Ran", number: true, cell: (one) => lasted(start[one], end[one]) }];
     this.list.replaceChildren(this.list.firstChild, table(columns, rows, { caption: "Jobs in sight (at most 200)" }));
   }
 
-  close() { this.observer.disconnect(); clearTimeout(this.timer); cancelAnimationFrame(this.waiting); }
+  close() { this.observer.disconnect(); clearTimeout(this.timer); cancelAnimationFrame(this.waiting); notIdle(this.idle); }
 }
 
 export async function open(root, source) {

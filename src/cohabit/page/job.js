@@ -1,9 +1,9 @@
 // One job: where it stands, how it runs beside others, every reason it waited, what it wrote, and what may be done.
 
-import { badge, card, el, empty, facts, jobLink, nodeLink, toast } from "./elements.js";
+import { badge, card, el, empty, facts, jobLink, mateList, nodeLink, toast } from "./elements.js";
 import { colourOf } from "./colours.js";
 import { lineChart } from "./charts.js";
-import { count, instant, number, percent, ranges, span } from "./words.js";
+import { count, instant, lasted, number, percent, ranges, span } from "./words.js";
 
 const WORDS = { cancel: "Cancel", hold: "Hold", release: "Release", requeue: "Requeue" };
 
@@ -30,12 +30,12 @@ function bar(job, now, clock) {
   const begin = job.started_at ?? end;
   const until = Math.max(end, job.started_at !== null ? job.started_at + job.limit_s : end, job.submitted_at + 1e-6);
   const share = (from, to) => `${(100 * Math.max(to - from, 0)) / (until - job.submitted_at)}%`;
-  const parts = [["var(--warn)", "waited", job.submitted_at, begin], ["var(--accent)", "ran", begin, job.started_at === null ? begin : end]];
+  const parts = [["var(--warn)", "waited", job.submitted_at, begin], ...(job.started_at === null ? [] : [["var(--accent)", "ran", begin, end]])];
   return el("div", {}, el("div", { class: "stack", role: "img",
-    "aria-label": `waited ${span(begin - job.submitted_at)}, ran ${job.started_at === null ? "not yet" : span(end - begin)}` },
-  parts.map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
+    "aria-label": `waited ${lasted(job.submitted_at, begin)}, ran ${job.started_at === null ? "not yet" : lasted(begin, end)}` },
+  parts.filter(([, , from, to]) => to > from).map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
   el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => el("span", {},
-    el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${span(to - from)}`)),
+    el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${lasted(from, to)}`)),
   job.started_at !== null && job.ended_at === null ? el("span", { text: `limit in ${span(job.started_at + job.limit_s - now)}` }) : null,
   el("span", { text: `submitted ${instant(job.submitted_at, clock)}` })));
 }
@@ -45,15 +45,20 @@ function speedOf(job, placement) {
   const measured = placement?.measured ?? null;
   const expected = job.predicted_slowdown ? 1 / job.predicted_slowdown : null;
   const actual = job.actual_slowdown ? 1 / job.actual_slowdown : null;
-  const rows = [["Promised", promised], ["Expected at its start", expected], ["Measured lately", measured?.last ?? null],
-    ["Measured on average", measured?.mean ?? actual]].filter(([, value]) => value !== null);
+  const kept = measured?.mean ?? actual;
+  const rows = placement?.holds ? [] : [["Promised", promised], ["Expected at its start", expected], ["Measured lately", measured?.last ?? null],
+    ["Measured on average", kept]].filter(([, value]) => value !== null);
   if (!rows.length) {
-    return empty("Nothing is known of its speed yet.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
+    return empty(job.started_at === null && job.ended_at === null ? "It has not begun." : "Nothing is known of its speed yet.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
   }
   const most = Math.max(1, ...rows.map(([, value]) => value));
-  return el("div", { class: "mask" }, rows.map(([name, value]) => el("div", { class: "lane" }, el("span", { text: name }),
-    el("div", { class: "meter" }, el("span", { style: { "--share": `${(100 * value) / most}%` } })),
-    el("span", { class: "number", text: percent(value) }))));
+  const line = promised === null ? null : { style: { "--at": `${(100 * promised) / most}%` }, class: "promise" };
+  const short = promised !== null && kept !== null && kept < promised - 0.005;
+  return el("div", {}, el("div", { class: "mask" }, rows.map(([name, value]) => el("div", { class: "lane" }, el("span", { text: name }),
+    el("div", { class: "meter" }, el("span", { style: { "--share": `${(100 * value) / most}%` } }), line ? el("i", line) : null),
+    el("span", { class: "number", text: percent(value) })))),
+  promised !== null && kept !== null ? el("p", { class: short ? "verdict bad-word" : "verdict good-word",
+    text: short ? `${percent(promised - kept, 1)} of its speed short of the promise.` : "The promise is kept." }) : null);
 }
 
 function place(job, placement) {
@@ -62,13 +67,13 @@ function place(job, placement) {
   const many = nodes.length > 24;
   return el("div", {}, facts([
     ["Nodes", many ? ranges(nodes) : el("span", { class: "row" }, nodes.map(nodeLink))],
-    ["Cores", placement?.cores ? `${number(placement.cores)} on each node` : number(job.cores)],
-    ["Cache ways", placement?.ways ? `${placement.ways} on each node` : null],
+    ["Cores", placement?.cores ? `${number(placement.cores)} on each node` : placement?.exclusive ? "all of each node" : number(job.cores)],
+    ["Cache ways booked", placement?.ways ? `${placement.ways} on each node` : null],
     ["Bandwidth booked", placement?.bandwidth_gbs ? `${number(placement.bandwidth_gbs)} GB/s on each node` : null],
     ["Scale factor", job.scale > 1 ? `${job.scale}: spread over ${job.scale} times the nodes` : "1: compact"],
     ["Nodes are", placement ? (placement.exclusive ? "its own" : "shared") : null],
     ["This run", placement && placement.purpose !== "run" ? `measures the program (${placement.purpose})` : null],
-    ["Expected end", placement && job.ended_at === null ? instant(placement.expected_end_at) : null],
+    ["Expected end", placement && !placement.holds && job.ended_at === null ? instant(placement.expected_end_at) : null],
   ]), placement && placement.beside.length ? el("div", {}, el("h3", { text: besideTitle(job) }), el("ul", {},
     placement.beside.map((other) => el("li", {}, el("span", { class: "swatch", style: { "--colour": colourOf(other.program) } }),
       other.job ? jobLink(other.job) : "somebody else's job", other.program ? ` (${other.program})` : "",
@@ -78,10 +83,13 @@ function place(job, placement) {
 const besideTitle = (job) => (job.ended_at === null ? "Beside it" : "Beside it at some time");
 
 function reasons(told, clock) {
-  const entries = [...told.history, ...(told.placement?.story ?? [])];
+  const entries = [];
+  for (const entry of [...told.history, ...(told.placement?.story ?? [])].sort((a, b) => a.at - b.at)) {
+    if (!entries.some((other) => other.why === entry.why && Math.abs(other.at - entry.at) < 1)) entries.push(entry);
+  }
   if (told.why && !entries.some((entry) => entry.why === told.why)) entries.push({ at: null, why: told.why });
   if (!entries.length) {
-    const waited = (told.job.started_at ?? told.job.ended_at ?? told.at) - told.job.submitted_at;
+    const waited = Math.max((told.job.started_at ?? told.job.ended_at ?? told.at) - told.job.submitted_at, 0);
     return waited < 1 ? empty("It started at once: nothing kept it waiting.")
       : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
   }
@@ -117,19 +125,19 @@ export async function open(root, source, name) {
     const { job, placement } = told;
     const now = source.now();
     body.replaceChildren(
-      el("div", { class: "page-head" }, el("h1", { text: `Job ${job.job}` }), badge(job.state),
+      el("div", { class: "page-head" }, el("h1", { text: `Job ${job.job}` }), badge(placement?.holds ? "holding" : job.state),
         el("p", { text: job.program || "" }), buttons(source, job.job, told.actions, load)),
       card("Timeline", {}, bar(job, now, source.clock), told.summary ? el("p", { text: told.summary }) : null),
-      el("div", { class: "half" }, card("Why it waited", { aside: told.replay ? replay(source, name, told, draw) : null },
+      el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
         reasons(told, source.clock))),
       el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),
-      el("div", { class: "half" }, card("Where it runs", {}, place(job, placement))),
+      el("div", { class: "half" }, card(placement?.holds ? "What it holds" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
       el("div", { class: "half" }, card("About it", {}, facts([
         ["User", job.user], ["Command", job.command ? el("code", { text: job.command.join(" ") }) : null],
         ["Processes", number(job.processes)], ["Time limit", span(job.limit_s)], ["Started", instant(job.started_at, source.clock)],
         ["Ended", instant(job.ended_at, source.clock)], ["Runs so far", job.attempt || null], ["Exit status", job.exit_status],
         ["Signal", job.exit_signal], ["Waits for", (job.after || []).length ? el("span", { class: "row" }, job.after.map(jobLink)) : null],
-        ["Array", job.array], ["Mate", job.mate],
+        ["Array", job.array], ["Starts together as", job.mate ?? told.mates?.group], ["With", told.mates ? mateList(told.mates.mates) : null],
       ]))),
       ...[speeds(told.segments && Object.assign(told.segments, { end: job.ended_at }), source.clock)].filter(Boolean));
     if (source.live) {

@@ -1,7 +1,7 @@
 // The list of jobs: searched, sorted and cut into pages by the server, so that ten thousand are no more work than ten.
 
 import { badge, card, choice, el, empty, jobLink, table, toast } from "./elements.js";
-import { number, span } from "./words.js";
+import { lasted, number } from "./words.js";
 
 const PAGE = 50;
 const CHOICES = [["all", "Waiting and running"], ["waiting", "Waiting"], ["running", "Running"], ["finished", "Over"]];
@@ -15,11 +15,11 @@ export class JobList {
 
   columns() {
     const now = this.source.now();
-    const waited = (job) => span((job.started_at ?? job.ended_at ?? now) - job.submitted_at);
-    const ran = (job) => (job.started_at === null ? "" : span((job.ended_at ?? now) - job.started_at));
+    const waited = (job) => lasted(job.submitted_at, job.started_at ?? job.ended_at ?? now);
+    const ran = (job) => (job.started_at === null ? "" : lasted(job.started_at, job.ended_at ?? now));
     return [
       { title: "Job", sort: "job", cell: (job) => jobLink(job.job), class: "short" },
-      { title: "Program", sort: "program", cell: (job) => job.program || "" },
+      { title: "Program", sort: "program", cell: (job) => job.program || "", class: "word" },
       { title: "User", sort: "user", cell: (job) => job.user ?? "" },
       { title: "State", sort: "state", cell: (job) => badge(job.state), class: "short" },
       { title: "Processes", sort: "processes", number: true, cell: (job) => number(job.processes) },

@@ -51,7 +51,7 @@ function tabs(current) {
 
 async function show() {
   const mine = turn += 1;
-  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const view = VIEWS.find(([key]) => key === name) || VIEWS[0];
   tabs(view[0]);
   if (shown) { shown.stop(); if (shown.close) shown.close(); shown = null; }
@@ -68,6 +68,11 @@ async function show() {
   } catch (error) {
     if (mine === turn) failed(error);
   }
+}
+
+/** A part of the address; what is no encoding stands for itself. */
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }
 
 function failed(error) {
@@ -127,7 +132,7 @@ async function start() {
   document.getElementById("leave").title = `Signed in as ${about.user} (${about.role})`;
   if (about.source === "live") {
     source.listen(status);
-    setInterval(() => { if (!document.hidden) source.tell([{ kind: "tick" }]); }, 10000); // others' jobs tell nothing
+    setInterval(() => { if (!document.hidden) source.tell([{ kind: "tick" }]); }, 10000); // time passes, too
   }
   if (about.source !== "live") { status("finished"); await cursor(); }
   await show();

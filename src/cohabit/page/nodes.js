@@ -2,7 +2,7 @@
 
 import { badge, card, choice, el, empty, facts, jobLink, table, toast } from "./elements.js";
 import { HeatMap } from "./heat.js";
-import { lineChart } from "./charts.js";
+import { legend, lineChart } from "./charts.js";
 import { seriesColour } from "./colours.js";
 import { count, gigabytes, instant, number, percent } from "./words.js";
 
@@ -37,13 +37,13 @@ function masks(told) {
     el("span", { class: "number", text: `${tenant.ways} of ${told.ways}` }))));
 }
 
-function stack(told, amount, whole, unit) {
+function stack(told, amount, whole, unit, words = (value) => `${number(value)} ${unit}`) {
   const parts = told.tenants.map((tenant, index) => [tenant, amount(tenant), seriesColour(index)]);
   const used = parts.reduce((sum, [, value]) => sum + value, 0);
   return el("div", {}, el("div", { class: "stack", role: "img", "aria-label": `${number(used)} of ${number(whole)} ${unit}` },
     parts.map(([, value, colour]) => el("span", { style: { "--share": `${(100 * value) / Math.max(whole, used)}%`, "--colour": colour } }))),
   el("div", { class: "legend" }, parts.map(([tenant, value, colour]) => el("span", {},
-    el("span", { class: "swatch", style: { "--colour": colour } }), who(tenant), ` ${number(value)} ${unit}`)),
+    el("span", { class: "swatch", style: { "--colour": colour } }), who(tenant), ` ${words(value)}`)),
   el("strong", { text: `${number(used)} of ${number(whole)} ${unit} (${percent(used / whole)})` })));
 }
 
@@ -56,9 +56,10 @@ function bandwidth(told) {
   const lines = [{ name: "what the cores can draw", colour: "#2f7f86", points: [[0, 0], ...curve], fill: true },
     { name: "booked", colour: "#b5524a", points: [[0, booked], [told.cores, booked]], dash: "5 3" },
     { name: "cores in use", colour: "#8a6d4b", points: [[cores, 0], [cores, whole]], dash: "2 3" }];
+  const steps = [4, 3, 2].find((one) => told.cores % one === 0) ?? 1; // marks at whole cores only
   return el("div", {}, stack(told, (tenant) => tenant.bandwidth_gbs, whole, "GB/s"),
-    lineChart({ lines, xLabel: (x) => `${Math.round(x)} cores`, yLabel: (y) => `${number(y)}`, height: 170,
-      words: `${number(booked)} GB/s booked; ${number(whole)} GB/s at most with ${told.cores} cores.` }));
+    lineChart({ lines, xLabel: (x) => count(Math.round(x), "core"), yLabel: (y) => `${number(y)}`, height: 170, xTicks: steps + 1,
+      words: `${number(booked)} GB/s booked; ${number(whole)} GB/s at most with ${told.cores} cores.` }), legend(lines));
 }
 
 async function one(root, source, node) {
@@ -86,7 +87,7 @@ async function one(root, source, node) {
           node + 1 < source.about.nodes ? el("a", { href: `#/nodes/${node + 1}`, text: "next →" }) : null, told.actions.map(act))),
       card("Who is here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
         : empty("Nobody.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
-      el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, "cores"))),
+      el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, "cores", (value) => count(value, "core")))),
       el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
         ["Least ways of a job", told.ways ? told.min_ways : null],
         ["Server", told.domains > 1 ? `${told.server}, which has ${told.domains} L3 domains` : null]]))),

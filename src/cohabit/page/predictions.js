@@ -1,8 +1,9 @@
 // What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
 
-import { badge, card, el, empty, jobLink, table } from "./elements.js";
-import { number, percent, span } from "./words.js";
+import { card, el, empty, jobLink, table } from "./elements.js";
+import { lasted, number, percent } from "./words.js";
 
+const EXPECTED = { none: "no variation", little: "a little variation", variation: "variation" };
 const BY = { KnownPairs: "measured pairs", PredictedPairs: "a trained model", ProfiledPairs: "profiles and the law of a shared cache" };
 
 function matrix(told) {
@@ -19,21 +20,23 @@ function matrix(told) {
 }
 
 function gate(told) {
-  const rows = [{ title: "Kind of work", cell: (one) => one.workload_type }, { title: "Expected now", cell: (one) => badge(one.label) },
+  const rows = [{ title: "Kind of work", cell: (one) => one.workload_type }, { title: "Expected now", cell: (one) => (told.labels.includes(one.label)
+    ? el("span", { class: "badge state-held", text: `${EXPECTED[one.label]}: jobs wait` }) : el("span", { class: "badge state-done", text: EXPECTED[one.label] })) },
     { title: "Probability", number: true, cell: (one) => percent(one.probability) }, { title: "Run time against usual", number: true, cell: (one) => `${one.slowdown.toFixed(2)}×` }];
   const tally = Object.entries(told.tallies).map(([key, value]) => `${key.replaceAll("_", " ")} ${number(value)}`).join(" · ");
   return el("div", {}, told.now.length ? table(rows, told.now, { caption: "What is expected of a start now" })
-    : empty("The model says nothing just now.", told.without_data || "No fresh telemetry has come in."),
-  el("p", { class: "hover", text: `Delays ${told.labels.join(", ")}, at most ${told.skip_threshold} times a job.${tally ? ` So far: ${tally}.` : ""}` }),
+    : empty("The model says nothing just now.", told.missing.length ? `It needs counters that are not told: ${told.missing.join(", ")}.` : told.without_data || "No fresh telemetry has come in."),
+  el("p", { class: "hover", text: `Jobs wait where ${told.labels.map((label) => EXPECTED[label]).join(" or ")} is expected, at most ${number(told.skip_threshold)} times each.${tally ? ` So far: ${tally}.` : ""}` }),
   told.passed_over.length ? el("p", {}, "Passed over: ", told.passed_over.map((one) => [jobLink(one.job), ` ${one.skips}×  `])) : null);
 }
 
 function counters(told) {
   if (!told) return empty("No counters are told.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
-  const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
+  const looked = told.rows.some((row) => row[4]);
+  const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...(looked ? [{ title: "The model", cell: (row) => (row[4] ? "looks at it" : "") }] : []), ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
     cell: (row) => (row[at + 1] === null ? "–" : Number(row[at + 1].toPrecision(4)).toLocaleString("en")) }))];
-  return el("div", {}, table(columns, told.rows, { caption: "Counters of the last five minutes over all nodes" }),
-    el("p", { class: "hover", text: `The window ended ${span(told.age_s)} ago.${told.left_out ? ` ${told.left_out} more counters are left out.` : ""}` }));
+  return el("div", {}, table(columns, told.rows, { caption: "The latest counters over all nodes" }),
+    el("p", { class: "hover", text: `The window ended ${lasted(0, told.age_s)} ago.${told.left_out ? ` ${told.left_out} more counters are left out.` : ""}` }));
 }
 
 function points(told) {

@@ -1,16 +1,21 @@
-// Bars painted straight into pixels, in tiles of time that are kept: panning only copies them, and a zoom paints a few at
-// a time over the picture as it was. So a million bars move as smoothly as a hundred.
+// Bars painted straight into pixels, in tiles of time that are kept. A frame never waits for a tile: each paints for a few
+// milliseconds, goes on in the next, and shows a coarse picture of the whole run where a tile is not ready. Tiles that lie
+// ahead are painted before they are needed. So a million bars move as smoothly as a hundred.
 
 const TILE = 256;
+const COARSE = 1024; // pixels of the picture of the whole run
 const MOST_TILES = 80;
-const BUDGET_MS = 10;
+const AHEAD = 2; // tiles beyond the one in sight, on the side it moves to
+const MOVING_MS = 4; // painted in a frame that moves; and in one that does not:
+const RESTING_MS = 12;
 const SETTLE_MS = 120;
 const MOST_BINS = 2048;
+const PORTION = 1024; // bars between two looks at the clock
 
 export class Raster {
   /** `data`: columns of the chart; `colours`: one packed colour for each job; `lane`, `across`: where jobs lie beside each other. */
   constructor(data, colours, lane, across) {
-    Object.assign(this, { data, colours, lane, across, tiles: new Map(), key: "" });
+    Object.assign(this, { data, colours, lane, across, tiles: new Map(), key: "", coarse: null, coarseKey: "", begun: new Map(), heading: 1 });
     this.index();
   }
 
@@ -21,6 +26,7 @@ export class Raster {
     let total = 0;
     for (let bar = 0; bar < bars; bar += 1) total += end[job[bar]] - start[job[bar]];
     this.least = from;
+    this.most = Math.max(until, from + 1);
     this.bins = Math.max(1, Math.min(MOST_BINS, Math.round((until - from) / Math.max(total / Math.max(bars, 1), 1e-9))));
     this.perBin = Math.max((until - from) / this.bins, 1e-9);
     const counts = new Int32Array(this.bins + 1);
@@ -48,42 +54,152 @@ export class Raster {
 
   /**
    * Draw what is between two instants and two nodes into a box of `w` by `h` device pixels at `left`; false: some of it
-   * is still the old picture, draw again soon.
+   * is coarse or the old picture, draw again soon.
    */
   draw(context, left, w, h, view, ground) {
-    this.ground = ground;
     const perSecond = w / (view.until - view.from);
-    const key = [perSecond.toPrecision(9), view.top, view.bottom, h, ground].join();
-    if (key !== this.key) {
-      this.keepOld(context, left, w, h, view);
-      this.tiles.clear();
-      this.key = key;
-      this.changed = performance.now();
-    }
+    const moving = this.look(context, left, w, h, view, ground, perSecond);
     const seconds = TILE / perSecond;
     const [first, last] = [view.from, view.until].map((at) => Math.floor((at - this.least) / seconds));
-    const missing = [];
+    const settling = this.old && performance.now() - this.changed < SETTLE_MS; // still zooming: the old picture will do
+    if (!settling) this.paintFor(moving ? MOVING_MS : RESTING_MS, this.wanted(first, last, seconds), seconds, perSecond, h, view);
     context.save();
     context.beginPath();
     context.rect(left, 0, w, h);
     context.clip();
-    if (this.old) this.drawOld(context, left, w, h, view);
-    const settling = this.old && performance.now() - this.changed < SETTLE_MS; // still zooming: the old picture will do
-    const put = (number) => context.drawImage(this.tiles.get(number), left + Math.round((this.least + number * seconds - view.from) * perSecond), 0);
+    let missing = 0;
+    for (let number = first; number <= last; number += 1) if (!this.tiles.has(number)) missing += 1;
+    if (missing) this.drawBehind(context, left, w, h, view);
     for (let number = first; number <= last; number += 1) {
-      if (this.tiles.has(number)) put(number);
-      else missing.push(number);
-    }
-    const begun = performance.now();
-    while (missing.length && !settling && performance.now() - begun < BUDGET_MS) {
-      const number = missing.shift();
-      this.tiles.set(number, this.paint(number, seconds, perSecond, h, view, ground));
-      put(number);
+      const tile = this.tiles.get(number);
+      if (tile) context.drawImage(tile, left + Math.round((this.least + number * seconds - view.from) * perSecond), 0);
     }
     context.restore();
-    if (!missing.length) { this.old = null; this.last = { ...view, w, h }; }
+    if (!missing) this.old = null;
+    if (!this.old) this.last = { ...view, w, h };
     if (this.tiles.size > MOST_TILES) for (const number of this.tiles.keys()) if (Math.abs(number - first) > MOST_TILES / 3) this.tiles.delete(number);
-    return !missing.length;
+    return !missing;
+  }
+
+  /** What changed since the last frame; true: it moves. Tiles of another scale or of other nodes are of no use. */
+  look(context, left, w, h, view, ground, perSecond) {
+    this.ground = ground;
+    const key = [perSecond.toPrecision(9), view.top, view.bottom, h, ground].join();
+    const before = this.seen;
+    this.seen = { ...view, key };
+    if (key !== this.key) {
+      this.keepOld(context, left, w, h, view);
+      this.tiles.clear();
+      this.begun.clear();
+      this.key = key;
+      this.changed = performance.now();
+      const coarseKey = [view.top, view.bottom, h, ground].join();
+      if (coarseKey !== this.coarseKey) { this.coarse = null; this.coarseKey = coarseKey; }
+      return true;
+    }
+    if (before && view.from !== before.from) this.heading = view.from > before.from ? 1 : -1;
+    return !before || view.from !== before.from;
+  }
+
+  /** Tiles to be painted, the most needed first: those in sight, the picture of the whole, those ahead. */
+  wanted(first, last, seconds) {
+    const found = [];
+    const [low, high] = [0, Math.floor((this.most - this.least) / seconds)]; // beyond there is nothing but ground
+    const add = (number) => { if (!this.tiles.has(number)) found.push(number); };
+    const order = this.heading > 0 ? [last, -1] : [first, 1];
+    for (let number = order[0], many = last - first + 1; many > 0; number += order[1], many -= 1) add(number);
+    if (!this.coarse) found.push("coarse");
+    for (let step = 1; step <= AHEAD; step += 1) {
+      const number = this.heading > 0 ? last + step : first - step;
+      if (number >= low && number <= high) add(number);
+    }
+    return found;
+  }
+
+  /** Paint for so long, the first of those wanted; each goes on where an earlier frame left it. */
+  paintFor(budget, wanted, seconds, perSecond, h, view) {
+    const end = performance.now() + budget;
+    for (const name of this.begun.keys()) if (!wanted.includes(name)) this.begun.delete(name); // it has gone out of sight
+    while (wanted.length && performance.now() < end) {
+      const [name] = wanted;
+      if (!this.begun.has(name)) this.begun.set(name, this.begin(name, seconds, perSecond, h, view));
+      const { image, canvas } = this.begun.get(name);
+      if (!this.goOn(this.begun.get(name), end)) return;
+      canvas.getContext("2d").putImageData(image, 0, 0);
+      if (name === "coarse") this.coarse = canvas;
+      else this.tiles.set(name, canvas);
+      this.begun.delete(name);
+      wanted.shift();
+    }
+  }
+
+  /** Whether there is something left to paint ahead, now that all in sight is there; paints for a while. */
+  prepare(budget, w, h, view) {
+    const perSecond = w / (view.until - view.from);
+    const seconds = TILE / perSecond;
+    const [first, last] = [view.from, view.until].map((at) => Math.floor((at - this.least) / seconds));
+    const wanted = this.wanted(first, last, seconds);
+    this.paintFor(budget, wanted, seconds, perSecond, h, view);
+    return wanted.length > 0;
+  }
+
+  begin(name, seconds, perSecond, h, { top, bottom }) {
+    const whole = name === "coarse";
+    const width = whole ? COARSE : TILE;
+    const image = new ImageData(width, h);
+    const pixels = new Uint32Array(image.data.buffer).fill(this.ground);
+    const from = whole ? this.least : this.least + name * seconds;
+    const span = whole ? this.most - this.least : seconds;
+    const bin = this.bin(from);
+    return { name, image, pixels, canvas: new OffscreenCanvas(width, h), width, h, top, bottom, from, perSecond: whole ? COARSE / span : perSecond,
+      first: bin, bin, last: this.bin(from + span), at: this.begins[bin] };
+  }
+
+  /** Paint on until the clock says stop; true: it is finished. */
+  goOn(work, end) {
+    const { begins } = this;
+    while (work.bin <= work.last) {
+      const stopAt = begins[work.bin + 1];
+      while (work.at < stopAt) {
+        const until = Math.min(work.at + PORTION, stopAt);
+        this.someBars(work, until);
+        work.at = until;
+        if (performance.now() >= end) return work.at >= stopAt && work.bin === work.last;
+      }
+      work.bin += 1;
+      work.at = begins[work.bin] ?? 0;
+    }
+    return true;
+  }
+
+  /** Some bars of one stretch. */
+  someBars(work, until) {
+    const { bar_job: job, bar_first: first, bar_count: many, start, end } = this.data;
+    const { bars, colours, least, perBin, bins, lane, across } = this;
+    const { pixels, width, h, top, bottom, from, perSecond, bin } = work;
+    const perNode = h / (bottom - top);
+    const gapY = perNode >= 5 ? 1 : 0;
+    const laned = across > 1 && perNode >= 2 * across;
+    const again = bin !== work.first && bin > 0;
+    for (let at = work.at; at < until; at += 1) {
+      const bar = bars[at];
+      const one = job[bar];
+      if (again && Math.min(Math.floor((start[one] - least) / perBin), bins - 1) !== bin) continue; // it was painted with an earlier stretch
+      const low = first[bar];
+      const high = low + many[bar];
+      if (low >= bottom || high <= top) continue;
+      const exact = (start[one] - from) * perSecond;
+      const stop = (end[one] - from) * perSecond;
+      if (exact >= width || stop < 0) continue;
+      const x0 = Math.max(0, Math.floor(exact));
+      const x1 = Math.min(width, Math.max(Math.ceil(stop) - (stop - exact > 4 ? 1 : 0), x0 + 1));
+      const colour = colours[one];
+      if (laned) {
+        for (let node = Math.max(low, Math.floor(top)); node < Math.min(high, bottom); node += 1) {
+          fill(pixels, width, h, x0, x1, (node - top + lane[bar] / across) * perNode, (node - top + (lane[bar] + 1) / across) * perNode - gapY, colour);
+        }
+      } else fill(pixels, width, h, x0, x1, (low - top) * perNode, (high - top) * perNode - gapY, colour);
+    }
   }
 
   /** The picture as it is, to be stretched while the new one is painted. */
@@ -95,57 +211,22 @@ export class Raster {
     this.old = { canvas, ...this.last };
   }
 
-  drawOld(context, left, w, h, view) {
-    const { canvas, from, until, top, bottom } = this.old;
-    const x = ((from - view.from) / (view.until - view.from)) * w;
-    context.fillStyle = `#${(this.ground & 0xff).toString(16).padStart(2, "0")}${((this.ground >> 8) & 0xff).toString(16).padStart(2, "0")}${((this.ground >> 16) & 0xff).toString(16).padStart(2, "0")}`;
+  /** What is seen where tiles are not ready: the whole run, coarse, and above it the picture as it was before a zoom. */
+  drawBehind(context, left, w, h, view) {
+    const hex = (shift) => ((this.ground >> shift) & 0xff).toString(16).padStart(2, "0");
+    context.fillStyle = `#${hex(0)}${hex(8)}${hex(16)}`;
     context.fillRect(left, 0, w, h);
-    const y = ((top - view.top) / (view.bottom - view.top)) * h;
-    context.drawImage(canvas, left + x, y, (w * (until - from)) / (view.until - view.from), (h * (bottom - top)) / (view.bottom - view.top));
-  }
-
-  /** One tile. */
-  paint(number, seconds, perSecond, h, { top, bottom }, ground) {
-    const { bar_job: job, bar_first: first, bar_count: many, start, end } = this.data;
-    const { begins, bars, colours, least, perBin, bins } = this;
-    const canvas = new OffscreenCanvas(TILE, h);
-    const image = new ImageData(TILE, h);
-    const pixels = new Uint32Array(image.data.buffer).fill(ground);
-    const from = this.least + number * seconds;
-    const perNode = h / (bottom - top);
-    const gapY = perNode >= 5 ? 1 : 0;
-    const laned = this.across > 1 && perNode >= 2 * this.across;
-    const begin = this.bin(from);
-    for (let bin = begin, last = this.bin(from + seconds); bin <= last; bin += 1) {
-      for (let at = begins[bin], stopAt = begins[bin + 1]; at < stopAt; at += 1) {
-        const bar = bars[at];
-        const one = job[bar];
-        if (bin !== begin && bin > 0 && Math.min(Math.floor((start[one] - least) / perBin), bins - 1) !== bin) continue; // it was painted with an earlier stretch
-        const low = first[bar];
-        const high = low + many[bar];
-        if (low >= bottom || high <= top) continue;
-        const exact = (start[one] - from) * perSecond;
-        const stop = (end[one] - from) * perSecond;
-        if (exact >= TILE || stop < 0) continue;
-        const x0 = Math.max(0, Math.floor(exact));
-        const x1 = Math.min(TILE, Math.max(Math.ceil(stop) - (stop - exact > 4 ? 1 : 0), x0 + 1));
-        const colour = colours[one];
-        if (laned) {
-          for (let node = Math.max(low, Math.floor(top)); node < Math.min(high, bottom); node += 1) {
-            fill(pixels, h, x0, x1, (node - top + this.lane[bar] / this.across) * perNode, (node - top + (this.lane[bar] + 1) / this.across) * perNode - gapY, colour);
-          }
-        } else fill(pixels, h, x0, x1, (low - top) * perNode, (high - top) * perNode - gapY, colour);
-      }
-    }
-    canvas.getContext("2d").putImageData(image, 0, 0);
-    return canvas;
+    const put = (canvas, { from, until, top, bottom }) => context.drawImage(canvas, left + ((from - view.from) / (view.until - view.from)) * w,
+      ((top - view.top) / (view.bottom - view.top)) * h, (w * (until - from)) / (view.until - view.from), (h * (bottom - top)) / (view.bottom - view.top));
+    if (this.coarse) put(this.coarse, { from: this.least, until: this.most, top: view.top, bottom: view.bottom });
+    if (this.old) put(this.old.canvas, this.old);
   }
 }
 
-function fill(pixels, h, x0, x1, above, below, colour) {
+function fill(pixels, width, h, x0, x1, above, below, colour) {
   const y0 = Math.max(0, Math.floor(above));
   const y1 = Math.min(h, Math.max(Math.round(below), y0 + 1));
   if (x1 - x0 < 12) {
-    for (let y = y0; y < y1; y += 1) for (let at = y * TILE + x0, last = y * TILE + x1; at < last; at += 1) pixels[at] = colour;
-  } else for (let y = y0; y < y1; y += 1) pixels.fill(colour, y * TILE + x0, y * TILE + x1);
+    for (let y = y0; y < y1; y += 1) for (let at = y * width + x0, last = y * width + x1; at < last; at += 1) pixels[at] = colour;
+  } else for (let y = y0; y < y1; y += 1) pixels.fill(colour, y * width + x0, y * width + x1);
 }

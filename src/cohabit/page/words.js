@@ -13,14 +13,19 @@ export function percent(share, digits = 0) {
 /** A span in its two largest units. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (Math.abs(seconds) < 0.05) return "0 s";
   if (seconds < 0) return `-${span(-seconds)}`;
-  if (seconds < 0.05) return "0 s";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
   const whole = Math.round(seconds);
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
   if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
+
+/** How long something has lasted; a clock that is a little ahead makes it no less than nothing. */
+export function lasted(from, to) {
+  return span(Math.max(to - from, 0));
 }
 
 /** An instant: of today the time alone. A finished run counts from its own beginning. */

@@ -149,13 +149,18 @@ async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: i
 async def one_job(job: Job, parts: Service, caller: Who) -> Response:
     """All of one job: as the API shows it, how it runs, and why it waited."""
     view = await parts.looking.full_view(job, caller)
-    owner = _owner(caller)
-    placement = await parts.controller.ask(lambda core: page_views.placement_of(core, job, owner))
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    placement, mates = await parts.controller.ask(
+        lambda core: (page_views.placement_of(core, job, owner), page_learning.mates_of(core, job, now_us))
+    )
     explained = await parts.controller.why(job)
+    why = view["why"] or explained.why
+    if view["state"] == "queued":
+        parts.waits.note(job, now_us, why)
     return reply({
-        "job": view, "placement": placement, "why": view["why"] or explained.why,
-        "history": history(explained.history),
-        "actions": _actions(view["state"]), "at": parts.living.clock.now_us() / SECOND,
+        "job": view, "placement": placement, "why": why, "mates": mates,
+        "history": history(parts.waits.with_those_of(job, explained.history)),
+        "actions": _actions(view["state"]), "at": now_us / SECOND,
     })  # fmt: skip
 
 

@@ -5,24 +5,26 @@ It asks the policies what they would say; it decides nothing and remembers nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
+from cohabit.core.mates.state import GroupState
 from cohabit.core.protocols import Gate
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 from cohabit.model.job import WORKLOAD_TYPES, Job
-from cohabit.model.peer import NEVER
+from cohabit.model.peer import NEVER, RUNNING
 from cohabit.model.profile import Profile, Tenant, classify
 from cohabit.model.telemetry import Window, feature_names
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.policy.degradation import Degradations, ProfiledPairs
 from cohabit.policy.exploration import Trials
 from cohabit.policy.gate.variability import ModelJudge, VariabilityGate
-from cohabit.predict.variability_data import CLASSES
+from cohabit.predict.variability_data import CLASSES, TYPE_COLUMNS
 
 MOST_PROGRAMS = 40  # rows and columns of the matrix
 MOST_COUNTERS = 60
@@ -77,9 +79,10 @@ def predictions(core: SchedulerCore, now_us: int) -> dict[str, Any]:
     known = {name: profiles for name, profiles in core.state.profiles.items() if profiles}
     judge = getattr(core.policies.placer, "degradations", None)
     gates = [variability(gate, core, now_us) for gate in core.policies.gates if isinstance(gate, VariabilityGate)]
+    looked_at = {name for gate in gates for name in gate["looks_at"]}
     return {
         "matrix": matrix(known, core.state.cluster.groups[0], judge), "gates": gates,
-        "counters": counters(core.state.window, now_us),
+        "counters": counters(core.state.window, now_us, looked_at),
     }  # fmt: skip
 
 
@@ -106,12 +109,16 @@ def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:
     assert isinstance(gate, VariabilityGate)
     memory: dict[str, Any] = core.state.memory.get(gate.name, {})
     tallies = {key: value for key, value in memory.items() if isinstance(value, int)}
-    window, now = core.state.window, []
+    window, now, looks_at, missing = core.state.window, [], list[str](), list[str]()
+    if isinstance(gate.judge, ModelJudge):
+        kept = [name for name in gate.judge.model.kept if name not in TYPE_COLUMNS]
+        looks_at = list(dict.fromkeys(name.rpartition(".")[0] for name in kept))
     if isinstance(gate.judge, ModelJudge) and window is not None:
         binding = gate.judge.model.bind(feature_names(window.counters))
         for kind in WORKLOAD_TYPES:
             verdict = binding.judge(window.of_all_nodes, kind)
             if verdict.missing:
+                missing = list(verdict.missing)
                 continue
             now.append({"workload_type": kind, "label": CLASSES[verdict.label],
                         "probability": float(verdict.probability[verdict.label]),
@@ -122,19 +129,21 @@ def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:
     return {
         "gate": gate.name, "labels": list(gate.labels), "skip_threshold": gate.skip_threshold, "tallies": tallies,
         "without_data": memory.get("why_without_data", ""), "now": now, "passed_over": waiting[:100],
+        "looks_at": looks_at, "missing": missing,
     }  # fmt: skip
 
 
-def counters(window: Window | None, now_us: int) -> dict[str, Any] | None:
-    """The newest counters over all nodes; None where nobody tells any."""
+def counters(window: Window | None, now_us: int, looked_at: Container[str] = ()) -> dict[str, Any] | None:
+    """The newest counters over all nodes, first those a gate looks at; None where nobody tells any."""
     if window is None:
         return None
     features, names = window.of_all_nodes, feature_names(window.counters)
     value = dict(zip(names, features.tolist(), strict=True))
     rows = []
-    for name in window.counters[:MOST_COUNTERS]:
+    for name in sorted(window.counters, key=lambda name: name not in looked_at)[:MOST_COUNTERS]:
         cells = [value.get(f"{name}.{stat}") for stat in ("min", "mean", "max")]
-        rows.append([name, *(None if cell is None or not np.isfinite(cell) else cell for cell in cells)])
+        known = [None if cell is None or not np.isfinite(cell) else cell for cell in cells]
+        rows.append([name, *known, name in looked_at])
     return {"at": window.end_us / SECOND, "age_s": (now_us - window.end_us) / SECOND, "rows": rows,
             "left_out": max(len(window.counters) - MOST_COUNTERS, 0)}  # fmt: skip
 
@@ -154,16 +163,16 @@ def domains(core: SchedulerCore, owner: int | None, now_us: int) -> dict[str, An
         if owner is not None and (row is None or state.spec(row).user != owner):
             continue
         mate, record = about.jobs.get(job_id), one.record
+        stands = columns.STATE_NAMES[state.jobs[columns.STATE, row]] if row is not None else "over"
         groups.append({
-            "group": name, "job": job_id, "phase": record.phase, "attempt": record.attempt,
-            "coordinator": record.coordinator, "lease_end_at": _at(record.lease_end_us),
+            "group": name, "job": job_id, "state": stands, "phase": record.phase, "attempt": record.attempt,
+            "coordinator": record.coordinator,
+            "lease_end_at": _at(record.fuse_us if record.phase == RUNNING else record.lease_end_us),
             "start_at": _at(record.start_at_us), "ready_since": _at(one.ready_since_us), "failures": one.failures,
             "holds_since": None if mate is None else _at(mate.first_hold_us),
             "yields": 0 if mate is None else mate.yields,
             "nodes": sum(count for _, count in state.ranges_of(row)) if row is not None else 0,
-            "mates": [{"domain": domain, "job": one.group.job(domain), "phase": view.phase,
-                       "heard_s": None if view.heard_us == NEVER else (now_us - view.heard_us) / SECOND}
-                      for domain, view in one.views.items()],
+            "mates": _mates(one, now_us),
         })  # fmt: skip
     scheme = about.scheme
     return {
@@ -171,6 +180,22 @@ def domains(core: SchedulerCore, owner: int | None, now_us: int) -> dict[str, An
         "release_s": scheme.release_us / SECOND, "most_held": scheme.most_held,
         "groups": sorted(groups, key=lambda one: str(one["group"])),
     }  # fmt: skip
+
+
+def mates_of(core: SchedulerCore, job_id: str, now_us: int) -> dict[str, Any] | None:
+    """The group of a job and where its mates stand; None: it has none, or is long over."""
+    about = core.state.coupled
+    job = None if about is None else about.jobs.get(job_id)
+    one = None if about is None or job is None else about.protocol.groups.get(job.group)
+    return None if one is None or job is None else {"group": job.group, "mates": _mates(one, now_us)}
+
+
+def _mates(one: GroupState, now_us: int) -> list[dict[str, Any]]:
+    return [
+        {"domain": domain, "job": one.group.job(domain), "phase": view.phase,
+         "heard_s": None if view.heard_us == NEVER else (now_us - view.heard_us) / SECOND}
+        for domain, view in one.views.items()
+    ]  # fmt: skip
 
 
 def _at(us: int) -> float | None:

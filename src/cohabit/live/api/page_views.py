@@ -5,6 +5,7 @@ Names of jobs appear only where the caller may see them (`owner`, None: everybod
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from cohabit.model.units import SECOND
 
 ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 IDLE_CODE, BUSY_CODE, SHARED_CODE, DRAINED_CODE, DOWN_CODE = range(5)
-EXPLAINED_MOST = 40  # jobs of one list whose wait is explained in full
-EXPLAINED_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only on the job's own view
+EXPLAINING_S = 0.03  # so long the waits of one list are explained in full; those that follow in short
 SORTS = ("job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s")
 
 
@@ -87,11 +87,11 @@ def living_jobs(
         found = [one for one in found if text in one["job"].lower() or text in (one["program"] or "").lower()]
     found.sort(key=lambda one: (one[sort] is None, one[sort] if one[sort] is not None else 0, one["seq"]), reverse=down)
     part = found[first : first + most]
-    explain = len(state.rows) <= EXPLAINED_QUEUE
-    for place, one in enumerate(part):
+    waits = Explainer(core, now_us)
+    for one in part:
         row = one.pop("row")
         if one["state"] in ("queued", "held", "holding"):
-            one["why"] = _why(core, row, one["job"], now_us, explain and place < EXPLAINED_MOST)
+            one["why"] = waits.why(row, one["job"])
     return {"jobs": part, "total": len(found)}
 
 
@@ -111,11 +111,39 @@ def _brief(state: State, row: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _why(core: SchedulerCore, row: int, job_id: str, now_us: int, fully: bool) -> str:
-    state = core.state
-    if fully or row in state.held or row in state.waiting_for:
-        return why_waiting(state, core.policies, job_id, now_us)
-    return "waits for nodes"
+class Explainer:
+    """Why the jobs of one list wait: in full as long as there is time for it, then in short, with numbers all the same.
+
+    A full answer reads the whole queue; in a queue of ten thousand that takes milliseconds, and every one of them is
+    the scheduler's own.
+    """
+
+    def __init__(self, core: SchedulerCore, now_us: int) -> None:
+        self._core, self._now_us = core, now_us
+        self._until = time.perf_counter() + EXPLAINING_S
+        self._view = core.view(now_us)
+        self._places: dict[int, int] | None = None
+
+    def why(self, row: int, job_id: str) -> str:
+        """One sentence."""
+        state = self._core.state
+        quick = row in state.held or row in state.waiting_for
+        if quick or time.perf_counter() < self._until:
+            return why_waiting(state, self._core.policies, job_id, self._now_us)
+        return self._in_short(row)
+
+    def _in_short(self, row: int) -> str:
+        if self._places is None:
+            queue = self._view.queue(self._core.policies.order).tolist()
+            self._places = {one: place for place, one in enumerate(queue)}
+            self._idle = self._view.idle_by_kind()
+        place = self._places.get(row)
+        ahead = "" if not place else f"; {place:,} job{'' if place == 1 else 's'} ahead of it"
+        if not self._core.policies.placer.exclusive:
+            cores = int(self._core.state.jobs[columns.PROCESSES, row])
+            return f"needs {cores:,} core{'' if cores == 1 else 's'} with what its program needs{ahead}"
+        need, idle = self._view.need(row), int(self._idle[self._view.usable(row)].sum())
+        return f"needs {need:,} node{'' if need == 1 else 's'}, {idle:,} idle{ahead}"
 
 
 # ---- one job, one node ----------------------------------------------------------------------------------------------
@@ -137,6 +165,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> dict[st
                     one = beside.setdefault(known["job"] or f"hidden {other}", {**known, "nodes": 0})
                     one["nodes"] += 1
     return {
+        "holds": int(state.jobs[columns.STATE, row]) == columns.HOLDING,
         "nodes": nodes, "cores": how.cores if how is not None else 0, "ways": how.ways if how is not None else 0,
         "bandwidth_gbs": how.bandwidth_mbs / 1000 if how is not None else 0.0,
         "exclusive": how is None or how.exclusive, "purpose": how.purpose if how is not None else "run",

@@ -16,6 +16,7 @@ from cohabit.live.api.limits import Limits
 from cohabit.live.api.looking import Looking
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.api.numbers import Numbers
+from cohabit.live.api.page_waits import Waits
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.api.streams import Streams
@@ -67,6 +68,7 @@ class Parts:
         self.ahead = LookingAhead(
             living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
         )
+        self.waits = Waits(living.controller, living.clock.now_us)
         feed.watch(self.limits.turn)
 
     async def open(self) -> None:
@@ -74,6 +76,7 @@ class Parts:
         for owner in self.limits.owners():
             self.limits.know(owner, self.settings.limits_of(await self.accounts.name_of(owner)))
         self.limits.let_all_go()
+        self.waits.start()
 
     async def change(
         self, caller: Caller, action: str, about: str, work: Awaitable[T], status: int = 200,

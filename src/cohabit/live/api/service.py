@@ -32,5 +32,6 @@ class Api:
     async def close(self) -> None:
         """Nobody is let in any more, and nobody waits."""
         self._feed.close()
+        await self.parts.waits.stop()
         await self.parts.limits.close()
         await self.server.close()

@@ -28,6 +28,15 @@ from cohabit.model.units import SECOND
 PIECE = 65536
 LOOK_S = 0.25
 NOBODY = 65534  # a group nobody counts on
+# Every kind of event with its data and its meaning; the reference page of the docs is made from this.
+KINDS = {
+    "job": ("`at`, `job`, `state`", "a job is different now: own ones, operators all"),
+    "node": ("`at`, `node`, `state`", "a node is up, down or drained"),
+    "machine": ("`at`", "jobs of others have started, ended or come; at most twice a second"),
+    "lost": ("`error`", "you read too slowly and are cut off: ask for the lists again"),
+}
+NOTHING = -1  # no change is owed to whoever listens
+MACHINE_S = 0.5  # between two words about others' jobs
 QUIET_S = 15.0  # after so long without an event something is sent, so that the connection is known to live
 
 
@@ -121,14 +130,17 @@ class Streams:
     # ---- events -----------------------------------------------------------------------------------------------------
 
     async def events(self, listener: Listener, caller: Caller) -> AsyncIterator[bytes]:
-        """Server-Sent Events about what the caller may see."""
+        """Server-Sent Events about what the caller may see; of others' jobs only that something has changed."""
+        loop, owed_us, told_s = asyncio.get_running_loop(), NOTHING, 0.0
         try:
             yield b": listening\n\n"
             while True:
+                patience_s = QUIET_S if owed_us == NOTHING else max(told_s + MACHINE_S - loop.time(), 0.0)
                 try:
-                    one = await asyncio.wait_for(listener.queue.get(), QUIET_S)
+                    one = await asyncio.wait_for(listener.queue.get(), patience_s)
                 except TimeoutError:
-                    yield b": quiet\n\n"
+                    yield b": quiet\n\n" if owed_us == NOTHING else _machine(owed_us)
+                    told_s, owed_us = (told_s if owed_us == NOTHING else loop.time()), NOTHING
                     continue
                 if one is None:
                     if listener.lags:
@@ -136,8 +148,15 @@ class Streams:
                     return
                 if one.kind == "node" or caller.operates or one.owner == caller.number >= 0:
                     yield _event(one)
+                else:
+                    owed_us = one.at_us
         finally:
             self._feed.leave(listener)
+
+
+def _machine(at_us: int) -> bytes:
+    """Nodes or the length of the queue are different now, without saying whose job it was."""
+    return b"event: machine\ndata: %s\n\n" % msgspec.json.encode({"at": at_us / SECOND})
 
 
 def _event(one: Changed) -> bytes:
