@@ -21,8 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cohabit.app.slurm import SlurmService, open_service
 from cohabit.app.slurm_site import read_slurm_site
+from cohabit.app.steering import open_service
+from cohabit.app.steering_service import Steering
 from cohabit.backend.slurm.watcher import RUNS
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 
@@ -49,6 +50,13 @@ def submit(cluster: SlurmCluster, jobs: int) -> None:
             going.pop(0).wait()
     for one in going:
         one.wait()
+
+
+def write_site(folder: Path, cluster: SlurmCluster, rest: str = "") -> Path:
+    """For a controller that takes every held job."""
+    path = folder / "site.toml"
+    path.write_text(SITE.format(conf=cluster.conf, rest=rest), encoding="utf-8")
+    return path
 
 
 class Stopwatch:
@@ -82,8 +90,8 @@ class Stopwatch:
         return [(begun_s, ended_s) for name, begun_s, ended_s in self.spans if name == part and begun_s >= at_s]
 
 
-async def measure(service: SlurmService, cluster: SlurmCluster, jobs: int, nodes: int) -> dict[str, Any]:
-    """The first pass, with a start on every node; then passes in which one job ends and another starts."""
+async def measure(service: Steering, cluster: SlurmCluster, nodes: int, count: int) -> dict[str, Any]:
+    """The first pass, with a start on every node; then so many in which one job ends and another starts."""
     backend, watch = service.backend, Stopwatch()
     for owner, name, part in (
         (backend, "picture", "look"), (backend.manager, "place", "place"), (backend.manager, "release", "release"),
@@ -103,8 +111,8 @@ async def measure(service: SlurmService, cluster: SlurmCluster, jobs: int, nodes
         "first_starts_s": max(ended_s for _, ended_s in starts) - placing_s,
     }  # fmt: skip
     passes, looks, decisions = [], [], []
-    for _ in range(PASSES):
-        await asyncio.sleep(2.0)
+    for _ in range(count):
+        await asyncio.sleep(1.0)
         victim = next(one.name for one in known.values() if one.phase == RUNS)
         at_s = time.monotonic()
         cluster.run("scancel", victim)
@@ -130,11 +138,11 @@ async def until(condition: Any, patience_s: float = 120.0) -> None:
         await asyncio.sleep(0.02)
 
 
-async def steer(site: Path, cluster: SlurmCluster, jobs: int, nodes: int) -> dict[str, Any]:
+async def steer(site: Path, cluster: SlurmCluster, nodes: int, count: int = PASSES) -> dict[str, Any]:
     """A controller in this process."""
     service = await open_service(read_slurm_site(site))
     try:
-        return await measure(service, cluster, jobs, nodes)
+        return await measure(service, cluster, nodes, count)
     finally:
         await service.close()
 
@@ -156,10 +164,8 @@ def main() -> None:
         if chosen.rest:
             cluster.start_rest()
         submit(cluster, chosen.jobs)
-        site = Path(folder) / "site.toml"
-        rest = f'rest = "unix:{cluster.rest}"' if chosen.rest else ""
-        site.write_text(SITE.format(conf=cluster.conf, rest=rest), encoding="utf-8")
-        found = asyncio.run(steer(site, cluster, chosen.jobs, chosen.nodes))
+        site = write_site(Path(folder), cluster, f'rest = "unix:{cluster.rest}"' if chosen.rest else "")
+        found = asyncio.run(steer(site, cluster, chosen.nodes))
         subprocess.run([sys.executable, "-m", "cohabit.cli", "slurm", "detach", str(site)], check=False)
     found |= {"memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "load": os.getloadavg()[0]}
     for key, value in found.items():

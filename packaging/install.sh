@@ -69,6 +69,8 @@ node() {
     sed "s|/run/cohabit/node|$COHABIT_RUN/node|" "$here/slurm/$name" > "$COHABIT_ETC/$name"
     chmod 755 "$COHABIT_ETC/$name"
   done
+  cp "$here/threshold" "$COHABIT_ETC/threshold" # for jobs with mates on other clusters, where the site file wants it
+  chmod 755 "$COHABIT_ETC/threshold"
   unit cohabit-node.service
   echo "install.sh: prolog and epilog are in $COHABIT_ETC"
 }
@@ -95,7 +97,7 @@ remove() {
     if [ -f "$lua" ] && grep -q "Holds batch jobs for Cohabit" "$lua"; then rm "$lua"; fi
   fi
   for name in $units; do rm -f "$COHABIT_UNITS/$name"; done
-  rm -f "$COHABIT_ETC/slurm.toml" "$COHABIT_ETC/prolog.sh" "$COHABIT_ETC/epilog.sh"
+  rm -f "$COHABIT_ETC/slurm.toml" "$COHABIT_ETC/prolog.sh" "$COHABIT_ETC/epilog.sh" "$COHABIT_ETC/threshold"
   rmdir "$COHABIT_ETC" 2> /dev/null || true
   rm -rf "$COHABIT_STATE" "$COHABIT_RUN/node"
   rmdir "$COHABIT_RUN" 2> /dev/null || true

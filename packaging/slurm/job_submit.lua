@@ -2,7 +2,8 @@
 -- JobSubmitPlugins=lua in slurm.conf. Without a lease, or when it is over, every job goes to plain Slurm at once.
 --
 -- The lease is one line: until when (Unix time), the partitions, separated by commas, and whom Cohabit runs as (uid).
--- This runs inside slurmctld and holds its locks: it reads that one small local file and asks nobody.
+-- This runs inside slurmctld and holds its locks: it reads that one small local file (and, for jobs with
+-- mates, one more beside it) and asks nobody.
 
 local LEASE = "/var/lib/cohabit/lease"
 local HELD = "cohabit:held"
@@ -28,6 +29,23 @@ local function partition_of(job_desc, part_list)
   return ""
 end
 
+-- Where programs of mates wait for each other, if the site has a threshold: the address and the program, or nil.
+local function threshold()
+  local file = io.open(LEASE .. ".threshold", "r")
+  if file == nil then return nil end
+  local address, program = (file:read("*l") or ""):match("^(%S+) (%S+)")
+  file:close()
+  return address, program
+end
+
+-- So many random bytes in hexadecimal digits.
+local function random(bytes)
+  local file = assert(io.open("/dev/urandom", "rb"))
+  local digits = file:read(bytes):gsub(".", function(one) return string.format("%02x", one:byte()) end)
+  file:close()
+  return digits
+end
+
 function slurm_job_submit(job_desc, part_list, submit_uid)
   local steered = steered_partitions()
   if steered == nil or not steered[partition_of(job_desc, part_list)] then return slurm.SUCCESS end
@@ -36,7 +54,14 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   job_desc.priority = 0
   -- Jobs that start together with others elsewhere: sbatch --comment=cohabit:mates=NAME
   local mates = (job_desc.comment or ""):match("cohabit:mates=([%w._-]+)")
-  job_desc.admin_comment = mates and #mates <= 60 and HELD .. "@" .. mates or HELD
+  if mates ~= nil and #mates > 60 then mates = nil end
+  job_desc.admin_comment = mates and HELD .. "@" .. mates or HELD
+  if mates == nil then return slurm.SUCCESS end
+  local address, program = threshold()
+  if address then -- it is the interpreter of the script, and becomes the one its owner named; scripts are private
+    local first = "#!" .. program .. " " .. address .. " " .. random(16) .. " "
+    job_desc.script = job_desc.script:gsub("^#!%s*", function() return first end, 1)
+  end
   return slurm.SUCCESS
 end
 

@@ -160,7 +160,7 @@ class GridEngineStage(_ManagedStage):
 
     async def make(self, expected: dict[str, Expected]) -> Backend:
         calls = GridEngineCalls(str(self.ge.bin))
-        found, site = await of_gridengine.discover(calls, "all.q", all_held=True, checkpoint="cohabit")
+        found, site = await of_gridengine.discover(calls, ["all.q"], all_held=True, checkpoint="cohabit")
         return SlurmBackend(GridEngineManager(calls, site, all_held=True, secures=True), found, expected, poll_s=0.3)
 
     def hand_in(self, script: Path) -> str:

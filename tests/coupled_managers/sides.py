@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cohabit.backend.slurm.fuses import boot_us, read_fuses
 from cohabit.testing.gridengine_cluster import GridEngineCluster
 from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.gridengine import steering as of_gridengine
@@ -18,6 +19,7 @@ from tests.slurm import steering as of_slurm
 from tests.slurm.steering import stop, until
 
 SCRIPT = "#!/bin/sh\ndate +'begin %s.%N' >> {log}\nsleep {seconds} || exit 1\ndate +'end %s.%N' >> {log}\n"
+STEERED_S = 180  # longer than a killed controller needs to come back on a busy machine: jobs are not given back
 WITHIN_S = 3.0  # a released mate that its manager has not started by then is held again
 MATES = """
 [domain]
@@ -36,6 +38,9 @@ ask_s = 1
 retry_s = 2
 dead_after_s = 600
 when_dead = "wait"
+threshold = "{threshold}"
+threshold_program = "{program}"
+{key_line}
 """
 
 
@@ -45,6 +50,8 @@ class Side(ABC):
     module: str  # the command as a process of its own
     verb: str
     daemon: str
+    threshold: str  # where its runs ask
+    key_line = ""  # of the site file: how they prove who they are
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder, self.site = name, folder, Path()
@@ -90,6 +97,20 @@ class Side(ABC):
             self.site.read_text().replace("poll_s = 0.5", f"poll_s = 0.3\nmates_within_s = {WITHIN_S}") + text
         )
 
+    @property
+    @abstractmethod
+    def cluster(self) -> Path:
+        """The folder of its manager, with the lease."""
+
+    def ordered(self) -> bool:
+        """A start with mates was decided upon; its manager is told just now."""
+        fuses = read_fuses(self.cluster / "lease.fuses")
+        return any(fuse.burns_us > boot_us() for fuse in fuses.values())
+
+    @abstractmethod
+    def launched(self) -> bool:
+        """A run of its manager's is on a node; its program may be waiting."""
+
     @abstractmethod
     def plain_site(self) -> Path:
         """The site file of a side without a domain."""
@@ -122,10 +143,17 @@ class SlurmSide(Side):
 
     def __init__(self, name: str, folder: Path, slurm: SlurmCluster) -> None:
         super().__init__(name, folder)
-        self.slurm = slurm
+        self.slurm, self.threshold = slurm, f"127.0.0.1:{free_port()}"
+
+    @property
+    def cluster(self) -> Path:
+        return self.slurm.folder
+
+    def launched(self) -> bool:
+        return any(self.cluster.glob("spool.n*/job*/slurm_script"))
 
     def plain_site(self) -> Path:
-        return of_slurm.write_site(self.slurm, self.folder, "ce", lease_s=30)
+        return of_slurm.write_site(self.slurm, self.folder, "ce", lease_s=STEERED_S)
 
     def submit(self, mates: str, seconds: float) -> str:
         words = ("sbatch", "--parsable", "--output=/dev/null", "-n4", f"--comment=cohabit:mates={mates}")
@@ -156,10 +184,18 @@ class GridEngineSide(Side):
 
     def __init__(self, name: str, folder: Path, ge: GridEngineCluster) -> None:
         super().__init__(name, folder)
-        self.ge = ge
+        self.ge, self.threshold = ge, f"unix:{ge.folder}/threshold.sock"  # its hosts have a network of their own
+        self.key_line = f'threshold_key = "{ge.folder}/threshold.key"'
+
+    @property
+    def cluster(self) -> Path:
+        return self.ge.folder
+
+    def launched(self) -> bool:
+        return any(self.cluster.glob("root/execd/*/active_jobs/*"))
 
     def plain_site(self) -> Path:
-        return of_gridengine.write_site(self.ge, self.folder, "ce", lease_s=30)
+        return of_gridengine.write_site(self.ge, self.folder, "ce", lease_s=STEERED_S)
 
     def submit(self, mates: str, seconds: float) -> str:
         words = ("qsub", "-terse", "-o", "/dev/null", "-j", "y", "-l", "h_rt=600", "-pe", "mpi", "4")
@@ -183,16 +219,20 @@ class GridEngineSide(Side):
         return self.ge.run("qstat", check=False)
 
 
-def couple(sides: Sequence[Side], key: Path, lease_s: float) -> None:
+def free_port() -> int:
+    """One that nobody listens at now, and that the system does not give out by itself soon."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def couple(sides: Sequence[Side], key: Path, lease_s: float, program: Path) -> None:
     """Site files of two sides that know each other."""
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in sides]
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
+    ports = [free_port() for _ in sides]
     for at, side in enumerate(sides):
         other = sides[1 - at]
         side.write_site(MATES.format(
-            name=side.name, port=ports[at], other=other.name, other_port=ports[1 - at], key=key, lease_s=lease_s
+            name=side.name, port=ports[at], other=other.name, other_port=ports[1 - at], key=key, lease_s=lease_s,
+            threshold=side.threshold, program=program, key_line=side.key_line,
         ))  # fmt: skip
 
 
@@ -204,5 +244,5 @@ def why(sides: list[Side]) -> Callable[[], str]:
 
 
 def _no_lease(folder: Path) -> None:
-    for name in ("lease", "lease.off", "lease.fuses"):
+    for name in ("lease", "lease.off", "lease.fuses", "lease.threshold"):
         (folder / name).unlink(missing_ok=True)

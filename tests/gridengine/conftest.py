@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
-from tests.gridengine.steering import jobs_of
-from tests.slurm.steering import until
+from tests.gridengine.steering import jobs_of, until
 
 JSV = Path(__file__).parents[2] / "packaging" / "gridengine" / "cohabit-jsv.sh"
 
@@ -60,6 +59,6 @@ def empty(gridengine: GridEngineCluster) -> GridEngineCluster:
     for name in ("lease", "lease.off", "lease.fuses"):
         (gridengine.folder / name).unlink(missing_ok=True)
     gridengine.run("qdel", "-u", "*", check=False)
-    until(lambda: not jobs_of(gridengine), 60, lambda: str(jobs_of(gridengine)))
+    until(lambda: not jobs_of(gridengine), lambda: str(jobs_of(gridengine)))
     gridengine.await_hosts()
     return gridengine

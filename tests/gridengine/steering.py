@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cohabit.backend.gridengine import xml_output
 from cohabit.backend.gridengine.xml_output import Listed
 from cohabit.testing.gridengine_cluster import GridEngineCluster
-from tests.slurm.steering import stop, until
+from tests.slurm import steering as of_slurm
+from tests.slurm.steering import stop
 
+PATIENCE_S = 240  # on a machine that does much else besides
 SCRIPT = "#!/bin/sh\necho $JOB_ID $(date +%s.%N) >> {runs}\nexec sleep {seconds}\n"
 SITE = """place = "{place}"
 [policy]
 name = "{policy}"
 {keys}
 [gridengine]
-queue = "all.q"
+{table}
 bin = "{bin}"
 lease = "{folder}/lease"
 lease_s = {lease_s}
@@ -29,15 +31,20 @@ start_within_s = {within_s}
 """
 
 
+def until(condition: Callable[[], object], what: Callable[[], str] | str = "") -> None:
+    """Wait for it; `what` to say if it does not happen."""
+    of_slurm.until(condition, PATIENCE_S, what)
+
+
 def write_site(
     ge: GridEngineCluster, folder: Path, policy: str = "ce", keys: str = "", lease_s: float = 60, within_s: float = 20,
-    more: str = "",
+    more: str = "", table: str = 'queue = "all.q"',
 ) -> Path:  # fmt: skip
-    """A site file; its state is beside it."""
+    """A site file; its state is beside it. `table`: lines of [gridengine], `more`: other tables."""
     path = folder / "site.toml"
     path.write_text(SITE.format(
         place=folder / "state", policy=policy, keys=keys, bin=ge.bin, folder=ge.folder, lease_s=lease_s,
-        within_s=within_s,
+        within_s=within_s, table=table,
     ) + more)  # fmt: skip
     return path
 
@@ -51,9 +58,14 @@ def submit(ge: GridEngineCluster, folder: Path, seconds: float, *options: str, u
     return ge.run(*words, user=user).strip()
 
 
+def rows_of(ge: GridEngineCluster) -> list[Listed]:
+    """All that Grid Engine lists; every task of an array that runs is a row."""
+    return xml_output.listed(ge.run("qstat", "-xml", "-u", "*", "-g", "t"))
+
+
 def jobs_of(ge: GridEngineCluster) -> dict[str, Listed]:
-    """All that Grid Engine lists."""
-    return {one.name: one for one in xml_output.listed(ge.run("qstat", "-xml", "-u", "*", "-g", "t"))}
+    """The same by names, for jobs that are no arrays."""
+    return {one.name: one for one in rows_of(ge)}
 
 
 def runs_noted(folder: Path) -> list[str]:
@@ -76,7 +88,7 @@ def start_attached(site: Path) -> subprocess.Popen[bytes]:
         assert process.poll() is None, log.read_text()
         return log.read_text().count("cohabit: steering") > before
 
-    until(steers, 120, "the controller did not start")
+    until(steers, "the controller did not start")
     return process
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.testing.gridengine_cluster import missing
-from tests.slurm.steering import until
+from tests.gridengine.steering import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("gridengine")]
 HOLD = """
@@ -48,4 +48,4 @@ def test_nothing_is_left_of_a_cluster_whose_starter_was_killed() -> None:
         assert len(of_cluster(folder)) >= 2  # qmaster and execd
         starter.send_signal(signal.SIGKILL)
         starter.wait()
-        until(lambda: not of_cluster(folder), 30, lambda: str(of_cluster(folder)))
+        until(lambda: not of_cluster(folder), lambda: str(of_cluster(folder)))

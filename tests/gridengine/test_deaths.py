@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cohabit.testing.gridengine_cluster import GridEngineCluster
-from tests.gridengine.steering import attached, jobs_of, runs_noted, start_attached, submit, write_site
-from tests.gridengine.test_steering import LONG_S, all_over, run, verb
-from tests.slurm.steering import log_of, stop, until
+from tests.gridengine.steering import attached, jobs_of, runs_noted, start_attached, submit, until, write_site
+from tests.gridengine.test_steering import LONG_S, all_over, begun, run, verb
+from tests.slurm.steering import log_of, stop
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine-deaths")]
 
 
 def test_a_killed_controller_goes_on_where_it_was(empty: GridEngineCluster, tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_killed_controller_goes_on_where_it_was(empty: GridEngineCluster, tmp_
     process = start_attached(site)
     jobs = [submit(empty, tmp_path, 3, "-pe", "smp", str(1 + number % 4)) for number in range(10)]
     for _ in range(2):
-        until(lambda: any(one.active for one in jobs_of(empty).values()), 60, log_of(tmp_path))
+        until(lambda: any(one.active for one in jobs_of(empty).values()), log_of(tmp_path))
         stop(process, hard=True)
         process = start_attached(site)
     try:
@@ -41,14 +41,14 @@ def verb_verify(site: Path) -> bool:
 
 
 def test_the_lease_gives_jobs_back_when_nobody_comes(empty: GridEngineCluster, tmp_path: Path) -> None:
-    site = write_site(empty, tmp_path, "ce", lease_s=6)
+    site = write_site(empty, tmp_path, "ce", lease_s=15)  # a busy machine must not let it run out
     process = start_attached(site)
     running = [submit(empty, tmp_path, LONG_S) for _ in range(4)]
-    until(lambda: run(empty, *running), 90, log_of(tmp_path))
+    until(lambda: begun(empty, tmp_path, *running), log_of(tmp_path))
     waiting = submit(empty, tmp_path, 1)
-    until(lambda: waiting in jobs_of(empty) and "h" in jobs_of(empty)[waiting].state, 30)
+    until(lambda: waiting in jobs_of(empty) and "h" in jobs_of(empty)[waiting].state)
     stop(process, hard=True)
-    until(lambda: waiting in jobs_of(empty) and jobs_of(empty)[waiting].state == "qw", 60, lambda: str(jobs_of(empty)))
+    until(lambda: waiting in jobs_of(empty) and jobs_of(empty)[waiting].state == "qw", lambda: str(jobs_of(empty)))
     assert run(empty, *running)  # those were not touched
     empty.run("qdel", *running)
     all_over(empty, tmp_path, *running, waiting)
@@ -59,11 +59,11 @@ def test_the_lease_gives_jobs_back_when_nobody_comes(empty: GridEngineCluster, t
 def test_qmaster_is_killed_and_comes_back(empty: GridEngineCluster, tmp_path: Path) -> None:
     with attached(write_site(empty, tmp_path, "ce")):
         jobs = [submit(empty, tmp_path, 4) for _ in range(6)]
-        until(lambda: any(one.active for one in jobs_of(empty).values()), 60, log_of(tmp_path))
+        until(lambda: any(one.active for one in jobs_of(empty).values()), log_of(tmp_path))
         empty.stop("qmaster", hard=True)
-        until(lambda: "does not answer" in log_of(tmp_path)(), 60, log_of(tmp_path))
+        until(lambda: "does not answer" in log_of(tmp_path)(), log_of(tmp_path))
         empty.start("qmaster")
         empty.await_master()
-        until(lambda: "answers again" in log_of(tmp_path)(), 60, log_of(tmp_path))
+        until(lambda: "answers again" in log_of(tmp_path)(), log_of(tmp_path))
         all_over(empty, tmp_path, *jobs)
     assert sorted(runs_noted(tmp_path), key=int) == sorted(jobs, key=int)

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from cohabit.backend.gridengine import commands, text_output, xml_output
-from cohabit.backend.gridengine.calls import ReadOnly, judged
+from cohabit.backend.gridengine.calls import Calls, ReadOnly
 from cohabit.backend.gridengine.discovery import arrange
+from cohabit.backend.gridengine.steered import ended_as, state_of
 from cohabit.backend.gridengine.translate import Site, job_of, node_of
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
 from cohabit.backend.slurm.calls import Forbidden, SlurmAway, SlurmRefused
@@ -20,7 +21,7 @@ from cohabit.model.errors import InputError
 
 RECORDED = Path(__file__).parent / "recorded"
 SITE = Site(
-    "all.q", 4, {"mpi": "$round_robin", "smp": "$pe_slots", "fill": "$fill_up", "two": "2"}, "exclusive", "cohabit"
+    ("all.q",), 4, {"mpi": "$round_robin", "smp": "$pe_slots", "fill": "$fill_up", "two": "2"}, "exclusive", "cohabit"
 )
 
 
@@ -64,7 +65,7 @@ def test_where_jobs_stand(jobs: dict[str, SlurmJob]) -> None:
 
 
 def test_what_is_ours_and_what_is_left(jobs: dict[str, SlurmJob]) -> None:
-    terms = arrange(xml_output.hosts(recorded("qhost-8.1.9.xml"), "all.q"), SITE, "8.1.9").terms
+    terms = arrange(xml_output.hosts(recorded("qhost-8.1.9.xml"), ["all.q"]), SITE, "8.1.9").terms
     assert [name for name, job in jobs.items() if is_ours(job, terms)] == ["27"]
     assert why_not(jobs["27"], terms) == ""
     assert why_not(jobs["30"], terms) == "is an array"
@@ -130,14 +131,14 @@ def test_what_is_not_understood(requests: dict[str, str], queues: tuple[str, ...
 
 
 def test_hosts_and_their_states() -> None:
-    hosts = xml_output.hosts(recorded("qhost-8.1.9.xml"), "all.q")
+    hosts = xml_output.hosts(recorded("qhost-8.1.9.xml"), ["all.q"])
     assert [(host.name, host.slots, host.state) for host in hosts] == [
         ("ge0", 4, ""), ("ge1", 4, ""), ("ge2", 4, "d"), ("ge3", 4, ""),
     ]  # fmt: skip
     assert hosts[0].memory_bytes > 2**30
-    assert [node_of(host, "all.q").states for host in hosts[1:3]] == [("IDLE",), ("DRAIN",)]
-    assert node_of(Host("x", 4, 0, "au"), "all.q").states == ("DRAIN", "NOT_RESPONDING")
-    assert xml_output.hosts(recorded("qhost-8.1.9.xml"), "other.q") == []
+    assert [node_of(host).states for host in hosts[1:3]] == [("IDLE",), ("DRAIN",)]
+    assert node_of(Host("x", 4, 0, "au")).states == ("DRAIN", "NOT_RESPONDING")
+    assert xml_output.hosts(recorded("qhost-8.1.9.xml"), ["other.q"]) == []
     with pytest.raises(InputError, match="has no slots"):
         arrange([], SITE, "8.1.9")
 
@@ -145,12 +146,34 @@ def test_hosts_and_their_states() -> None:
 def test_the_accounting_of_a_rescheduled_job() -> None:
     records = text_output.accounted(recorded("qacct-8.1.9.txt"))
     assert [(one.failed, one.exit_status, one.over) for one in records] == [(25, 0, False), (100, 137, True)]
+    assert [one.end_s - one.start_s for one in records] == [0.0, 58.0]
+
+
+@pytest.mark.parametrize(
+    ("failed", "status", "ran_s", "limit_s", "state"),
+    [(0, 0, 5, 60, "COMPLETED"), (0, 3, 5, 60, "FAILED"), (100, 137, 5, 60, "FAILED"), (37, 137, 61, 60, "TIMEOUT"),
+     (37, 137, 5, 60, "FAILED"), (37, 137, 5, None, "TIMEOUT"), (26, 0, 0, 60, "FAILED")],
+)  # fmt: skip
+def test_how_a_run_ended(failed: int, status: int, ran_s: float, limit_s: float | None, state: str) -> None:
+    """One over a limit of memory or processor time has the record of one over its time."""
+    record = text_output.Accounted("7", failed, status, 1000.0, 1000.0 + ran_s)
+    assert state_of(record, limit_s) == state
+
+
+@pytest.mark.parametrize(("start_s", "nodes"), [(1000.0, ("ge1",)), (0.0, ())])
+def test_a_run_nobody_saw_was_where_it_was_sent(start_s: float, nodes: tuple[str, ...]) -> None:
+    """It began and ended between two looks; or it never began."""
+    last = SlurmJob("7", 7, "PENDING", required_nodes=("ge1",))
+    found = ended_as(last, text_output.Accounted("7", 0, 0, start_s, start_s))
+    assert (found.nodes, found.start_s) == (nodes, start_s)
 
 
 def test_settings() -> None:
     assert text_output.settings(recorded("qconf-sp-8.1.9.txt"))["allocation_rule"] == "$round_robin"
     assert text_output.settings(recorded("qconf-sq-8.1.9.txt"))["ckpt_list"] == "cohabit"
-    assert text_output.exclusive_complexes(recorded("qconf-sc-8.1.9.txt")) == ["exclusive"]
+    found = text_output.complexes(recorded("qconf-sc-8.1.9.txt"))
+    assert [one.name for one in found.values() if one.exclusive] == ["exclusive"]
+    assert (found["h_vmem"].kind, found["h_vmem"].consumable, found["slots"].consumable) == ("MEMORY", "NO", "YES")
 
 
 def test_nobody_there_and_nonsense() -> None:
@@ -162,9 +185,11 @@ def test_nobody_there_and_nonsense() -> None:
 def test_no_answer_and_a_refusal_are_told_apart() -> None:
     words = commands.cancel("7")
     with pytest.raises(SlurmAway):
-        judged(words, 1, "", "error: commlib error: got select error (Connection refused)\nunable to contact qmaster")
+        Calls().judged(
+            words, 1, "", "error: commlib error: got select error (Connection refused)\nunable to contact qmaster"
+        )
     with pytest.raises(SlurmRefused, match="denied"):
-        judged(words, 1, 'denied: job "7" does not exist', "")
+        Calls().judged(words, 1, 'denied: job "7" does not exist', "")
 
 
 async def _call(words: commands.Words) -> None:
@@ -174,7 +199,7 @@ async def _call(words: commands.Words) -> None:
 @pytest.mark.parametrize(
     "words",
     [commands.hold("7"), commands.release("7"), commands.cancel("7"), commands.suspend("7"),
-     commands.note("7", {"a": "b"}), commands.place("7", "all.q", ["ge0"], {}, {}), ("qconf", "-Aq", "f"), ("qsub",)],
+     commands.note("7", {"a": "b"}), commands.place("7", ["all.q@ge0"], {}, {}), ("qconf", "-Aq", "f"), ("qsub",)],
 )  # fmt: skip
 def test_who_only_watches_changes_nothing(words: commands.Words) -> None:
     import asyncio
@@ -186,5 +211,5 @@ def test_who_only_watches_changes_nothing(words: commands.Words) -> None:
 
 
 def test_requests_are_repeated_whole() -> None:
-    words = commands.place("7", "all.q", ["ge0", "ge1"], {"h_rt": "600", "exclusive": "true"}, {"cohabit": "x"})
+    words = commands.place("7", ["all.q@ge0", "all.q@ge1"], {"h_rt": "600", "exclusive": "true"}, {"cohabit": "x"})
     assert words == ("qalter", "-q", "all.q@ge0,all.q@ge1", "-l", "h_rt=600,exclusive=true", "-ac", "cohabit=x", "7")

@@ -44,7 +44,7 @@ def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
 def test_defaults_and_paths(tmp_path: Path) -> None:
     found = read_gridengine_site(site(tmp_path, "place = 'here'\n[gridengine]\nqueue = 'long.q'\n"))
     assert (found.place, found.lease) == (tmp_path / "here", tmp_path / "here" / "lease")
-    assert found.slurm.partitions == ["long.q"]
+    assert found.gridengine.queues == ("long.q",)
     assert found.domain == ""
 
 

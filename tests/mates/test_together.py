@@ -24,6 +24,7 @@ from cohabit.model.event import (
     JobHeld,
     JobReleased,
     NodeDown,
+    NodeDrained,
     NodeUp,
     SchemeChanged,
 )
@@ -238,13 +239,24 @@ def test_a_cancelled_mate_is_not_waited_for() -> None:
     assert starts_of(run)["0"][0] == 300 * SECOND
 
 
-def test_held_nodes_that_are_lost_are_let_go() -> None:
+@pytest.mark.parametrize("gone", [NodeDown(0), NodeDrained(0)])
+def test_held_nodes_that_are_lost_or_drained_are_let_go(gone: Event) -> None:
     jobs = (("a", 0, 3, 100, 100), ("b", 500, 6, 100, 100))
     run = build(pair(replace_release(0), HH, jobs, ((0, 1),), nodes=6), check=True)
-    run.worlds["a"].add((), [(100 * SECOND, NodeDown(0))])
+    run.worlds["a"].add((), [(100 * SECOND, gone)])
     run.run()
     assert starts_of(run)["0"][0] == starts_of(run)["1"][0] == 500 * SECOND
     assert run.worlds["a"].outcomes["0"].nodes == ((1, 3),)
+
+
+def test_nothing_is_promised_on_nodes_that_take_no_new_jobs() -> None:
+    """All of a's nodes are drained while they are held (its manager is away): the mate waits until they are back."""
+    jobs = (("a", 0, 6, 100, 100), ("b", 500, 6, 100, 100))
+    run = build(pair(replace_release(0), HH, jobs, ((0, 1),), nodes=6), check=True)
+    away = [(100 * SECOND, NodeDrained(node)) for node in range(6)]
+    run.worlds["a"].add((), [*away, *((900 * SECOND, NodeUp(node)) for node in range(6))])
+    run.run()
+    assert starts_of(run)["0"][0] == starts_of(run)["1"][0] == 900 * SECOND
 
 
 @pytest.mark.parametrize(("when_dead", "start_s"), [(START_ALONE, 180.0), (FAIL, None)])

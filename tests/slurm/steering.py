@@ -15,7 +15,9 @@ from cohabit.backend.slurm import json_output
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.testing.slurm_cluster import SlurmCluster
 
-SCRIPT = "#!/bin/sh\necho $SLURM_JOB_ID >> {runs}\nsleep {seconds}\n"
+SCRIPT = "#!/bin/sh\necho $SLURM_JOB_ID >> {runs}\n{work}\n"
+STAY = "while [ ! -e {go} ]; do sleep 0.2; done"
+STEERS = "cohabit: steering"
 SITE = """place = "{place}"
 {more}
 [policy]
@@ -43,10 +45,12 @@ def write_site(
     return path
 
 
-def submit(slurm: SlurmCluster, folder: Path, seconds: float, *options: str) -> str:
-    """A batch job that notes every run of it in FOLDER/runs; its number."""
-    script = folder / f"job-{seconds:g}.sh"
-    script.write_text(SCRIPT.format(runs=folder / "runs", seconds=seconds))
+def submit(slurm: SlurmCluster, folder: Path, lasts: float | Path, *options: str) -> str:
+    """A batch job that notes every run of it in FOLDER/runs, and lasts so many seconds or until there is such a file;
+    its number."""
+    name, work = (lasts.name, STAY.format(go=lasts)) if isinstance(lasts, Path) else (f"{lasts:g}", f"sleep {lasts}")
+    script = folder / f"job-{name}.sh"
+    script.write_text(SCRIPT.format(runs=folder / "runs", work=work))
     return slurm.run("sbatch", "--parsable", "--output=/dev/null", *options, str(script)).strip()
 
 
@@ -69,7 +73,7 @@ def until(condition: Callable[[], object], seconds: float = 60, what: Callable[[
     while not condition():
         if time.monotonic() > until_s:
             raise AssertionError(what() if callable(what) else what or "it did not happen")
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
 def log_of(folder: Path) -> Callable[[], str]:
@@ -77,21 +81,29 @@ def log_of(folder: Path) -> Callable[[], str]:
     return lambda: (folder / "attach.log").read_text()
 
 
-def start_attached(slurm: SlurmCluster, site: Path, verb: str = "attach") -> subprocess.Popen[bytes]:
-    """A controller; returns when it steers."""
-    with (site.parent / "attach.log").open("ab") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.slurm.attach", "slurm", verb, str(site)], stdout=said, stderr=said,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
-    before = (site.parent / "attach.log").read_text().count("cohabit: steering")
+def start_attached(*sites: Path) -> list[subprocess.Popen[bytes]]:
+    """Controllers, at the same time; returns when all of them steer."""
+    before = {site: _log(site).count(STEERS) for site in sites}
+    processes = {}
+    for site in sites:
+        with (site.parent / "attach.log").open("ab") as said:
+            processes[site] = subprocess.Popen(
+                [sys.executable, "-m", "tests.slurm.attach", "slurm", "attach", str(site)], stdout=said, stderr=said,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )  # fmt: skip
 
-    def steers() -> bool:
-        assert process.poll() is None, (site.parent / "attach.log").read_text()
-        return (site.parent / "attach.log").read_text().count("cohabit: steering") > before
+    def all_steer() -> bool:
+        for site, process in processes.items():
+            assert process.poll() is None, _log(site)
+        return all(_log(site).count(STEERS) > before[site] for site in sites)
 
-    until(steers, 120, "the controller did not start")
-    return process
+    until(all_steer, 120, "the controller did not start")
+    return list(processes.values())
+
+
+def _log(site: Path) -> str:
+    path = site.parent / "attach.log"
+    return path.read_text() if path.exists() else ""
 
 
 def stop(process: subprocess.Popen[bytes], hard: bool = False) -> None:
@@ -101,8 +113,8 @@ def stop(process: subprocess.Popen[bytes], hard: bool = False) -> None:
 
 
 @contextmanager
-def attached(slurm: SlurmCluster, site: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = start_attached(slurm, site)
+def attached(site: Path) -> Iterator[subprocess.Popen[bytes]]:
+    (process,) = start_attached(site)
     try:
         yield process
     finally:

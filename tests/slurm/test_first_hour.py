@@ -210,13 +210,13 @@ def test_shadow_and_one_job_of_the_page(plain: SlurmCluster, tmp_path: Path) -> 
     script.write_text("#!/bin/sh\nsleep 1\n")
 
     def work() -> None:
-        while not over.wait(2.0):
+        while not over.wait(0.7):
             plain.run("sbatch", "--output=/dev/null", "-n2", str(script), check=False)
 
     users = threading.Thread(target=work)
     users.start()
     try:
-        said = type_in(steps()["3"], tmp_path, SLURM_CONF=str(plain.conf), WATCH="60s", POLICY="cs")
+        said = type_in(steps()["3"], tmp_path, SLURM_CONF=str(plain.conf), WATCH="15s", POLICY="cs")
     finally:
         over.set()
         users.join(60)

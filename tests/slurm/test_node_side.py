@@ -25,44 +25,18 @@ from cohabit.agent.node.doorstep import Notice
 from cohabit.agent.node.keeper import NodeRun, Resident
 from cohabit.agent.node.orders import Division, order_division, read_division, write_division
 from cohabit.agent.node.processes import Processes
-from cohabit.agent.resctrl.files import Mount
-from cohabit.agent.topology import CacheDomain, Core, Topology, format_cpus
-from cohabit.app.node_agent import Machine, NodeConfig, NodeDaemon, lesson, read_status
+from cohabit.agent.topology import Core, Topology, format_cpus
+from cohabit.app.node_agent import NodeConfig, NodeDaemon, lesson, read_status
 from cohabit.app.slurm_site import NodeTable
 from cohabit.model.command import SetShares
 from cohabit.store.profiles import open_store
 from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import HASWELL
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
+from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.slurm.conftest import idle, scripts
+from tests.slurm.node_serve import CORES, fake_machine, topology
 from tests.slurm.steering import jobs_of, until
 
-PACKAGED = Path(__file__).parents[2] / "packaging" / "slurm"
-USUAL = "/run/cohabit/node"
-CORES = 28
 BUSY = "#!/bin/sh\nwhile [ ! -e {go} ]; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; sleep 0.05; done\n"
-
-
-def topology(cores: int = CORES) -> Topology:
-    """Two sockets with one L3 each."""
-    half = cores // 2
-    return Topology(
-        tuple(Core((number,), number // half, number // half, number // half) for number in range(cores)),
-        tuple(CacheDomain(one, tuple(range(one * half, (one + 1) * half)), 35 << 20, 20) for one in (0, 1)),
-        ((0, 64 << 30), (1, 64 << 30)), tuple(range(cores)), (), (), None,
-    )  # fmt: skip
-
-
-def scripts(folder: Path) -> tuple[Path, Path]:
-    """Prolog and epilog as they are shipped, for another folder."""
-    found = []
-    for name in ("prolog.sh", "epilog.sh"):
-        path = folder / name
-        text = (PACKAGED / name).read_text()
-        assert USUAL in text
-        path.write_text(text.replace(USUAL, str(folder / "node")))
-        path.chmod(0o755)
-        found.append(path)
-    return found[0], found[1]
 
 
 def call(script: Path, node: str = "n0", job: str = "7", **more: str) -> subprocess.CompletedProcess[bytes]:
@@ -224,38 +198,11 @@ def test_only_runs_that_had_their_nodes_to_themselves_teach() -> None:
 # ---- a real slurmd --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    """Two nodes whose slurmd calls our scripts; notices go to FOLDER/node."""
-    if reason := missing():
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("nodeside")
-    folder.chmod(0o755)
-    prolog, epilog = scripts(folder)
-    lines = f"Prolog={prolog}\nEpilog={epilog}"
-    with running_slurm(folder / "slurm", nodes=2, cores=CORES, sockets=2, more=lines) as cluster:
-        yield cluster
-
-
 def submit(small: SlurmCluster, folder: Path, go: str, *options: str) -> str:
     """A job on n0 that works a little until the file GO is there."""
     script = folder / f"{go}.sh"
     script.write_text(BUSY.format(go=folder / go))
     return small.run("sbatch", "--parsable", "--output=/dev/null", "-wn0", "-N1", *options, str(script)).strip()
-
-
-@pytest.fixture
-def empty_small(small: SlurmCluster) -> SlurmCluster:
-    """Whatever a test before has left is cancelled."""
-    small.run("scancel", "--user=root", check=False)
-    idle(small)
-    return small
-
-
-def idle(small: SlurmCluster) -> None:
-    """Nobody there and no node drained: what a prolog or epilog that fails would do."""
-    until(lambda: not small.run("squeue", "--noheader").strip(), 60, lambda: small.run("squeue"))
-    small.await_nodes()
 
 
 @contextmanager
@@ -268,11 +215,6 @@ def serving(daemon: NodeDaemon) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(60)
-
-
-def fake_machine() -> tuple[FakeResctrl, Machine]:
-    fake = FakeResctrl(lambda task: Path("/proc", str(task)).exists(), machine=HASWELL)
-    return fake, Machine(topology(), fake, lambda: Mount(Path("/sys/fs/resctrl")), "x86_64")
 
 
 def tasks_in(fake: FakeResctrl, daemon: NodeDaemon, job: str) -> set[int]:

@@ -12,6 +12,7 @@ from cohabit.backend.slurm import commands, json_output, text_output
 from cohabit.backend.slurm.discovery import arrange
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.marks import BACK, HELD, RUN, Before, read_mark, run_mark
+from cohabit.backend.slurm.reading import sorted_out
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import NO_LIMIT_US, Terms, before_of, is_ours, job_of, may_run, why_not
 from cohabit.model.errors import InputError
@@ -115,6 +116,46 @@ def test_the_older_text_and_names_that_look_like_fields() -> None:
     assert (task.tasks_per_node, task.memory_per_node_mb) == (4, 1500)
 
 
+FORGED = "JobId=8 JobName=x UserId=root(0) GroupId=root(0) Priority=0 JobState=RUNNING NodeList=n0 Command=x WorkDir=/"
+
+
+def record(number: int, name: str = "job", comment: str = "") -> str:
+    """As Slurm prints it."""
+    return (
+        f"JobId={number} JobName={name} UserId=bob(1002) GroupId=bob(1002) Priority=0 JobState=PENDING "
+        f"RunTime=00:00:00 NumNodes=1 Command=/home/run.sh WorkDir=/home Comment={comment} StdErr=/dev/null Power= \n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "comment"),
+    [("a\nb", ""), ("a", "two\nlines"), ("a", f"c StdErr=x Power= \n{FORGED} Comment=d"), (f"a\n{FORGED}", ""),
+     ("a UserId=root(0) GroupId=root(0) b", ""), ("a", "JobState=RUNNING")],
+)  # fmt: skip
+def test_what_users_write_is_never_another_job(name: str, comment: str) -> None:
+    """Either it is read as it is, or it is known to be doubtful, and JSON is asked; and nothing stops the reading."""
+    for real in ({6, 7, 8}, {6, 7}):
+        text = "".join(record(number, *((name, comment) if number == 7 else ())) for number in sorted(real))
+        found, doubtful = sorted_out(text, real)
+        assert set(found) == real
+        assert 6 not in doubtful
+        assert not text_output.is_doubtful(found[6])
+        assert ("JobId=8" in name + comment) == (7 in doubtful)
+        assert (8 in real and "JobId=8" in name + comment) == (8 in doubtful & real)
+        if not text_output.is_doubtful(found[7]) and 7 not in doubtful:
+            (job,) = text_output.jobs(found[7])
+            assert (job.user, job.state, job.job_name, job.comment) == (
+                1002, "PENDING", " ".join(name.splitlines()), " ".join(comment.splitlines()),
+            )  # fmt: skip
+        text_output.jobs(text)
+
+
+def test_time_alone_is_no_change() -> None:
+    first, later = record(7), record(7).replace("RunTime=00:00:00", "RunTime=00:00:09")
+    assert text_output.without_clock(first) == text_output.without_clock(later)
+    assert text_output.without_clock(first) != text_output.without_clock(record(7, comment="x"))
+
+
 def test_an_apology_is_not_an_empty_queue() -> None:
     """Recorded with slurmctld stopped: squeue ended with status 0."""
     with pytest.raises(json_output.NoAnswer, match="Failed while looking for jobs"):
@@ -178,7 +219,8 @@ def test_foreign_comments_are_no_marks(text: str) -> None:
 
 def test_only_reading_calls_count_as_such() -> None:
     reading = [commands.list_jobs_json(), commands.list_jobs_text(), commands.list_nodes(), commands.list_partitions(),
-               commands.show_config(), commands.accounting(["1"]), commands.show_job("1")]  # fmt: skip
+               commands.list_numbers(), commands.show_config(), commands.accounting(["1"]),
+               commands.show_job("1")]  # fmt: skip
     changing = [commands.place("1", ["n0"], 4, HELD), commands.release(["1"]), commands.hold("1"), commands.cancel("1"),
                 commands.requeue_held("1"), commands.mark(["1"], BACK), commands.unplace("1", Before(), 8, BACK),
                 ("scontrol",), ("scontrol", "-o", "update", "show"), ("sbatch", "x"), ("sh", "squeue")]  # fmt: skip

@@ -157,7 +157,7 @@ def test_both_ways_say_the_same(served: SlurmCluster, tmp_path: Path) -> None:
 def test_steering_goes_on_without_it(served: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(served, tmp_path, "cs")
     site.write_text(site.read_text().replace("[slurm]", f'[slurm]\nrest = "unix:{served.rest}"'))
-    with attached(served, site):
+    with attached(site):
         first = [submit(served, tmp_path, 1, "-n2") for _ in range(4)]
         until(lambda: all(jobs_of(served)[name].state == "COMPLETED" for name in first), 90, log_of(tmp_path))
         assert "slurmrestd" not in log_of(tmp_path)()

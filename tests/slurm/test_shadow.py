@@ -88,33 +88,32 @@ def test_nothing_is_changed(empty: SlurmCluster, tmp_path: Path) -> None:
         wrapper = tmp_path / "bin" / name
         wrapper.write_text(WRAPPER.format(log=log, real=shutil.which(name)))
         wrapper.chmod(0o755)
-    names = [submit(empty, tmp_path, 2, "-n28") for _ in range(12)]
+    names = [submit(empty, tmp_path, 1, "-n28") for _ in range(12)]
     held = submit(empty, tmp_path, 2, "-n28", "--hold")
     environment = empty.environment | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    words = [sys.executable, "-m", "tests.slurm.attach", "slurm", "shadow", str(site), "--for", "20s", "--json"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    words = [sys.executable, "-m", "tests.slurm.attach", "slurm", "shadow", str(site), "--for"]
+    done = subprocess.run([*words, "8s"], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cs, pessimistic" in done.stdout
+    until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 60)
+    done = subprocess.run(  # what it saw is kept
+        [*words, "1s", "--json"], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["jobs"] >= 12  # and those of other tests that Slurm still remembers
     assert said["still_going"] == 1
     assert said["policy"]["mean_wait_s"] <= said["slurm"]["mean_wait_s"] + 1
-    words = [*words[:-3], "--for", "1s"]  # what it saw is kept; now for people
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "cs, pessimistic" in done.stdout
     calls = log.read_text().splitlines()
-    assert len(calls) > 20
+    assert len(calls) > 5
     assert all(commands.changes_nothing(line.split()) for line in calls), calls
-    until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 30)
     assert jobs_of(empty)[held].held
     assert not any(jobs_of(empty)[name].mark for name in (*names, held))
 
 
 def test_an_absent_slurm_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("ClusterName=nowhere\nSlurmctldHost=nowhere(127.0.0.1)\nSlurmctldPort=1\n")
-    from cohabit.app.slurm import look_around
-
     site = read_slurm_site(site_file(tmp_path, "cs"))
     calls = Calls(str(tmp_path / "slurm.conf"), timeout_s=2)
     with pytest.raises(InputError, match="Slurm does not answer"):
-        asyncio.run(look_around(site, calls))
+        asyncio.run(site.discover(calls))

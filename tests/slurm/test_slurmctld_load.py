@@ -24,7 +24,7 @@ def test_processor_seconds_are_counted() -> None:
 def test_a_steered_slurm_is_measured() -> None:
     if reason := missing():
         pytest.skip(reason)
-    found = measure(minutes=0.3, gap_s=2.0, policy="cs", poll_s=1.0)
+    found = measure(minutes=0.1, gap_s=1.0, policy="cs", poll_s=1.0)
     assert int(found["submitted"]) >= 1
     assert float(found["slurmctld_cpu_s"]) > 0
     assert float(found["controller_and_commands_cpu_s"]) > 0

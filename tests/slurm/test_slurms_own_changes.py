@@ -28,32 +28,33 @@ def told(folder: Path, kind: str, job: str) -> list[Event]:
     return [one for one in facts(folder) if type(one).__name__ == kind and getattr(one, "job_id", "") == job]
 
 
-def fill(slurm: SlurmCluster, folder: Path, seconds: float) -> list[str]:
-    """Every node taken."""
-    names = [submit(slurm, folder, seconds, "-n28") for _ in range(8)]
+def fill(slurm: SlurmCluster, folder: Path, go: Path) -> list[str]:
+    """Every node taken until they may go."""
+    names = [submit(slurm, folder, go, "-n28") for _ in range(8)]
     until(lambda: all(jobs_of(slurm)[name].state == "RUNNING" for name in names), 60, log_of(folder))
     return names
 
 
 def test_users_and_operators(empty: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(empty, tmp_path, "ce")
-    with attached(empty, site):
-        running = fill(empty, tmp_path, 25)
+    with attached(site):
+        running = fill(empty, tmp_path, tmp_path / "go")
         cancelled, changed, released, grown, plain = (submit(empty, tmp_path, 1, "-n28", "--time=10") for _ in range(5))
-        until(lambda: sum(type(one).__name__ == "JobSubmitted" for one in facts(tmp_path)) == 13, 30, log_of(tmp_path))
+        until(lambda: sum(type(one).__name__ == "JobSubmitted" for one in facts(tmp_path)) == 13, 60, log_of(tmp_path))
         empty.run("scancel", cancelled)
         empty.run("scontrol", "update", f"JobId={changed}", "TimeLimit=7")
         empty.run("scontrol", "update", f"JobId={grown}", "NumTasks=40")
         empty.run("scontrol", "release", released)  # by the administrator: it is Slurm's own now
         empty.run("scancel", running[0])
-        until(lambda: told(tmp_path, "JobCancelled", cancelled), 20, log_of(tmp_path))
-        until(lambda: told(tmp_path, "JobChanged", changed), 20, log_of(tmp_path))
+        until(lambda: told(tmp_path, "JobCancelled", cancelled), 60, log_of(tmp_path))
+        until(lambda: told(tmp_path, "JobChanged", changed), 60, log_of(tmp_path))
         assert told(tmp_path, "JobChanged", changed)[0].limit_us == 7 * 60 * 1_000_000  # type: ignore[union-attr]
-        until(lambda: told(tmp_path, "JobFinished", running[0]), 20, log_of(tmp_path))
+        until(lambda: told(tmp_path, "JobFinished", running[0]), 60, log_of(tmp_path))
         assert told(tmp_path, "JobFinished", running[0])[0].status == "cancelled"  # type: ignore[union-attr]
-        until(lambda: told(tmp_path, "JobCancelled", released), 20, log_of(tmp_path))
+        until(lambda: told(tmp_path, "JobCancelled", released), 60, log_of(tmp_path))
         empty.run("scontrol", "requeuehold", running[1])
-        until(lambda: told(tmp_path, "JobHeld", running[1]), 30, log_of(tmp_path))
+        until(lambda: told(tmp_path, "JobHeld", running[1]), 60, log_of(tmp_path))
+        (tmp_path / "go").touch()
         rest = [*running[2:], changed, released, grown, plain]
         until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in rest), 120, log_of(tmp_path))
         assert jobs_of(empty)[running[1]].held  # as the operator wants
@@ -68,10 +69,10 @@ def test_users_and_operators(empty: SlurmCluster, tmp_path: Path) -> None:
 def test_nodes_drain_and_die(empty: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(empty, tmp_path, "ce")
     try:
-        with attached(empty, site):
+        with attached(site):
             empty.run("scontrol", "update", "NodeName=n0", "State=DRAIN", "Reason=test")
-            until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 20, log_of(tmp_path))
-            names = [submit(empty, tmp_path, 20, "-n28") for _ in range(8)]  # long enough to see them together
+            until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 60, log_of(tmp_path))
+            names = [submit(empty, tmp_path, tmp_path / "go", "-n28") for _ in range(8)]
             until(lambda: sum(jobs_of(empty)[name].runs for name in names) == 7, 60, log_of(tmp_path))
             assert all("n0" not in jobs_of(empty)[name].nodes for name in names)
             lost = next(name for name in names if jobs_of(empty)[name].nodes == ("n3",))
@@ -79,13 +80,16 @@ def test_nodes_drain_and_die(empty: SlurmCluster, tmp_path: Path) -> None:
             empty.run("scontrol", "update", "NodeName=n3", "State=DOWN", "Reason=test")
             until(lambda: any(type(one).__name__ == "NodeDown" for one in facts(tmp_path)), 60, log_of(tmp_path))
             empty.start("n3")
+            (tmp_path / "go").touch()
             until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 120, log_of(tmp_path))
             assert jobs_of(empty)[lost].mark.startswith("cohabit:run:2:")
             empty.run("scontrol", "update", "NodeName=n0", "State=RESUME")
             empty.run("scontrol", "update", "NodeName=n3", "State=RESUME", check=False)  # it may be back by itself
-            last = [submit(empty, tmp_path, 2, "-n28") for _ in range(8)]
-            until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in last), 60, log_of(tmp_path))
+            last = [submit(empty, tmp_path, tmp_path / "off", "-n28") for _ in range(8)]
+            until(lambda: all(jobs_of(empty)[name].runs for name in last), 60, log_of(tmp_path))  # all at once
             assert {jobs_of(empty)[name].nodes for name in last} == {(f"n{number}",) for number in range(8)}
+            (tmp_path / "off").touch()
+            until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in last), 60, log_of(tmp_path))
     finally:
         if "n3" not in empty.daemons:
             empty.start("n3")
@@ -95,7 +99,7 @@ def test_nodes_drain_and_die(empty: SlurmCluster, tmp_path: Path) -> None:
 
 def test_dependencies_arrays_and_begin_times_are_slurms(empty: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(empty, tmp_path, "cs")
-    with attached(empty, site):
+    with attached(site):
         first = submit(empty, tmp_path, 3, "-n4")
         after = submit(empty, tmp_path, 1, "-n4", f"--dependency=afterok:{first}")
         array = submit(empty, tmp_path, 2, "-n4", "--array=1-5%2")
@@ -120,7 +124,7 @@ def test_dependencies_arrays_and_begin_times_are_slurms(empty: SlurmCluster, tmp
 
 def test_what_is_not_understood_goes_to_slurm_untouched(empty: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(empty, tmp_path, "cs")
-    with attached(empty, site):
+    with attached(site):
         odd = {
             submit(empty, tmp_path, 1, "-n4", "--nodelist=n5"): "names nodes of its own",
             submit(empty, tmp_path, 1, "-n4", "--contiguous"): "asks for contiguous nodes",
@@ -138,12 +142,12 @@ def test_a_job_of_slurms_own_keeps_its_node_to_itself(empty: SlurmCluster, tmp_p
     foreign = submit(empty, tmp_path, 600, "-n2", "--nodelist=n0")  # before anybody holds jobs
     until(lambda: jobs_of(empty)[foreign].state == "RUNNING")
     site = write_site(empty, tmp_path, "cs")
-    with attached(empty, site):
+    with attached(site):
         names = [submit(empty, tmp_path, 1, "-n28") for _ in range(8)]
         until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 60, log_of(tmp_path))
         assert all(jobs_of(empty)[name].nodes != ("n0",) for name in names)
         empty.run("scancel", foreign)
         until(lambda: not jobs_of(empty)[foreign].runs, 60)
-        last = [submit(empty, tmp_path, 3, "-n28") for _ in range(8)]
-        until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in last), 60, log_of(tmp_path))
+        last = [submit(empty, tmp_path, tmp_path / "go", "-n28") for _ in range(8)]
+        until(lambda: all(jobs_of(empty)[name].runs for name in last), 60, log_of(tmp_path))  # all at once
         assert ("n0",) in {jobs_of(empty)[name].nodes for name in last}

@@ -83,7 +83,7 @@ def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path,
         seen.update({name: jobs[name].cores_on for name in sizes if jobs[name].cores_on})
         return all(jobs[name].state == "COMPLETED" for name in sizes)
 
-    with attached(empty, site):
+    with attached(site):
         sizes = submit_forty(empty, tmp_path)
         until(all_over, 240, log_of(tmp_path))
     jobs = {name: jobs_of(empty)[name] for name in sizes}

@@ -77,7 +77,7 @@ def steered() -> Iterator[Desk]:
             (folder / "out").chmod(0o777)
             site = write_site(slurm, folder, "cs")
             site.write_text(site.read_text() + f'[api]\nsocket = "{folder}/door"\n')
-            with attached(slurm, site):
+            with attached(site):
                 yield Desk(slurm, folder, folder / "door")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from cohabit.app.slurm import cluster_of, look_around, policies_of
 from cohabit.app.slurm_site import SlurmSite
+from cohabit.app.steering import cluster_of, policies_of
 from cohabit.backend.slurm.calls import ReadOnly, SlurmAway
 from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.reading import JobReader
@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str], None]) -> dict[str, Sight]:
     """Look at Slurm again and again; all that was ever seen."""
     calls = ReadOnly(site.slurm.conf)
-    found = await look_around(site, calls)
+    found = await site.discover(calls)
     policies_of(site, found)  # a policy that cannot be built is said now, not after days
     seen, reader, saved_s = read_seen(site.place / KEPT), JobReader(calls), time.monotonic()
     say(f"watching {len(found.names)} nodes of {', '.join(found.terms.partitions)}; nothing is changed")

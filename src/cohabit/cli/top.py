@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,25 +76,36 @@ def _watch(client: Client, pause_s: float) -> None:
                     left_s = until - time.monotonic()
                     if left_s <= 0 and not choice.paused:
                         break
-                    if text := key(max(left_s, 0.0) if not choice.paused else pause_s):
-                        choice = pressed(text, choice)
+                    for one in key(max(left_s, 0.0) if not choice.paused else pause_s):
+                        choice = pressed(one, choice)
         except KeyboardInterrupt:
             return
 
 
 @contextmanager
-def _keys() -> Iterator[Any]:
-    """Keys without Enter and without showing them; the terminal is left as it was."""
+def _keys() -> Iterator[Callable[[float], list[str]]]:
+    """Keys without Enter and without showing them; the terminal is left as it was.
+
+    They are read from the descriptor itself: what a buffer had taken in would not be waited for.
+    """
+    import codecs
+    import os
     import select
     import termios
     import tty
 
+    from cohabit.cli.top_keys import LEAVE, keys_in
+
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
+    letters = codecs.getincrementaldecoder("utf-8")("ignore")
 
-    def pressed(patience_s: float) -> str:
+    def pressed(patience_s: float) -> list[str]:
         ready, _, _ = select.select([descriptor], [], [], patience_s)
-        return sys.stdin.read(1) if ready else ""
+        content = os.read(descriptor, 1024) if ready else b""
+        if ready and not content:
+            return [LEAVE[0]]  # the terminal is gone
+        return keys_in(letters.decode(content))
 
     try:
         tty.setcbreak(descriptor)

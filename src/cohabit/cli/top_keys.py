@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,6 +65,11 @@ class Choice:
         if self.find or self.typing:
             parts.append(f"search: {self.find}{'_' if self.typing else ''}")
         return " · ".join([*parts, *["paused"] * self.paused])
+
+
+def keys_in(text: str) -> list[str]:
+    """The keys of what a terminal sent at once; arrows and their like, which come as several letters, are nothing."""
+    return re.findall(r"[^\x1b]|\x1b(?![\[O])", re.sub(r"\x1b[\[O][0-9;]*[A-Za-z~]", "", text), re.DOTALL)
 
 
 def pressed(key: str, choice: Choice) -> Choice:

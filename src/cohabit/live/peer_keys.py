@@ -31,6 +31,16 @@ class PairKeys:
         """The signature of a message under the current key."""
         return _signature(self._keys[self.current], message)
 
+    def seal(self, content: bytes, key_id: str = "") -> str:
+        """The signature of anything else; under the key a peer has used, or the current one."""
+        return hmac.new(self._keys[key_id or self.current], content, hashlib.sha256).hexdigest()
+
+    def sealed(self, content: bytes, key_id: str, signature: str) -> bool:
+        """Whether it was sealed with a key of ours."""
+        if key_id not in self._keys or not signature.isascii():
+            return False
+        return hmac.compare_digest(self.seal(content, key_id), signature)
+
     def signed(self, message: Message, key_id: str, signature: str) -> bool:
         """Whether the message was signed with a key of ours."""
         key = self._keys.get(key_id)

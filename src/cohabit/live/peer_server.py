@@ -1,4 +1,5 @@
-"""Where peers knock: one small HTTP endpoint that takes signed messages and nothing else.
+"""Where peers knock: one small HTTP endpoint that takes signed messages and, where there is one, questions about the
+threshold; nothing else.
 
 Everything about a request is checked before its content is believed, and its size before it is read. What is refused is
 refused with a reason. A message that passes is put into the controller's inbox; it is not durable, and need not be: the
@@ -10,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import h11
 
-from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, PATH, SIGNATURE_HEADER, Peer
+from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, PATH, SIGNATURE_HEADER, THRESHOLD_PATH, Peer
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message, decode
 
@@ -43,16 +44,26 @@ class Request(NamedTuple):
     certificate: frozenset[str] = frozenset()
 
 
+class Reply(NamedTuple):
+    """What a peer is told that has asked something."""
+
+    status: int
+    body: bytes
+    kind: str  # of its content
+    headers: Mapping[str, str] = {}
+
+
 class Doorkeeper:
     """Says who may come in: the checks, without any network."""
 
     def __init__(self, domain: str, peers: Mapping[str, Peer], hear: Callable[[Message], bool]) -> None:
         self._domain, self._peers, self._hear = domain, peers, hear
         self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # of each peer its epoch and latest numbers
+        self.threshold: Callable[[Request, bytes], Awaitable[Reply]] | None = None  # who answers questions about it
 
     def check_head(self, request: Request) -> int:
         """Refuse what can be seen before the content is read; returns the length to read."""
-        if request.path != PATH:
+        if request.path != PATH and not (request.path == THRESHOLD_PATH and self.threshold is not None):
             raise Refusal(404, "there is only " + PATH)
         if request.method != "POST":
             raise Refusal(405, "messages are posted")
@@ -169,8 +180,11 @@ class _Conversation:
             content = b""
             while isinstance(part := await self._next(), h11.Data):
                 content += part.data
-            self._door.admit(request, content)
-            await self._say(202, "taken")
+            if request.path == THRESHOLD_PATH and self._door.threshold is not None:
+                await self._send(await self._unless_gone(self._door.threshold(request, content)))
+            else:
+                self._door.admit(request, content)
+                await self._say(202, "taken")
         except Refusal as refusal:
             if refusal.status not in (409, 503):
                 peer = self._writer.get_extra_info("peername")
@@ -183,12 +197,32 @@ class _Conversation:
             self._http.receive_data(await self._reader.read(64 * 1024))
         return event
 
+    async def _unless_gone(self, answer: Awaitable[Reply]) -> Reply:
+        """The answer, for which whoever hangs up does not wait: it does not stand at the threshold any more."""
+        coming, more = asyncio.ensure_future(answer), asyncio.ensure_future(self._reader.read(64 * 1024))
+        try:
+            await asyncio.wait({coming, more}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done() and not more.result():
+                raise ConnectionResetError
+            reply = await coming
+            if more.done():  # its next question
+                self._http.receive_data(more.result())
+            return reply
+        finally:
+            for task in (coming, more):
+                task.cancel()
+            await asyncio.gather(coming, more, return_exceptions=True)
+
     async def _say(self, status: int, sentence: str) -> None:
-        body = sentence.encode() + b"\n"
-        headers = [("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(body)))]
+        await self._send(Reply(status, sentence.encode() + b"\n", "text/plain; charset=utf-8"))
+
+    async def _send(self, reply: Reply) -> None:
+        headers = [("content-type", reply.kind), ("content-length", str(len(reply.body))), *reply.headers.items()]
         if self._http.their_state is not h11.DONE:
             headers.append(("connection", "close"))
-        answer: list[h11.Event] = [h11.Response(status_code=status, headers=headers), h11.Data(data=body)]
+        answer: list[h11.Event] = [
+            h11.Response(status_code=reply.status, headers=headers), h11.Data(data=reply.body)
+        ]  # fmt: skip
         for event in (*answer, h11.EndOfMessage()):
             data = self._http.send(event)
             if data:

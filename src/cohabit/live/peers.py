@@ -21,7 +21,7 @@ from cohabit.model.peer import Message, encode
 if TYPE_CHECKING:
     import httpx
 
-PATH = "/peer"
+PATH, THRESHOLD_PATH = "/peer", "/threshold"
 CONTENT_TYPE = "application/msgpack"
 KEY_HEADER, SIGNATURE_HEADER = "cohabit-key", "cohabit-signature"
 QUEUE_MOST = 256

@@ -84,11 +84,13 @@ def missing() -> str:
     if absent:
         packages = "gridengine-master gridengine-exec gridengine-client"
         return f"{absent[0]} is not installed (Debian: apt-get install {packages})"
-    absent = [name for name in ("unshare", "nsenter", "ip") if shutil.which(name) is None]
+    absent = [name for name in ("unshare", "nsenter", "setpriv", "ip") if shutil.which(name) is None]
     if absent:
         return f"{absent[0]} is not installed (Debian: apt-get install util-linux iproute2)"
     if os.geteuid() != 0:
         return "a Grid Engine cluster can be started by root only"
+    if not any(one.pw_name == ADMIN for one in pwd.getpwall()):
+        return f"there is no user {ADMIN}, which Debian's gridengine packages make"
     tried = ["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "ip", "link", "add", "v0", "type", "veth"]
     if subprocess.run(tried, capture_output=True, check=False).returncode:
         return "no networks of one's own (namespaces, veth) can be made here"
@@ -135,10 +137,14 @@ class GridEngineCluster:
     def start(self, name: str) -> None:
         """Start `qmaster`, or the execd of a host by the host's name."""
         program, host = ("sge_qmaster", MASTER) if name == "qmaster" else ("sge_execd", name)
-        with (self.folder / "daemons.log").open("ab") as log:
+        self.start_on(host, name, str(PROGRAMS / program), log=self.folder / "daemons.log", folder=self.folder)
+
+    def start_on(self, host: str, name: str, *words: str, log: Path, folder: Path) -> None:
+        """Start any program in a host's namespaces, to be signalled and stopped by this name like a daemon."""
+        with log.open("ab") as said:
             self.daemons[name] = subprocess.Popen(
-                self._inside(host, str(PROGRAMS / program)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=self.environment, cwd=self.folder,
+                self._inside(host, "--wdns=" + str(folder), *words), stdin=subprocess.DEVNULL, stdout=said,
+                stderr=said, env=self.environment,
             )  # fmt: skip
 
     def signal(self, name: str, number: signal.Signals) -> None:
@@ -349,11 +355,12 @@ def _configure(cluster: GridEngineCluster, exclusive: bool) -> None:
     template = cluster.run("qconf", "-sq")
     _qconf(cluster, work, "-Ackpt", "cohabit", CHECKPOINTING)
     queue = QUEUE | {"slots": str(cluster.slots)}
-    _qconf(cluster, work, "-Aq", "all.q", _replaced(template, queue))
-    _qconf(cluster, work, "-Msconf", "scheduler", _replaced(cluster.run("qconf", "-ssconf"), SCHEDULER))
+    _qconf(cluster, work, "-Aq", "all.q", replaced(template, queue))
+    _qconf(cluster, work, "-Msconf", "scheduler", replaced(cluster.run("qconf", "-ssconf"), SCHEDULER))
 
 
-def _replaced(text: str, values: dict[str, str]) -> str:
+def replaced(text: str, values: dict[str, str]) -> str:
+    """Settings as `qconf` shows them, with other values."""
     lines = [line.split(None, 1) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
     return "".join(f"{key} {values.get(key, rest[0] if rest else 'NONE')}\n" for key, *rest in lines)
 

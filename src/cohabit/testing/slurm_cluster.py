@@ -48,7 +48,7 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 ReturnToService=2
 MpiDefault=none
-SchedulerParameters=sched_interval=1,sched_min_interval=100000
+SchedulerParameters=sched_interval=1,sched_min_interval=100000{scheduler}
 {more}
 NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{final}] CPUs={cores} {shape} {node}
 {partitions}
@@ -151,10 +151,11 @@ class SlurmCluster:
 @contextmanager
 def running_slurm(
     folder: Path, nodes: int = 2, cores: int = 4, sockets: int = 1, partitions: str = ONE_PARTITION, more: str = "",
-    node: str = "", job_submit: str = "", name: str = "cohabit",
+    node: str = "", job_submit: str = "", name: str = "cohabit", scheduler: str = "",
 ) -> Iterator[SlurmCluster]:  # fmt: skip
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
-    `job_submit` the text of a job_submit.lua, `name` the cluster's. Several may run at once."""
+    `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more words of
+    SchedulerParameters. Several may run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     for place in ("state", *(f"spool.n{number}" for number in range(nodes))):
@@ -168,6 +169,7 @@ def running_slurm(
     cluster.conf.write_text(CONF.format(
         name=name, host=socket.gethostname().split(".")[0], port=ports, folder=folder, last=nodes - 1, first=ports + 1,
         final=ports + nodes, cores=cores, shape=shape, node=node, more=more, partitions=partitions,
+        scheduler=scheduler,
     ), encoding="utf-8")  # fmt: skip
     try:
         cluster.daemons["munged"] = _munge(folder)

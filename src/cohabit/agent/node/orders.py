@@ -7,7 +7,7 @@ next does not put right. It is written whole or not at all, and by the controlle
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,9 +42,15 @@ def read_division(folder: Path, node: str) -> Division | None:
         return None
 
 
-def order_division(folder: Path, names: Sequence[str], command: SetShares) -> None:
-    """By the controller: an order of the core to the nodes it speaks of; `names` are theirs, by number."""
-    division = Division(command.shares, command.caps)
+def order_division(
+    folder: Path, names: Sequence[str], command: SetShares, theirs: Callable[[str], str] = str
+) -> None:  # fmt: skip
+    """By the controller: an order of the core to the nodes it speaks of; `names` are theirs, by number, and `theirs`
+    says what the manager, and so the daemon, calls a job."""
+    division = Division(
+        tuple((theirs(job), first, ways) for job, first, ways in command.shares),
+        tuple((theirs(job), percent) for job, percent in command.caps),
+    )
     for first, count in command.nodes:
         for number in range(first, first + count):
             write_division(folder, names[number], division)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
-SHOWING = ("-help", "-sc", "-sconf", "-sp", "-spl", "-sq", "-sql", "-ssconf", "-sckpt", "-sckptl", "-sel")  # of qconf
+SHOWING = ("-help", "-sc", "-se", "-sp", "-sq")  # of qconf
 SYSTEM, USER = "s", "u"  # kinds of holds: only managers set and lift the first
-MARK, SECURED, ASKED = "cohabit", "cohabit_hold", "cohabit_asked"  # what we write into a job's context
+MARK, SECURED = "cohabit", "cohabit_hold"  # what we write into a job's context
+ASKED, QUEUE = "cohabit_asked", "cohabit_queue"  # the same: what its owner had asked for
+ANY = "*"  # queue that suits it
 Words = tuple[str, ...]
 
 
@@ -35,12 +37,12 @@ def show_environment(name: str) -> Words:
     return ("qconf", "-sp", name)
 
 
-def list_environments() -> Words:
-    return ("qconf", "-spl")
-
-
 def show_complexes() -> Words:
     return ("qconf", "-sc")
+
+
+def show_host(name: str) -> Words:
+    return ("qconf", "-se", name)
 
 
 def show_queue(name: str) -> Words:
@@ -56,18 +58,15 @@ def accounting(name: str) -> Words:
     return ("qacct", "-j", name)
 
 
-def place(
-    name: str, queue: str, hosts: Sequence[str], requests: Mapping[str, str], context: Mapping[str, str]
-) -> Words:
-    """Steer a held job: the queue's instances on exactly these hosts. `requests` are all of its hard requests, for
+def place(name: str, instances: Sequence[str], requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
+    """Steer a held job: exactly these instances of queues (QUEUE@HOST). `requests` are all of its hard requests, for
     `qalter -l` replaces the list; none: it is left alone."""
-    where = ",".join(f"{queue}@{host}" for host in hosts)
-    return ("qalter", "-q", where, *_requests(requests), *_context(context), name)
+    return ("qalter", "-q", ",".join(instances), *_requests(requests), *_context(context), name)
 
 
-def unplace(name: str, requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
-    """Take a steering back: any queue that suits it."""
-    return ("qalter", "-q", "*", *_requests(requests), *_context(context), name)
+def unplace(name: str, queue: str, requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
+    """Take a steering back: the queue it was for."""
+    return ("qalter", "-q", queue, *_requests(requests), *_context(context), name)
 
 
 def request(name: str, requests: Mapping[str, str]) -> Words:

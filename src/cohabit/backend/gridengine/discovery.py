@@ -1,13 +1,16 @@
-"""The cluster as Grid Engine has it: the hosts of one queue in groups of equals, and how its jobs are spread."""
+"""The cluster as Grid Engine has it: the hosts of some queues in groups of equals, and how jobs are spread there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from cohabit.backend.gridengine import commands, text_output, xml_output
 from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.translate import Site
+from cohabit.backend.gridengine.text_output import Complex, amount
+from cohabit.backend.gridengine.translate import FILL_UP, MEMORY, ONE_HOST, ROUND_ROBIN, Site
 from cohabit.backend.gridengine.xml_output import Host
 from cohabit.backend.slurm.calls import SlurmRefused
 from cohabit.backend.slurm.discovery import Discovered
@@ -15,52 +18,112 @@ from cohabit.backend.slurm.translate import Terms
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 
+NO_MEMORY = "none"  # the word of a site that does not want it booked
+
 
 async def discover(
-    calls: Calls, queue: str, all_held: bool = False, program: str = "name", exclusive: str = "", checkpoint: str = ""
-) -> tuple[Discovered, Site]:
+    calls: Calls, queues: Sequence[str], all_held: bool = False, program: str = "name", exclusive: str = "",
+    checkpoint: str = "", memory: str = "", spread: str = "", one_host: str = "",
+) -> tuple[Discovered, Site]:  # fmt: skip
     """Ask Grid Engine. `exclusive`: the complex; empty: the only one there is. `checkpoint`: by which runs can be
-    stopped and queued again, if the queue has it."""
+    stopped and queued again, if the queues have it. `memory`: the complex; empty: the first that hosts have so much of.
+    `spread`, `one_host`: parallel environments for jobs that are handed in here."""
+    settings = [await _queue(calls, queue) for queue in queues]
+    hosts = xml_output.hosts(await calls(commands.list_hosts()), queues)
+    there = text_output.complexes(await calls(commands.show_complexes()))
+    alone = [one.name for one in there.values() if one.exclusive]
+    if exclusive and exclusive not in alone:
+        fix = f"there are {', '.join(alone) or 'none'}; docs/gridengine.md says how to add one"
+        raise InputError(f"{exclusive} is no complex that gives hosts to one job", "gridengine.exclusive", fix)
+    booked, has = await _memory(calls, hosts, there, memory)
+    version = text_output.version(await calls(commands.version()))
+    rules = await _rules(calls, settings)
+    site = Site(
+        tuple(queues), min((host.slots for host in hosts if host.slots), default=1), rules,
+        exclusive or (alone[0] if len(alone) == 1 else ""),
+        checkpoint if all(checkpoint in _words(one.get("ckpt_list", "")) for one in settings) else "",
+        "" if booked is None else booked.name, 0 if booked is None else amount(booked.default),
+        booked is not None and booked.consumable == "JOB", max((host.slots for host in hosts), default=1),
+        _environment(rules, spread, (ROUND_ROBIN, FILL_UP), "gridengine.spread"),
+        _environment(rules, one_host, (ONE_HOST,), "gridengine.one_host"),
+    )  # fmt: skip
+    return arrange(hosts, site, version, all_held, program, has), site
+
+
+async def _queue(calls: Calls, queue: str) -> dict[str, str]:
     try:
-        settings = text_output.settings(await calls(commands.show_queue(queue)))
+        return text_output.settings(await calls(commands.show_queue(queue)))
     except SlurmRefused as error:
         raise InputError(f"Grid Engine has no queue {queue} ({error})", "gridengine.queue") from error
-    hosts = xml_output.hosts(await calls(commands.list_hosts()), queue)
-    complexes = text_output.exclusive_complexes(await calls(commands.show_complexes()))
-    if exclusive and exclusive not in complexes:
-        fix = f"there are {', '.join(complexes) or 'none'}; docs/gridengine.md says how to add one"
-        raise InputError(f"{exclusive} is no complex that gives hosts to one job", "gridengine.exclusive", fix)
-    version = text_output.version(await calls(commands.version()))
-    site = Site(
-        queue, min((host.slots for host in hosts), default=1), await _rules(calls),
-        exclusive or (complexes[0] if len(complexes) == 1 else ""),
-        checkpoint if checkpoint in settings.get("ckpt_list", "").split() else "",
-    )  # fmt: skip
-    return arrange(hosts, site, version, all_held, program), site
 
 
-async def _rules(calls: Calls) -> dict[str, str]:
-    """How every parallel environment spreads slots."""
-    try:
-        names = text_output.names(await calls(commands.list_environments()))
-    except SlurmRefused:
-        return {}  # there is none
-    said = {name: text_output.settings(await calls(commands.show_environment(name))) for name in names}
-    return {name: one.get("allocation_rule", "") for name, one in said.items()}
+async def _rules(calls: Calls, settings: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """How every parallel environment of the queues spreads slots, in their order."""
+    named = [name for one in settings for name in _words(one.get("pe_list", ""))]
+    found = {}
+    for name in dict.fromkeys(named):
+        try:
+            said = text_output.settings(await calls(commands.show_environment(name)))
+        except SlurmRefused:
+            continue  # it is gone, and the list of the queue still has it
+        found[name] = said.get("allocation_rule", "")
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """A list of names; hosts may have lists of their own: `a b,[host=a c]`."""
+    return [word for word in re.split(r"[\s,\[\]]+", re.sub(r"\[[^=\]]*=", " ", text)) if word and word != "NONE"]
+
+
+def _environment(rules: Mapping[str, str], named: str, wanted: Sequence[str], where: str) -> str:
+    """The one that is named, or the first that spreads slots in such a way."""
+    if named and named not in rules:
+        fix = f"they have {', '.join(rules) or 'none'}"
+        raise InputError(f"{named} is no parallel environment of the queues that are steered", where, fix)
+    return named or next((name for rule in wanted for name, one in rules.items() if one == rule), "")
+
+
+async def _memory(
+    calls: Calls, hosts: Sequence[Host], there: Mapping[str, Complex], named: str
+) -> tuple[Complex | None, dict[str, int]]:
+    """The complex by which memory is booked (None: it is not), and how much every host has of it. One that the site
+    names may also be a load value: then a host has as much as is built in."""
+    if named == NO_MEMORY:
+        return None, {}
+    if named and (named not in there or there[named].kind != "MEMORY"):
+        fix = f"use one of those `qconf -sc` shows, such as {MEMORY[0]}, or {NO_MEMORY}"
+        raise InputError(f"{named} is no complex for memory", "gridengine.memory", fix)
+    consumed = [name for name in MEMORY if name in there and there[name].consumable != "NO"]
+    if not named and not consumed:
+        return None, {}
+    said = await asyncio.gather(*(calls(commands.show_host(host.name)) for host in hosts))
+    values = [text_output.values(text_output.settings(one).get("complex_values", "")) for one in said]
+    for name in [named] if named else consumed:
+        has = {host.name: amount(one[name]) for host, one in zip(hosts, values, strict=True) if name in one}
+        if named or has:
+            return there[name], {host.name: has.get(host.name, host.memory_bytes) for host in hosts}
+    return None, {}
 
 
 def arrange(
-    hosts: Sequence[Host], site: Site, version: str, all_held: bool = False, program: str = "name"
-) -> Discovered:
-    """Pure: the hosts of the queue, equals side by side, otherwise by their names."""
-    chosen = sorted((host for host in hosts if host.slots), key=lambda host: (host.slots, host.name))
+    hosts: Sequence[Host], site: Site, version: str, all_held: bool = False, program: str = "name",
+    has: Mapping[str, int] | None = None,
+) -> Discovered:  # fmt: skip
+    """Pure: the hosts of the queues, equals side by side, otherwise by their names. `has`: bytes of memory to book."""
+    has = has or {}
+
+    def kind(host: Host) -> tuple[int, int, tuple[str, ...]]:
+        return host.slots, has.get(host.name, 0), host.queues
+
+    chosen = sorted((host for host in hosts if host.slots), key=lambda host: (*kind(host), host.name))
     if not chosen:
-        raise InputError(f"queue {site.queue} has no slots on any host", "gridengine.queue")
+        raise InputError(f"queue {', '.join(site.queues)} has no slots on any host", "gridengine.queue")
+    anywhere = (site.anywhere,) if site.anywhere not in site.queues else ()
     groups = [
-        NodeGroup(len(list(alike)), slots, partitions=(site.queue,))
-        for slots, alike in groupby(chosen, key=lambda host: host.slots)
+        NodeGroup(len(list(alike)), slots, memory, partitions=(*queues, *anywhere))
+        for (slots, memory, queues), alike in groupby(chosen, key=kind)
     ]
-    terms = Terms((site.queue,), all_held, program, site.slots)
+    terms = Terms(site.partitions, all_held, program, site.slots, memory=bool(site.memory))
     return Discovered(
         Cluster(tuple(groups)), tuple(host.name for host in chosen), tuple(host.slots for host in chosen), terms,
         version, "",

@@ -15,10 +15,10 @@ import msgspec
 
 from cohabit.backend.gridengine import commands, text_output, xml_output
 from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.commands import ASKED, MARK, SECURED, SYSTEM, USER
+from cohabit.backend.gridengine.commands import ANY, ASKED, MARK, QUEUE, SECURED, SYSTEM, USER
 from cohabit.backend.gridengine.text_output import Accounted
-from cohabit.backend.gridengine.translate import Site, asked_exclusive, has_exclusive, job_of, node_of
-from cohabit.backend.gridengine.xml_output import Described
+from cohabit.backend.gridengine.translate import Site, asked_exclusive, asked_queue, has_exclusive, jobs_of, node_of
+from cohabit.backend.gridengine.xml_output import Described, Host, Listed
 from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
 from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode
@@ -38,7 +38,8 @@ class GridEngineManager:
     def __init__(self, calls: Calls, site: Site, all_held: bool = False, secures: bool = False) -> None:
         self.calls, self.site, self._all_held, self._secures = calls, site, all_held, secures
         self._described: dict[str, Described] = {}  # as of the last look
-        self._ran: dict[str, SlurmJob] = {}  # let go by us, or seen on hosts
+        self._hosts: dict[str, Host] = {}  # the same
+        self._ran: dict[str, SlurmJob] = {}  # let go by us
         self._gone_s: dict[str, float] = {}  # since when they are not listed
         self._ended: dict[str, SlurmJob] = {}  # how they ended, for whoever looks next
 
@@ -50,17 +51,20 @@ class GridEngineManager:
     # ---- looking ----------------------------------------------------------------------------------------------------
 
     async def nodes(self) -> list[SlurmNode]:
-        """Every host with an instance of the queue."""
-        said = await self.calls(commands.list_hosts())
-        return [node_of(host, self.site.queue) for host in _parsed(xml_output.hosts, said, self.site.queue)]
+        """Every host with an instance of the queues."""
+        hosts = _parsed(xml_output.hosts, await self.calls(commands.list_hosts()), self.site.queues)
+        self._hosts = {host.name: host for host in hosts}
+        return [node_of(host) for host in hosts]
 
     async def jobs(self) -> list[SlurmJob]:
         """What is listed, and what has gone since with how it ended. Details first: a job that goes in between is
         missing in the list, and one that comes is seen next time."""
         found = _parsed(xml_output.described, await self.calls(commands.describe_jobs()))
-        stands = {one.name: one for one in _parsed(xml_output.listed, await self.calls(commands.list_jobs()))}
+        stands: dict[str, list[Listed]] = {}
+        for row in _parsed(xml_output.listed, await self.calls(commands.list_jobs())):
+            stands.setdefault(row.name, []).append(row)
         self._described = {one.name: one for one in found}
-        jobs = [job_of(one, stands[one.name], self.site) for one in found if one.name in stands]
+        jobs = [job for one in found for job in jobs_of(one, stands.get(one.name, []), self.site)]
         if self._secures:
             for job in jobs:
                 await self._secure(job)
@@ -79,7 +83,7 @@ class GridEngineManager:
                 continue
             since_s = self._gone_s.setdefault(name, time.monotonic())
             if name not in self._ended and (record := await self._account(name)) is not None:
-                self._ended[name] = _ended(last, record)
+                self._ended[name] = ended_as(last, record)
             if name in self._ended:
                 found.append(self._ended[name])
             elif time.monotonic() - since_s < ACCOUNTED_WITHIN_S:
@@ -90,7 +94,7 @@ class GridEngineManager:
                 self._ended.pop(name, None)
         for job in there.values():
             mark = read_mark(job.mark)
-            if job.runs or (mark is not None and mark.kind == RUN and not job.held):
+            if mark is not None and mark.kind == RUN and (job.runs or not job.held):
                 self._ran[job.name] = job
         return found
 
@@ -99,7 +103,7 @@ class GridEngineManager:
         until_s = time.monotonic() + STOP_S
         while (found := await self._account(name)) is None and time.monotonic() < until_s:
             await asyncio.sleep(LOOK_S)
-        return None if found is None else Ended(name, _word(found), *_exit(found))
+        return None if found is None else Ended(name, state_of(found, None), *_exit(found))
 
     async def _account(self, name: str) -> Accounted | None:
         try:
@@ -113,16 +117,20 @@ class GridEngineManager:
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
         """Steer a held job to exactly these hosts; `cores` = all slots of a host: nobody beside it."""
         said = await self._describe(name)
-        asked = asked_exclusive(said, self.site)
-        context = {MARK: mark, ASKED: "exclusive" if asked else "shared"}
-        requests = self._requests(said, asked or cores >= self.site.slots)
-        await self.calls(commands.place(name, self.site.queue, nodes, requests, context))
+        asked, queue = asked_exclusive(said, self.site), asked_queue(said, self.site)
+        context = {MARK: mark, ASKED: "exclusive" if asked else "shared", QUEUE: queue}
+        hosts = [self._hosts[node] for node in nodes if node in self._hosts]
+        whole = cores >= min((host.slots for host in hosts), default=self.site.slots)
+        where = [f"{one}@{host.name}" for host in hosts for one in host.queues if queue in (ANY, one)]
+        if not where or len(hosts) < len(nodes):
+            raise SlurmRefused(f"the queue {queue} is not on all of {', '.join(nodes)}")
+        await self.calls(commands.place(name, where, self._requests(said, asked or whole), context))
 
     async def unplace(self, name: str, before: Before, most_nodes: int, mark: str) -> None:
-        """Take a steering back: any host, alone if its owner asked for that."""
+        """Take a steering back: its owner's queue, any host, alone if its owner asked for that."""
         said = await self._describe(name)
         requests = self._requests(said, asked_exclusive(said, self.site))
-        await self.calls(commands.unplace(name, requests, {MARK: mark}))
+        await self.calls(commands.unplace(name, asked_queue(said, self.site), requests, {MARK: mark}))
 
     def _requests(self, said: Described, alone: bool) -> dict[str, str]:
         """All hard requests, if they must change; none: they are as they should be."""
@@ -175,9 +183,11 @@ class GridEngineManager:
     async def _secure(self, job: SlurmJob) -> None:
         """Make the hold of its submission ours, so that one its owner sets later is not mistaken for it. Written down
         last: who dies before does it again."""
-        said, mark = self._described[job.name], read_mark(job.mark)
+        mark = read_mark(job.mark)
         ours = (mark is not None and mark.kind == HELD) or (self._all_held and not job.mark)
-        if not (job.waits and job.held and ours) or SECURED in said.context:
+        if not (job.waits and job.held and ours) or job.partition not in self.site.partitions:
+            return
+        if SECURED in (said := self._described[job.name]).context:
             return
         try:
             await self.calls(commands.hold(job.name, SYSTEM))
@@ -195,15 +205,24 @@ class GridEngineManager:
         return found[0]
 
 
-def _ended(last: SlurmJob, found: Accounted) -> SlurmJob:
+def ended_as(last: SlurmJob, found: Accounted) -> SlurmJob:
+    """As it was last seen, with its end. One that came and went between two looks ran where it was sent."""
     status, signal = _exit(found)
-    return msgspec.structs.replace(last, state=_word(found), held=False, exit_status=status, exit_signal=signal)
+    return msgspec.structs.replace(
+        last, state=state_of(found, last.limit_s), held=False, exit_status=status, exit_signal=signal,
+        nodes=last.nodes or (last.required_nodes if found.start_s else ()), start_s=found.start_s or last.start_s,
+        end_s=found.end_s,
+    )  # fmt: skip
 
 
-def _word(found: Accounted) -> str:
+def state_of(found: Accounted, limit_s: float | None) -> str:
+    """As the back end knows it. Grid Engine tells alike who reached a limit of time, processor time or memory: by how
+    long it ran one knows. None: its time limit is not known."""
     if found.failed in (0, 100) and found.exit_status == 0:
         return "COMPLETED"
-    return "TIMEOUT" if found.failed == text_output.REACHED_LIMIT else "FAILED"
+    if found.failed != text_output.REACHED_LIMIT:
+        return "FAILED"
+    return "TIMEOUT" if limit_s is None or found.end_s - found.start_s >= limit_s - 1 else "FAILED"
 
 
 def _exit(found: Accounted) -> tuple[int | None, int | None]:
@@ -213,7 +232,7 @@ def _exit(found: Accounted) -> tuple[int | None, int | None]:
     return found.exit_status, None
 
 
-def _parsed(read: Callable[..., T], *arguments: str) -> T:
+def _parsed(read: Callable[..., T], *arguments: object) -> T:
     """A document that cannot be read is no answer."""
     try:
         return read(*arguments)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 import msgspec
 
 RESCHEDULED, MIGRATED = 25, 24  # `failed` of a record that is not the end of the job
-REACHED_LIMIT = 37  # qmaster enforced a limit
+REACHED_LIMIT = 37  # qmaster enforced a limit: of time, of processor time or of memory
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_TIME = "%a %b %d %H:%M:%S %Y"
 
 
 class Accounted(msgspec.Struct, frozen=True):
@@ -16,8 +19,8 @@ class Accounted(msgspec.Struct, frozen=True):
     name: str
     failed: int  # 0: it ran to its end
     exit_status: int
-    slots: int = 1
-    hosts: str = ""
+    start_s: float = 0.0  # 0: it never ran
+    end_s: float = 0.0
 
     @property
     def over(self) -> bool:
@@ -33,8 +36,8 @@ def accounted(text: str) -> list[Accounted]:
         if "jobnumber" in values:
             found.append(
                 Accounted(values["jobnumber"].strip(), _first(values.get("failed", "0")),
-                          _first(values.get("exit_status", "0")), _first(values.get("slots", "1")),
-                          values.get("hostname", "").strip())
+                          _first(values.get("exit_status", "0")), _instant(values.get("start_time", "")),
+                          _instant(values.get("end_time", "")))
             )  # fmt: skip
     return found
 
@@ -50,10 +53,38 @@ def names(text: str) -> list[str]:
     return text.split()
 
 
-def exclusive_complexes(text: str) -> list[str]:
-    """`qconf -sc`: those by which a job gets hosts to itself."""
+class Complex(msgspec.Struct, frozen=True):
+    """Something that jobs can ask for."""
+
+    name: str
+    kind: str  # MEMORY, BOOL, ...
+    exclusive: bool  # a job that asks for it gets hosts to itself
+    consumable: str  # NO; YES: a job takes it for each slot; JOB: once
+    default: str  # what a job takes that does not ask
+
+
+def complexes(text: str) -> dict[str, Complex]:
+    """`qconf -sc`: those that can be asked for."""
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [row[0] for row in rows if len(row) >= 6 and row[3] == "EXCL" and row[4] != "NO" and row[5] != "NO"]
+    return {
+        row[0]: Complex(row[0], row[2], row[3] == "EXCL" and row[5] != "NO", row[5], row[6])
+        for row in rows
+        if len(row) >= 7 and row[4] != "NO"
+    }
+
+
+def values(text: str) -> dict[str, str]:
+    """`name=value,name=value`; NONE is nothing."""
+    return dict(parts for one in text.split(",") if len(parts := one.strip().split("=", 1)) == 2)
+
+
+def amount(text: str) -> int:
+    """Memory as Grid Engine writes it: 1K is 1024, 1k 1000; 0 where it is nothing of that kind."""
+    unit = _UNITS.get(text[-1:], 1)
+    try:
+        return int(float(text[:-1] if unit > 1 else text) * unit)
+    except (ValueError, OverflowError):
+        return 0
 
 
 def version(text: str) -> str:
@@ -65,3 +96,11 @@ def version(text: str) -> str:
 def _first(text: str) -> int:
     found = re.match(r"\s*(-?\d+)", text)
     return int(found[1]) if found else 0
+
+
+def _instant(text: str) -> float:
+    """Local time, as in the accounting; `-/-`: never."""
+    try:
+        return datetime.strptime(text.strip(), _TIME).timestamp()
+    except ValueError:
+        return 0.0

@@ -6,56 +6,125 @@ Its slots are CPUs, its queue is the partition, the mark stands in its context. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cohabit.backend.gridengine.commands import ASKED, MARK
+import msgspec
+
+from cohabit.backend.gridengine.commands import ANY, ASKED, MARK, QUEUE
+from cohabit.backend.gridengine.text_output import amount
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
-from cohabit.backend.slurm.marks import RUN, read_mark
+from cohabit.backend.slurm.marks import BACK, RUN, read_mark
 from cohabit.backend.slurm.shapes import PENDING, RUNNING, SUSPENDED, SlurmJob, SlurmNode
 
 ROUND_ROBIN, ONE_HOST, FILL_UP = "$round_robin", "$pe_slots", "$fill_up"
 MIB = 2**20
+MEMORY = ("h_vmem", "mem_free", "virtual_free", "s_vmem", "h_rss", "s_rss")  # by which jobs ask for memory
 # Requests that limit a run or that Grid Engine itself checks when it starts one; others mean hosts we know nothing of.
 UNDERSTOOD = (
-    "h_rt", "s_rt", "h_cpu", "s_cpu", "h_vmem", "s_vmem", "h_rss", "s_rss", "h_data", "s_data", "h_stack", "s_stack",
-    "h_core", "s_core", "h_fsize", "s_fsize", "mem_free", "virtual_free",
+    *MEMORY, "h_rt", "s_rt", "h_cpu", "s_cpu", "h_data", "s_data", "h_stack", "s_stack", "h_core", "s_core", "h_fsize",
+    "s_fsize",
 )  # fmt: skip
 
 
 class Site(NamedTuple):
-    """What decides how jobs are read."""
+    """What decides how jobs are read and handed in."""
 
-    queue: str  # the one that is steered
+    queues: tuple[str, ...]  # those that are steered
     slots: int  # of its smallest host
     rules: Mapping[str, str]  # parallel environment -> how it spreads slots over hosts
     exclusive: str = ""  # the complex by which a job gets hosts to itself; empty: there is none
     checkpoint: str = ""  # the environment by which a run can be stopped and queued again
+    memory: str = ""  # the complex by which memory is booked; empty: Grid Engine alone looks after it
+    memory_default: int = 0  # bytes that a job takes which does not ask
+    memory_once: bool = False  # a job takes it once, and not for each slot
+    most_slots: int = 0  # of its largest host
+    spread: str = ""  # the parallel environment for jobs on several hosts that are handed in here
+    one_host: str = ""  # and for those on one
+
+    @property
+    def anywhere(self) -> str:
+        """The partition of a job that names no queue."""
+        return self.queues[0] if len(self.queues) == 1 else ANY
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """All that a job of ours can be for."""
+        return self.queues if len(self.queues) == 1 else (*self.queues, ANY)
+
+
+def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[SlurmJob]:
+    """A job as described and as listed. Tasks of an array that are on hosts are jobs of Grid Engine's own, each of them
+    named JOB.TASK; the others are one job that waits."""
+    if not said.array:
+        return [job_of(said, row, site) for row in rows[:1]]
+    waiting = [row for row in rows if not row.active]
+    jobs = [msgspec.structs.replace(job_of(said, row, site), array=said.name) for row in waiting[:1]]
+    return jobs + [
+        msgspec.structs.replace(job_of(said, row, site), name=f"{said.name}.{row.task}", mark="")
+        for row in rows
+        if row.active
+    ]
 
 
 def job_of(said: Described, stands: Listed, site: Site) -> SlurmJob:
     """Both answers about one job."""
     least, most, per_node, special = _spread(said, site)
-    queues = [queue for queue in said.queues if queue not in (site.queue, "*")]
-    hosts = tuple(queue.partition("@")[2] for queue in queues if queue.startswith(f"{site.queue}@"))
-    foreign = [queue for queue in queues if not queue.startswith(f"{site.queue}@")]
-    unknown = [name for name in said.requests if name not in UNDERSTOOD and name != site.exclusive]
-    special += [f"names queues of its own ({foreign[0]})"] if foreign else []
-    special += [f"asks for {unknown[0]}"] if unknown else []
+    queue, hosts, odd = _queue(said, site)
+    unknown = [name for name in said.requests if name not in (*UNDERSTOOD, site.exclusive, site.memory)]
+    special += odd + ([f"asks for {unknown[0]}"] if unknown else [])
+    memory = _memory_mb(said, site)
     return SlurmJob(
         said.name, int(said.name), _state(stands), _reason(stands), "h" in stands.state, said.user, said.job_name,
-        said.script, _comment(said), said.context.get(MARK, ""), site.queue, ",".join(said.waits_for),
+        said.script, _comment(said), said.context.get(MARK, ""), queue, ",".join(said.waits_for),
         tasks=said.slots_least, cpus=said.slots_least, tasks_per_node=per_node, nodes_least=least, nodes_most=most,
+        memory_per_cpu_mb=0 if site.memory_once else memory, memory_per_node_mb=memory if site.memory_once else 0,
         limit_s=said.limit_s, exclusive=asked_exclusive(said, site), requeue=bool(said.checkpoint == site.checkpoint),
         required_nodes=hosts, nodes=tuple(stands.slots_on) if stands.active else (),
         cores_on=stands.slots_on if stands.active else {}, submit_s=said.submit_s, begin_s=said.begin_s,
-        start_s=stands.start_s,        special=(*said.special, *special),
+        start_s=stands.start_s, special=(*said.special, *special),
     )  # fmt: skip
+
+
+def asked_queue(said: Described, site: Site) -> str:
+    """The queue its owner named, or any; written down when it is first steered, for that changes it."""
+    if _is_steered(said) and QUEUE in said.context:
+        return said.context[QUEUE]
+    named = [queue for queue in said.queues if queue != ANY]
+    return named[0] if len(named) == 1 and named[0] in site.queues else ANY
+
+
+def _queue(said: Described, site: Site) -> tuple[str, tuple[str, ...], list[str]]:
+    """Its partition, the hosts it is for (none: any), and what stands in the way."""
+    named = [queue for queue in said.queues if queue != ANY]
+    hosts = tuple(dict.fromkeys(host for queue in named if (host := queue.partition("@")[2])))
+    foreign = [queue for queue in named if queue.partition("@")[0] not in site.queues]
+    asked = asked_queue(said, site)
+    queue = site.anywhere if asked == ANY else asked
+    if foreign:
+        mark = read_mark(said.context.get(MARK, ""))
+        ours = mark is not None and mark.kind != BACK  # it was held for us, so it must be given back
+        return queue if ours else foreign[0], hosts, [f"names queues of its own ({foreign[0]})"]
+    if len(named) > 1 and not _is_steered(said) and not hosts:
+        return queue, hosts, [f"names several queues ({', '.join(named)})"]
+    return queue, hosts, []
+
+
+def _is_steered(said: Described) -> bool:
+    return (mark := read_mark(said.context.get(MARK, ""))) is not None and mark.kind == RUN
+
+
+def _memory_mb(said: Described, site: Site) -> int:
+    """What it takes of the complex by which memory is booked, in whole MiB."""
+    if not site.memory:
+        return 0
+    asked = said.requests.get(site.memory)
+    return -(-(site.memory_default if asked is None else amount(asked)) // MIB)
 
 
 def asked_exclusive(said: Described, site: Site) -> bool:
     """Whether its owner wants hosts alone; written down when it is first steered, for that changes its requests."""
-    if (mark := read_mark(said.context.get(MARK, ""))) is not None and mark.kind == RUN and ASKED in said.context:
+    if _is_steered(said) and ASKED in said.context:
         return said.context[ASKED] == "exclusive"
     return has_exclusive(said, site)
 
@@ -105,8 +174,8 @@ def _comment(said: Described) -> str:
     return f"cohabit:mates={said.context['mates']}" if "mates" in said.context else ""
 
 
-def node_of(host: Host, queue: str) -> SlurmNode:
+def node_of(host: Host) -> SlurmNode:
     """A host that nobody hears of is not lost: Grid Engine itself says when jobs there are (reschedule_unknown)."""
     words = {"u": "NOT_RESPONDING"}
     unfit = tuple(words.get(letter, "DRAIN") for letter in host.state if letter in "uadsSCDEo")
-    return SlurmNode(host.name, host.slots, 1, host.memory_bytes // MIB, (queue,), unfit or ("IDLE",))
+    return SlurmNode(host.name, host.slots, 1, host.memory_bytes // MIB, host.queues, unfit or ("IDLE",))

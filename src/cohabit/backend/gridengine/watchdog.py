@@ -24,26 +24,16 @@ class Settings(msgspec.Struct, frozen=True):
     root: str
     cell: str
     all_held: bool
-    queue: str
-    slots: int
-    rules: dict[str, str]
-    exclusive: str
-    checkpoint: str
+    site: Site
 
     def text(self) -> str:
         """For the command line."""
         return msgspec.json.encode(self).decode()
 
 
-def settings_of(calls: tuple[str, str, str], site: Site, all_held: bool) -> Settings:
-    """From what a controller found out. `calls`: where the commands are, SGE_ROOT and SGE_CELL."""
-    return Settings(*calls, all_held, site.queue, site.slots, dict(site.rules), site.exclusive, site.checkpoint)
-
-
 def manager_of(settings: Settings) -> GridEngineManager:
     """To speak to."""
-    site = Site(settings.queue, settings.slots, settings.rules, settings.exclusive, settings.checkpoint)
-    return GridEngineManager(Calls(settings.bin, settings.root, settings.cell), site, settings.all_held)
+    return GridEngineManager(Calls(settings.bin, settings.root, settings.cell), settings.site, settings.all_held)
 
 
 def main() -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
+from cohabit.backend.gridengine.text_output import amount
+
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # users' environments may contain anything
-_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -35,6 +37,7 @@ class Described(msgspec.Struct, frozen=True):
     begin_s: float = 0.0
     submit_s: float = 0.0
     special: tuple[str, ...] = ()  # what it asks for that only Grid Engine understands
+    array: bool = False
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -49,12 +52,13 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """An execution host with one queue's instance."""
+    """An execution host with instances of queues that are asked for."""
 
     name: str
-    slots: int
+    slots: int  # of the instance that has most
     memory_bytes: int
-    state: str  # letters of the queue instance; u: nobody heard of it
+    state: str  # letters of the instances, if none is fit; u: nobody heard of it
+    queues: tuple[str, ...] = ()  # with an instance there
 
 
 def described(text: str) -> list[Described]:
@@ -83,14 +87,18 @@ def _job(said: ElementTree.Element) -> Described:
         1 if slots is None else int(slots.findtext("RN_max", "1")), said.findtext("JB_checkpoint_name", ""),
         tuple(one.text or "" for one in said.iterfind("JB_jid_predecessor_list//JRE_job_number")),
         float(said.findtext("JB_execution_time", "0")), float(said.findtext("JB_submission_time", "0")), _special(said),
+        _is_array(said),
     )  # fmt: skip
 
 
-def _special(said: ElementTree.Element) -> tuple[str, ...]:
-    found = []
+def _is_array(said: ElementTree.Element) -> bool:
+    """Also one of a single task: `qsub -t 5`."""
     tasks = said.find("JB_ja_structure/*")
-    if tasks is not None and tasks.findtext("RN_max", "1") != tasks.findtext("RN_min", "1"):
-        found.append("is an array")
+    return tasks is not None and (tasks.findtext("RN_min", "1"), tasks.findtext("RN_max", "1")) != ("1", "1")
+
+
+def _special(said: ElementTree.Element) -> tuple[str, ...]:
+    found = ["is an array"] if _is_array(said) else []
     for tag, words in (
         ("JB_master_hard_queue_list", "a queue for its first task"), ("JB_soft_queue_list", "queues it would like"),
         ("JB_soft_resource_list", "resources it would like"),
@@ -132,28 +140,24 @@ def _instant(text: str | None) -> float:
         return 0.0
 
 
-def hosts(text: str, queue: str) -> list[Host]:
-    """`qhost -q -xml`: the hosts on which the queue has an instance."""
+def hosts(text: str, queues: Sequence[str]) -> list[Host]:
+    """`qhost -q -xml`: the hosts on which these queues have instances."""
     found = []
     for host in _tree(text).iterfind("host"):
         values = {one.get("name"): one.text or "" for one in host.iterfind("hostvalue")}
-        for one in host.iterfind("queue"):
-            if one.get("name") != queue:
-                continue
-            said = {value.get("name"): value.text or "" for value in one.iterfind("queuevalue")}
+        said = {
+            one.get("name", ""): {value.get("name"): value.text or "" for value in one.iterfind("queuevalue")}
+            for one in host.iterfind("queue")
+        }
+        there = {queue: said[queue] for queue in queues if queue in said}
+        if there:
+            states = [one.get("state_string", "") for one in there.values()]
+            slots = max(int(one.get("slots") or 0) for one in there.values())
             found.append(
-                Host(host.get("name", ""), int(said.get("slots") or 0), _bytes(values.get("mem_total", "-")),
-                     said.get("state_string", ""))
+                Host(host.get("name", ""), slots, amount(values.get("mem_total", "-")),
+                     "" if "" in states else states[0], tuple(there))
             )  # fmt: skip
     return found
-
-
-def _bytes(text: str) -> int:
-    unit = _UNITS.get(text[-1:], 1)
-    try:
-        return int(float(text[:-1] if unit > 1 else text) * unit)
-    except ValueError:
-        return 0
 
 
 def _tree(text: str) -> ElementTree.Element:

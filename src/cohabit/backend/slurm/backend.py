@@ -189,7 +189,7 @@ class SlurmBackend:
         for text in wishes.said:
             log.warning("%s", text)
         for name, why in wishes.pass_on.items():
-            log.warning("job %s %s: left to Slurm", name, why)
+            log.warning("job %s %s: left to %s", name, why, self.manager.title)
         for name in wishes.stop:
             log.error("job %s runs where it should not and is queued again", name)
         self._to_do += [("pass on", name) for name in wishes.pass_on]
@@ -228,7 +228,7 @@ class SlurmBackend:
                 await self.manager.mark([theirs], BACK)
             await self.manager.release([theirs])
         except SlurmRefused as error:
-            log.warning("job %s could not be given back to Slurm: %s", name, error)
+            log.warning("job %s could not be given back to %s: %s", name, self.manager.title, error)
 
     async def _take_back(self, known: Known) -> None:
         """Released, and Slurm does not start it: another decision is due."""
@@ -267,17 +267,18 @@ class SlurmBackend:
                 await self._stop(job_id, attempt)
             case RenewJob(job_id, attempt, fuse_us):
                 self._renew(job_id, attempt, fuse_us)
-            case SetShares() if self.orders is not None:
-                await asyncio.to_thread(order_division, self.orders, self.found.names, command)
+            case SetShares():  # without a folder for orders nobody divides caches
+                if self.orders is not None:
+                    await asyncio.to_thread(order_division, self.orders, self.found.names, command, self.names.theirs)
                 return
             case _:
-                raise BackendError(f"Slurm cannot carry out {type(command).__name__}")
+                raise BackendError(f"{self.manager.title} cannot carry out {type(command).__name__}")
         self._soon.set()
 
     async def _start(self, order: StartJob) -> None:
         known = self.watcher.known.get(order.job_id)
         if known is None:
-            raise BackendError("Slurm does not have this job any more")
+            raise BackendError(f"{self.manager.title} does not have this job any more")
         if known.attempt >= order.attempt and known.phase != QUEUED:
             return  # the same order again
         numbers = [number for first, count in order.nodes for number in range(first, first + count)]
@@ -321,7 +322,7 @@ class SlurmBackend:
                 known.to_place = False  # it was heard the first time
                 return
             known.phase, known.to_place = QUEUED, False
-            log.warning("job %s: Slurm refuses its start: %s", known.name, error)
+            log.warning("job %s: %s refuses its start: %s", known.name, self.manager.title, error)
             raise BackendError(f"{self.manager.title} refuses: {error}") from error
         finally:
             known.busy, known.touched_s = False, time.time()
@@ -382,7 +383,7 @@ class SlurmBackend:
         if reason.startswith(NEVER_RUNS):
             self.watcher.known.pop(job_id, None)
             self.watcher.left.add(job_id)
-            log.warning("job %s %s: left to Slurm", job_id, reason)
+            log.warning("job %s %s: left to %s", job_id, reason, self.manager.title)
             await self._insist(lambda: self._pass_on(job_id))
             return
         if reason.endswith(NODE_LOST):
@@ -410,7 +411,7 @@ class SlurmBackend:
         until_s = time.monotonic() + STOP_S
         while (job := await self._insist(lambda: self._job(name))) is not None and job.runs:
             if time.monotonic() > until_s:
-                raise BackendError(f"Slurm has not ended job {name} after {STOP_S:g} s")
+                raise BackendError(f"{self.manager.title} has not ended job {name} after {STOP_S:g} s")
             await asyncio.sleep(PAUSE_S)
         return job
 

@@ -39,7 +39,11 @@ class Forbidden(Exception):
 
 
 class Calls:
-    """Runs commands for one cluster, whose slurm.conf may be named."""
+    """Runs commands for one cluster, whose slurm.conf may be named. Whoever runs those of another manager says in the
+    methods below what differs (backend/gridengine)."""
+
+    only_reads = False
+    folder: str | None = None  # where commands run; None: where the controller does
 
     def __init__(self, conf: str = "", timeout_s: float = TIMEOUT_S) -> None:
         self.environment = environment_of(conf, os.environ)
@@ -55,13 +59,15 @@ class Calls:
         groups: Sequence[int] = (),
     ) -> str:  # fmt: skip
         """The same in another environment, and as another user if one is named (root only)."""
+        if self.only_reads and (given or uid >= 0 or not self.changes_nothing(words)):
+            raise Forbidden(f"`{' '.join(words)}` would change something; this mode only watches")
         person: dict[str, Any] = {} if uid < 0 else {"user": uid, "group": gid, "extra_groups": list(groups)}
         async with self._free:
             self.made += 1
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *words, env=environment, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE, **person,
+                    self.program(words[0]), *words[1:], env=environment, stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=self.folder, **person,
                 )  # fmt: skip
             except OSError as error:
                 raise SlurmAway(f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}") from error
@@ -73,33 +79,38 @@ class Calls:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
-        return judged(words, process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+        return self.judged(words, process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def program(self, name: str) -> str:
+        """The file of a command."""
+        return name
+
+    def changes_nothing(self, words: Words) -> bool:
+        """Whether a call only reads."""
+        return changes_nothing(words)
+
+    def judged(self, words: Words, code: int, out: str, err: str) -> str:
+        """What it printed, or the fitting exception. scancel ends well even where it could not reach anybody."""
+        return judged(words, code, out, err, ABSENT)
 
 
 class ReadOnly(Calls):
     """Refuses whatever could change something."""
 
-    async def run(
-        self, words: Words, given: str, environment: Mapping[str, str], uid: int = -1, gid: int = -1,
-        groups: Sequence[int] = (),
-    ) -> str:  # fmt: skip
-        """Only calls that read."""
-        if given or uid >= 0 or not changes_nothing(words):
-            raise Forbidden(f"`{' '.join(words)}` would change something; this mode only watches")
-        return await super().run(words, given, environment, uid, gid, groups)
+    only_reads = True
 
 
-def judged(words: Words, code: int, out: str, err: str) -> str:
-    """What it printed, or the fitting exception. scancel ends well even where it could not reach anybody."""
+def judged(words: Words, code: int, out: str, err: str, absent: Sequence[str] = ABSENT) -> str:
+    """What it printed, or the fitting exception. `absent`: what is said where nobody answers."""
     said = " ".join(err.split())
-    if any(sign in said.lower() for sign in ABSENT):
+    if any(sign in said.lower() for sign in absent):
         raise SlurmAway(said)
     if code:
-        raise SlurmRefused(said or f"{words[0]} ended with status {code}")
+        raise SlurmRefused(said or " ".join(out.split())[:200] or f"{words[0]} ended with status {code}")
     return out
 
 
 def environment_of(conf: str, around: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings by which users change what commands print."""
+    """Without the settings by which users change what commands print; lists of array tasks in full."""
     kept = {key: value for key, value in around.items() if not key.startswith(DISTURBING)}
-    return kept | {"LC_ALL": "C"} | ({"SLURM_CONF": conf} if conf else {})
+    return kept | {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0"} | ({"SLURM_CONF": conf} if conf else {})

@@ -24,23 +24,19 @@ def list_jobs_json() -> Words:
     return ("squeue", "--all", "--states=all", "--json")
 
 
-def digest_jobs() -> Words:
-    """One line per job with whatever may change and users do not write freely: a thousand jobs in 0.05 s, where their
-    JSON takes 0.8 s (22.05). What is cut off at its width is seen at the next full look."""
-    fields = ",".join(f"{name}:{width}|" for name, width in _DIGEST)
-    return ("squeue", "--all", "--states=all", "--noheader", f"--Format={fields}")
+def list_numbers() -> Words:
+    """The number of every job and nothing else: a thousand in 9 ms. Without --array it leaves out waiting tasks of
+    arrays that have numbers of their own."""
+    return ("squeue", "--all", "--states=all", "--array", "--noheader", "--format=%A")
 
 
-_DIGEST = (
-    ("JobID", 12), ("JobArrayID", 80), ("State", 16), ("Reason", 40), ("PriorityLong", 12), ("TimeLimit", 16),
-    ("NumNodes", 10), ("NumCPUs", 10), ("NumTasks", 10), ("cpus-per-task", 8), ("MinCpus", 8), ("Partition", 100),
-    ("Dependency", 200), ("ReqNodes", 400), ("NodeList", 400), ("admin_comment", 120), ("RestartCnt", 6),
-    ("StartTime", 20), ("EndTime", 20), ("exit_code", 8), ("OverSubscribe", 8), ("Feature", 60), ("tres-per-node", 60),
-    ("Licenses", 60), ("Reservation", 60), ("MinMemory", 12), ("EligibleTime", 20),
-)  # fmt: skip
+def show_script(name: str) -> Words:
+    """A job's batch script; for its owner and administrators only."""
+    return ("scontrol", "write", "batch_script", name, "-")
 
 
 def list_jobs_text() -> Words:
+    """A thousand jobs cost 34 ms of processor time, as JSON 156 ms (22.05)."""
     return ("scontrol", "--all", "--details", "--oneliner", "show", "job")
 
 

@@ -75,9 +75,9 @@ class Fuses:
         fuse = self._lit.get(name)
         return fuse is not None and fuse.attempt == attempt and fuse.burns_us <= boot_us()
 
-    def lit(self, name: str) -> bool:
-        """Whether a run of it has one."""
-        return name in self._lit
+    def lit(self, name: str, attempt: int) -> bool:
+        """Whether this run has one."""
+        return name in self._lit and self._lit[name].attempt == attempt
 
     def put_out(self, name: str) -> None:
         """Its run is over, or needs nobody any more."""

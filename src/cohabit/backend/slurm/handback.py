@@ -46,7 +46,7 @@ async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool 
             elif mark.kind == RUN and job.held:
                 await manager.release([job.name])
         except SlurmRefused as error:
-            failed[job.name] = str(error)
+            await _failed(manager, job.name, error, failed)
     done = [(job.name, mark.mates) for job, mark in found if job.name not in failed]
     return Handed(
         tuple(name for name, mates in done if not mates), failed, tuple(name for name, mates in done if mates)
@@ -76,4 +76,11 @@ async def _all_or_each(manager: Manager, names: Sequence[str], failed: dict[str,
             await manager.mark([name], BACK)
             await manager.release([name])
         except SlurmRefused as error:
-            failed[name] = str(error)
+            await _failed(manager, name, error, failed)
+
+
+async def _failed(manager: Manager, name: str, error: SlurmRefused, failed: dict[str, str]) -> None:
+    """Unless it is gone or runs: the kill switch and the watchdog may do the same at the same time."""
+    job = await manager.job(name)
+    if job is not None and job.waits:
+        failed[name] = str(error)

@@ -1,74 +1,86 @@
-"""Asking Slurm for all its jobs: a short digest of all of them, and in full only those whose digest has changed.
+"""Asking Slurm for all its jobs: their records as text, of which only those that have changed are taken apart.
 
-In full as JSON where its squeue speaks it, as text otherwise: JSON is preferred because a name or a comment, which
-users write, may contain anything, new lines included.
+Users write names and comments, which may hold anything, new lines and whole made-up records included. So the numbers of
+all jobs are asked for beside: a record of a number that Slurm does not know is nobody's, and one that is there twice,
+or says a thing twice, is looked up in JSON, where nothing can be mistaken for anything else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 from cohabit.backend.slurm import commands, json_output, text_output
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.shapes import SlurmJob
 
-FEW = 12  # jobs that are asked for one by one; more of them are cheaper all at once
 log = logging.getLogger(__name__)
 
 
 class JobReader:
-    """Finds out once which form there is, and remembers what it read."""
+    """Remembers what it read, and whether there is JSON."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls, self.as_json, self.digests = calls, True, True
-        self._lines: dict[int, str] = {}  # the digest of every job that was read
-        self._read: dict[int, list[SlurmJob]] = {}  # by Slurm's number; a waiting array is several
+        self._calls, self.as_json = calls, True
+        self._records: dict[int, str] = {}  # by Slurm's number
+        self._read: dict[int, list[SlurmJob]] = {}  # a waiting array is several
 
     async def all(self) -> list[SlurmJob]:
         """Every job Slurm remembers, those that ended included."""
-        lines = await self._digest()
-        if lines is None:
-            return await self._in_full()
-        changed = [number for number, line in lines.items() if self._lines.get(number) != line]
-        if len(changed) > FEW or not self._read:
-            self._read = {}
-            for job in await self._in_full():
-                self._read.setdefault(job.number, []).append(job)
-        else:
-            found = await asyncio.gather(*(self._one(number) for number in changed))
-            self._read = {number: jobs for number, jobs in self._read.items() if number in lines}
-            self._read |= dict(zip(changed, found, strict=True))
-        self._lines = lines
+        text = await self._calls(commands.list_jobs_text())
+        known = await self._calls(commands.list_numbers())  # afterwards: tasks of arrays get theirs when they start
+        records, doubtful = sorted_out(text, {int(word) for word in known.split() if word.isdigit()})
+        changed = [number for number, one in records.items() if self._differs(number, one)]
+        unsure = [one for one in changed if one in doubtful or text_output.is_doubtful(records[one])]
+        told = await self._surely(unsure) if unsure else {}
+        self._read = {number: jobs for number, jobs in self._read.items() if number in records}
+        for number in changed:
+            self._read[number] = told[number] if number in told else text_output.jobs(records[number])
+        self._records = records
         return [job for jobs in self._read.values() for job in jobs]
 
-    async def _digest(self) -> dict[int, str] | None:
-        """Of every job; None: this squeue cannot."""
-        if not self.digests:
-            return None
-        try:
-            said = await self._calls(commands.digest_jobs())
-            return {int(line.partition("|")[0]): line for line in said.splitlines()}
-        except (SlurmRefused, ValueError) as error:
-            log.info("squeue does not print what is asked for (%s); all jobs are read every time", error)
-            self.digests = False
-            return None
+    def _differs(self, number: int, record: str) -> bool:
+        """Whether more has changed than how long it has run."""
+        before = self._records.get(number)
+        if before is None or before == record:
+            return before is None
+        return text_output.without_clock(before) != text_output.without_clock(record)
+
+    async def _surely(self, numbers: list[int]) -> dict[int, list[SlurmJob]]:
+        """These jobs as JSON has them; where there is none, as they are shown one by one, away from all others."""
+        found: dict[int, list[SlurmJob]] = {number: [] for number in numbers}
+        if self.as_json:
+            try:
+                for job in json_output.jobs(await self._calls(commands.list_jobs_json())):
+                    if job.number in found:
+                        found[job.number].append(job)
+                return found
+            except json_output.NoAnswer as error:
+                raise SlurmAway(f"squeue says: {error}") from error
+            except (SlurmRefused, ValueError) as error:
+                log.info("squeue does not speak JSON here (%s); odd names are read as text", error)
+                self.as_json = False
+        return dict(zip(numbers, await asyncio.gather(*(self._one(number) for number in numbers)), strict=True))
 
     async def _one(self, number: int) -> list[SlurmJob]:
-        """One record; it may have gone meanwhile."""
+        """The first of its records is Slurm's own; it may have gone meanwhile."""
         try:
             said = await self._calls(commands.show_job(str(number)))
         except SlurmRefused:
             return []
-        return [job for job in text_output.jobs(said) if job.number == number]
+        found = text_output.jobs(next((record for one, record in text_output.records(said) if one == number), ""))
+        return found or text_output.jobs(" ".join(said.splitlines()))  # cut by a name that goes on like a record
 
-    async def _in_full(self) -> list[SlurmJob]:
-        if self.as_json:
-            try:
-                return json_output.jobs(await self._calls(commands.list_jobs_json()))
-            except json_output.NoAnswer as error:
-                raise SlurmAway(f"squeue says: {error}") from error
-            except (SlurmRefused, ValueError) as error:
-                log.info("squeue does not speak JSON here (%s); text is read", error)
-                self.as_json = False
-        return text_output.jobs(await self._calls(commands.list_jobs_text()))
+
+def sorted_out(text: str, numbers: set[int]) -> tuple[dict[int, str], set[int]]:
+    """The records of these jobs, and the jobs of which they may not be the truth: a record that is nobody's, or is
+    there twice, was written by a user, into what belongs to the job before it."""
+    told = text_output.records(text)
+    often, found, doubtful = Counter(number for number, _ in told), dict[int, str](), set[int]()
+    for at, (number, record) in enumerate(told):
+        if number not in numbers or often[number] > 1:
+            doubtful |= {number, told[max(at - 1, 0)][0]}
+        if number in numbers:
+            found[number] = found.get(number, "") + record
+    return found, doubtful

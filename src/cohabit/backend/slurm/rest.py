@@ -24,7 +24,7 @@ from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.steered import SlurmManager
 
 TIMEOUT_S = 10.0
-AGAIN_S = 30.0  # before one that did not answer is asked again
+AGAIN_S = 10.0  # before one that did not answer is asked again
 BEFORE_S = 2.0  # what changed in the second in which it was last asked is asked for again
 _PATH = re.compile(r"^/slurm/(v[0-9.]+)/jobs/?$")
 log = logging.getLogger(__name__)

@@ -29,6 +29,7 @@ class Extra(NamedTuple):
     name: str = ""
     after: tuple[str, ...] = ()  # jobs by Slurm's names
     comment: str = ""
+    first_line: str = "#!"  # of its script, up to the interpreter: the threshold of a job with mates
 
 
 def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
@@ -65,11 +66,11 @@ def _pattern(path: str, job: Job) -> str:
     return path.replace("%j", "%A_%a") if own else f"{path}.%a"
 
 
-def script_of(job: Job, launch: Launch) -> str:
+def script_of(job: Job, launch: Launch, first_line: str = "#!") -> str:
     """What sbatch reads."""
     last = job.array_first + job.array_count - 1
     member = _OUR_OWN.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
-    return f"#!/bin/sh\n{member}exec {shlex.join(launch.command)}\n"
+    return f"{first_line}/bin/sh\n{member}exec {shlex.join(launch.command)}\n"
 
 
 async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
@@ -79,5 +80,5 @@ async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: M
     environment = {"PATH": PATH, **login, **launch.environment, **conf}
     program = shutil.which(words[0], path=calls.environment.get("PATH", PATH)) or words[0]
     person = (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
-    said = await calls.run((program, *words[1:]), script_of(job, launch), environment, *person)
+    said = await calls.run((program, *words[1:]), script_of(job, launch, extra.first_line), environment, *person)
     return said.strip().partition(";")[0]

@@ -18,6 +18,9 @@ _FREE = re.compile(r" Command=(.*)( StdErr=)")  # with the folder and the commen
 _LATER = re.compile(r" (WorkDir|AdminComment|SystemComment|Comment)=")
 _DAYS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
+_FIRST = "JobId="
+_CLOCK = re.compile(r" RunTime=\S+")
+_OFTEN = ("Nodes", "CPU_IDs", "Mem", "GRES")  # in a record once for every kind of node
 
 
 def fields(line: str) -> dict[str, str]:
@@ -31,16 +34,40 @@ def fields(line: str) -> dict[str, str]:
         found["Command"] = parts[0]
         found |= dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
         line = f"{line[: free.start()]}{line[free.start(2) :]}"
-    marks = list(_KEY.finditer(line))
-    for at, mark in enumerate(marks):
-        end = marks[at + 1].start() if at + 1 < len(marks) else len(line)
-        found.setdefault(mark.group(1), line[mark.end() : end].strip())
+    parts = _KEY.split(line)
+    for key, value in zip(parts[1::2], parts[2::2], strict=True):
+        found.setdefault(key, value.strip())
     return {key: "" if value in NOTHING else value for key, value in found.items()}
 
 
+def records(text: str) -> list[tuple[int, str]]:
+    """`scontrol show job -o -d`: what is said of each job, with its number; nothing is taken apart yet."""
+    found: list[tuple[int, str]] = []
+    for part in f"\n{text}".split(f"\n{_FIRST}")[1:]:
+        number = part.partition(" ")[0]
+        if number.isdecimal():
+            found.append((int(number), f"{_FIRST}{part}"))
+        elif found:  # the words of a user, not a record
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n{_FIRST}{part}")
+    return found
+
+
+def without_clock(record: str) -> str:
+    """Without how long it has run: that alone is no change."""
+    return _CLOCK.sub("", record, count=1)
+
+
+def is_doubtful(record: str) -> bool:
+    """Whether what its owner wrote could pass for Slurm's words: something is there twice, or is missing."""
+    keys = [key for key in _KEY.findall(record) if key not in _OFTEN]
+    return len(keys) != len(set(keys)) or not {"JobState", "UserId"} <= set(keys)
+
+
 def jobs(text: str) -> list[SlurmJob]:
-    """`scontrol show job -o -d`: a line per job; a waiting array becomes its tasks."""
-    return [job for line in text.splitlines() if line.startswith("JobId=") for job in _tasks(line)]
+    """`scontrol show job -o -d`: a record per job; a waiting array becomes its tasks. Half a record, which a name with
+    a new line and another record in it leaves, is nobody's."""
+    found = (" ".join(one.splitlines()) for _, one in records(text))
+    return [job for record in found if " JobState=" in record for job in _tasks(record)]
 
 
 def _tasks(line: str) -> list[SlurmJob]:

@@ -104,6 +104,7 @@ class Watcher:
         self.number = {name: at for at, name in enumerate(node_names)}
         self.terms, self.patience_s, self.mates_within_s = terms, patience_s, min(mates_within_s, patience_s)
         self._burnt = burnt  # whether a run was to be stopped because its mates were not heard
+        self.guarded = False  # programs of mates wait for each other at a threshold: none of them can be late
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; until Slurm forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
@@ -187,7 +188,12 @@ class Watcher:
                 wishes.stop.append(known.name)
                 known.phase = QUEUED
                 return [StartRefused(*key, f"Slurm gave it {','.join(job.nodes)}", BACK_OFF_US)]
-            if known.mates and known.ordered_s and job.start_s > known.ordered_s + self.mates_within_s:
+            if (
+                known.mates
+                and not self.guarded
+                and known.ordered_s
+                and job.start_s > known.ordered_s + self.mates_within_s
+            ):
                 wishes.stop.append(known.name)
                 known.phase = QUEUED
                 return [StartRefused(*key, "it began too late beside its mates", 1)]

@@ -1,4 +1,4 @@
-"""Names of mates that outlive a controller: Grid Engine forgets a job the moment it ends, and its accounting knows
+"""Names of mates that outlive a controller: a manager may forget a job the moment it ends, and its accounting knows
 numbers only. One small file in the controller's place, written before a job with mates is told to the core.
 """
 

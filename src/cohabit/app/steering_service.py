@@ -36,6 +36,7 @@ from cohabit.model.units import SECOND
 from cohabit.whole_files import replacing
 
 if TYPE_CHECKING:
+    from cohabit.app.steering_threshold import Guard
     from cohabit.live.api.service import Api
 
 VIEW = "view.json"
@@ -90,11 +91,13 @@ class Neighbours:
     def __init__(self, config: ServeConfig, hear: Callable[..., bool]) -> None:
         tls = config.tls
         files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
-        self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
+        self.peers, self.context = config.peers, None if files is None else client_context(*files)
+        self.links = PeerLinks(self.peers, self.context)
         self._coupled, self.port = config.coupling is not None, 0
-        domain = "" if config.coupling is None else config.coupling.domain
-        door = Doorkeeper(domain, config.peers, hear)
-        self._server = PeerServer(door, config.host, config.port, None if files is None else server_context(*files))
+        self.domain = "" if config.coupling is None else config.coupling.domain
+        self.door = Doorkeeper(self.domain, config.peers, hear)
+        context = None if files is None else server_context(*files)
+        self._server = PeerServer(self.door, config.host, config.port, context)
 
     async def listen(self) -> None:
         """Let peers in."""
@@ -118,6 +121,7 @@ class Steering:
     lock: IO[bytes]
     neighbours: Neighbours
     api: Api | None = None
+    guard: Guard | None = None
     switched_off: bool = False
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -129,6 +133,8 @@ class Steering:
         await self.controller.start()
         await self._write_view()
         await self.neighbours.listen()
+        if self.guard is not None:
+            await self.guard.open()
         if self.api is not None:
             await self.api.open()
         self._renewing = asyncio.create_task(self._keep_lease())
@@ -149,6 +155,8 @@ class Steering:
             await asyncio.gather(self._renewing, return_exceptions=True)
         if self.api is not None:
             await self.api.close()
+        if self.guard is not None:
+            await self.guard.close()
         await self.controller.stop()
         await self.neighbours.close()
         self.lock.close()

@@ -8,12 +8,15 @@ must come to the same group, or the protocol refuses it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from cohabit.live.api.groups import GroupTable, group_of
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
+
+OF_THRESHOLD = ("threshold", "threshold_program", "threshold_key")
 
 
 class MatesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"beside": "with"}):
@@ -29,6 +32,9 @@ class MatesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     dead_after_s: float = 180.0
     when_dead: str = "wait"
     overlap_s: float = -1.0
+    threshold: str = ""  # HOST:PORT or unix:PATH where runs wait for their mates; "": they begin when they are started
+    threshold_program: str = "/etc/cohabit/threshold"  # on the nodes
+    threshold_key: str = ""  # Grid Engine: a key file that root has on the nodes, too
 
 
 class Groups:
@@ -37,11 +43,18 @@ class Groups:
     def __init__(
         self, domain: str, peers: Sequence[str], described: Mapping[str, GroupTable], mates: MatesTable, where: str
     ) -> None:
-        self._domain, self._peers, self._mates, self._where = domain, tuple(peers), mates, where
+        self._domain, self._peers, self.mates, self._where = domain, tuple(peers), mates, where
+        _check_threshold(mates, f"{where}: mates.threshold")
         domains = (domain, *peers)
         self._known = {name: group_of(name, table, domains, where) for name, table in described.items()}
         if domain and peers:
             group_for("any", mates, domain, peers, where)
+
+    @property
+    def threshold_key(self) -> Path | None:
+        """The file; paths are relative to the site file."""
+        key = self.mates.threshold_key
+        return Path(self._where).parent.absolute() / key if key else None
 
     def remember(self, group: Group | None) -> None:
         """One that came with a job, in its own words."""
@@ -54,7 +67,7 @@ class Groups:
             return self._known[name]
         if not self._domain or not self._peers or name.isdigit():
             return None
-        return group_for(name, self._mates, self._domain, self._peers, self._where)
+        return group_for(name, self.mates, self._domain, self._peers, self._where)
 
 
 def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], where: str) -> Group:
@@ -63,6 +76,16 @@ def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], w
     for other in others:
         if other not in peers:
             raise InputError(f"with names {other}, which is no peer", f"{where}: mates", "describe it: [peer.NAME]")
-    keys = {key: value for key, value in msgspec.structs.asdict(mates).items() if key != "beside"}
+    keys = {key: value for key, value in msgspec.structs.asdict(mates).items() if key not in ("beside", *OF_THRESHOLD)}
     table = GroupTable(dict.fromkeys((domain, *others), name), **keys)
     return group_of(name, table, (domain, *peers), where)
+
+
+def _check_threshold(mates: MatesTable, where: str) -> None:
+    """It must be an address that the nodes can use as it stands there."""
+    host, _, port = mates.threshold.rpartition(":")
+    unix = mates.threshold.startswith("unix:/")
+    if any(character.isspace() for character in mates.threshold + mates.threshold_program):
+        raise InputError("has a space in it", where, "choose another path")
+    if mates.threshold and not unix and not (host and host != "0.0.0.0" and port.isdigit() and int(port) > 0):
+        raise InputError(f"is {mates.threshold!r}", where, "write the HOST:PORT by which nodes reach it, or unix:/PATH")

@@ -1,21 +1,24 @@
-"""`cohabit submit` to a cluster under Slurm: the job is handed to sbatch as its owner, held, and then steered.
+"""`cohabit submit` to a cluster under a resource manager: the job is handed in as its owner, held, and then steered.
 
-Its id is Slurm's number (with mates: the name it has in its group), so that both speak of the same job; a name becomes
-Slurm's job name. It is taken for the core while nobody looks at Slurm, so that it is never taken twice.
+Its id is the manager's number (with mates: the name it has in its group), so that both speak of the same job; a name
+becomes the manager's job name. It is taken for the core while nobody looks at the manager, so that it is never taken
+twice. What is not understood is left to the manager, as if it had come by the manager's own command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import msgspec
 
+from cohabit.app.steering_site import Alike, HandIn
+from cohabit.app.steering_threshold import first_line
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm.backend import SlurmBackend
-from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.marks import BACK, held_mark
 from cohabit.backend.slurm.shapes import SlurmJob
-from cohabit.backend.slurm.submitting import Extra, hand_in
+from cohabit.backend.slurm.submitting import Extra
 from cohabit.backend.slurm.translate import job_of, why_not
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
@@ -24,30 +27,28 @@ from cohabit.live.api.shapes import Submission
 from cohabit.live.api.taking import Taking, Wanted
 from cohabit.live.refusals import Busy
 from cohabit.model.errors import InputError
-from cohabit.model.group import Group
 from cohabit.model.job import Job
 
 KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", "after", "after_any")  # of the caller
 
 
-class SlurmTaking(Taking):
-    """Takes submissions as `plain` would, and hands them to Slurm."""
+class SteeredTaking(Taking):
+    """Takes submissions as `plain` would, and hands them to the manager."""
 
-    def __init__(
-        self, parts: Parts, calls: Calls, backend: SlurmBackend, remember: Callable[[Group], None], domain: str
-    ) -> None:
-        self._plain, self._parts, self._calls, self._backend = parts.taking, parts, calls, backend
-        self._remember, self._domain = remember, domain
+    def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike) -> None:
+        self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
+        self._remember, self._domain, self._title = site.groups.remember, site.domain, backend.manager.title
+        self._mates = site.groups.mates
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
         """What would be submitted."""
         if submission.framework != "plain":
             raise Refusal(
-                422, f"a job under Slurm starts its own processes, so {submission.framework} is not used", "framework",
-                "write srun or mpirun into the command",
+                422, f"a job under {self._title} starts its own processes, so {submission.framework} is not used",
+                "framework", "write srun or mpirun into the command",
             )  # fmt: skip
         if submission.oversubscribe:
-            raise Refusal(422, "Slurm gives every process a core of its own", "oversubscribe", "leave it out")
+            raise Refusal(422, f"{self._title} gives every process a core of its own", "oversubscribe", "leave it out")
         return await self._plain.wanted(submission, caller)
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
@@ -55,16 +56,19 @@ class SlurmTaking(Taking):
         wanted = await self.wanted(submission, caller)
         job, launch, login = await self._completed(wanted, caller)
         async with self._backend.alone:
-            number = await self._to_slurm(job, launch, submission, login)
+            number = await self._hand(job, launch, submission, login)
+            names = [number]
             try:
                 name, found = await self._marked(job, number)
                 names = [one.name for one in found] if job.array_count else [name]
                 if self._parts.limits.admit(caller.number, wanted.limits, names, job.held):
                     job = msgspec.structs.replace(job, held=True)
-                if not await self._left_to_slurm(found):
+                if await self._left(found):
+                    self._parts.limits.withdraw(caller.number, names)  # the manager counts it
+                else:
                     await self._to_core(job, name, found, launch)
             except (InputError, Busy, Refusal):
-                self._parts.limits.withdraw(caller.number, [number])
+                self._parts.limits.withdraw(caller.number, names)
                 await self._take_out(number)
                 raise
         self._parts.limits.taken(caller.number)
@@ -85,16 +89,18 @@ class SlurmTaking(Taking):
             self._remember(job.mates)
         return job, launch, {key: value for key, value in login.items() if value}
 
-    async def _to_slurm(self, job: Job, launch: Launch, submission: Submission, login: dict[str, str]) -> str:
+    async def _hand(self, job: Job, launch: Launch, submission: Submission, login: Mapping[str, str]) -> str:
         after = tuple(self._backend.names.theirs(name) for name in job.after)
-        comment = "" if job.mates is None else f"cohabit:mates={job.mates.name}"
+        extra = Extra(submission.name or job.program, after)
+        if job.mates is not None:
+            extra = extra._replace(comment=f"cohabit:mates={job.mates.name}", first_line=first_line(self._mates))
         try:
-            return await hand_in(self._calls, job, launch, Extra(submission.name or job.program, after, comment), login)
+            return await self._hand_in(job, launch, extra, login)
         except (SlurmRefused, SlurmAway) as error:
-            raise _refusal(error) from error
+            raise self._refusal(error) from error
 
     async def _marked(self, job: Job, number: str) -> tuple[str, list[SlurmJob]]:
-        """What the core will call it, and the job or its tasks as Slurm has them."""
+        """What the core will call it, and the job or its tasks as the manager has them."""
         manager, names = self._backend.manager, self._backend.names
         try:
             await manager.mark([number], held_mark("" if job.mates is None else job.mates.name))
@@ -102,14 +108,14 @@ class SlurmTaking(Taking):
                 return number, [one for one in await manager.jobs() if one.array == number]
             found = await manager.job(number)
         except (SlurmRefused, SlurmAway) as error:
-            raise _refusal(error) from error
+            raise self._refusal(error) from error
         if found is None:
-            raise Refusal(503, "Slurm does not have it any more", f"job {number}")
+            raise Refusal(503, f"{self._title} does not have it any more", f"job {number}")
         named = names.one(found)
         return named.name, [named]
 
-    async def _left_to_slurm(self, found: list[SlurmJob]) -> bool:
-        """What is not understood is Slurm's own from the beginning."""
+    async def _left(self, found: list[SlurmJob]) -> bool:
+        """What is not understood is the manager's own from the beginning."""
         terms = self._backend.found.terms
         reason = next((why for one in found if (why := why_not(one, terms))), "")
         if not reason and any(one.partition not in terms.partitions for one in found):
@@ -132,7 +138,8 @@ class SlurmTaking(Taking):
             )  # fmt: skip
         for one in found:
             self._backend.watcher.take(one)
-        stdout = launch.stdout or (f"slurm-{name}_%a.out" if job.array_count else f"slurm-{found[0].number}.out")
+        word = self._title.replace(" ", "").lower()
+        stdout = launch.stdout or (f"{word}-{name}_%a.out" if job.array_count else f"{word}-{found[0].number}.out")
         try:
             await self._parts.controller.submit(made, msgspec.structs.replace(launch, stdout=stdout))
         except (InputError, Busy):
@@ -145,10 +152,9 @@ class SlurmTaking(Taking):
         try:
             await self._backend.manager.cancel(number)
         except (SlurmRefused, SlurmAway):
-            return  # it stays held, and its owner sees it in squeue
+            return  # it stays held, and its owner sees it in the manager's queue
 
-
-def _refusal(error: SlurmRefused | SlurmAway) -> Refusal:
-    if isinstance(error, SlurmAway):
-        return Refusal(503, f"Slurm does not answer: {error}", "slurm", "try again later")
-    return Refusal(422, f"Slurm refuses it: {error}", "job", "ask for what its partition can give")
+    def _refusal(self, error: SlurmRefused | SlurmAway) -> Refusal:
+        if isinstance(error, SlurmAway):
+            return Refusal(503, f"{self._title} does not answer: {error}", "job", "try again later")
+        return Refusal(422, f"{self._title} refuses it: {error}", "job", "ask for what it can give")

@@ -1,0 +1,125 @@
+"""Handing a job to qsub as its owner, held, and telling Grid Engine that it waits for us. It decides nothing.
+
+The script only becomes the command: no shell reads the words, and no line of it is an option of qsub (`-C ""`). The
+environment is the one the owner gave.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+
+from cohabit.backend.gridengine.calls import Calls
+from cohabit.backend.gridengine.commands import MARK, Words
+from cohabit.backend.gridengine.translate import Site
+from cohabit.backend.protocol import Launch
+from cohabit.backend.slurm.marks import held_mark
+from cohabit.backend.slurm.submitting import PATH, Extra
+from cohabit.model.errors import InputError
+from cohabit.model.job import Job
+from cohabit.model.units import SECOND
+
+LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
+MEMORY = "h_vmem"  # where the site books none: a limit at least
+OUTPUT = "gridengine-%j.out"  # of a job that names no file
+PLACES = {"%%": "%", "%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID"}
+_OF_MEMBERS = """export COHABIT_ARRAY=$JOB_ID COHABIT_ARRAY_MEMBER=$SGE_TASK_ID
+export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE={count}
+"""
+
+
+def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
+    """The call: held, with what the job asks for. InputError: Grid Engine cannot be asked for that."""
+    mates = "" if job.mates is None else job.mates.name
+    words = ["qsub", "-terse", "-C", "", "-S", "/bin/sh", "-V", "-h", "-wd", launch.folder or "/"]
+    words += ["-ac", f"{MARK}={held_mark(mates)}" + (f",mates={mates}" if mates else "")]
+    words += ["-r", "y" if job.requeue else "n"]
+    if job.requeue and site.checkpoint:
+        words += ["-ckpt", site.checkpoint]
+    if extra.name:
+        words += ["-N", _job_name(extra.name)]
+    if job.partition:
+        words += ["-q", job.partition]
+    slots, environment = _slots(job, max(launch.threads, 1), site)
+    if environment:
+        words += ["-pe", environment, str(slots)]
+    words += ["-l", ",".join(f"{key}={value}" for key, value in _requests(job, slots, site).items())]
+    words += ["-o", _file(launch.stdout or OUTPUT, job, "stdout")]
+    words += ["-e", _file(launch.stderr, job, "stderr")] if launch.stderr else ["-j", "y"]
+    if extra.after:
+        words += ["-hold_jid", ",".join(extra.after)]
+    if job.array_count:
+        if job.array_first < 1:
+            raise InputError(f"Grid Engine counts from 1, not from {job.array_first}", "array", "begin with 1 or more")
+        words += ["-t", f"{job.array_first}-{job.array_first + job.array_count - 1}"]
+        words += ["-tc", str(job.array_at_most)] if job.array_at_most else []
+    return tuple(words)
+
+
+def _slots(job: Job, threads: int, site: Site) -> tuple[int, str]:
+    """How many, and the parallel environment they come from; none for a single one."""
+    slots = job.processes * threads
+    if job.nodes:
+        if site.slots != site.most_slots:
+            fix = "ask for processes, and for hosts of one's own if need be"
+            raise InputError("hosts of this cluster differ, so they cannot be counted out", "nodes", fix)
+        if slots > job.nodes * site.slots:
+            raise InputError(f"{slots} slots do not fit on {job.nodes} hosts of {site.slots}", "nodes")
+        slots = job.nodes * site.slots
+    if slots == 1:
+        return 1, ""
+    single = job.single_node or threads > 1 or job.nodes == 1
+    if single and slots > site.most_slots:
+        raise InputError(f"no host has {slots} slots, and this job needs one that does", "processes", "ask for fewer")
+    environment = site.one_host if single else site.spread
+    if not environment:
+        kind, key = ("on one host ($pe_slots)", "one_host") if single else ("over hosts ($round_robin)", "spread")
+        fix = f"ask the operator for one, or name it in the site file: [gridengine] {key}"
+        raise InputError(f"the queue has no parallel environment that gives slots {kind}", "processes", fix)
+    return slots, environment
+
+
+def _requests(job: Job, slots: int, site: Site) -> dict[str, str]:
+    found = {"h_rt": str(max(-(-job.limit_us // SECOND), 1))}
+    if job.exclusive or job.nodes:
+        if not site.exclusive:
+            raise InputError("Grid Engine has no complex here that gives hosts to one job", "exclusive", "leave it out")
+        found[site.exclusive] = "true"
+    if job.memory_bytes:
+        bytes = job.memory_bytes * job.processes
+        found[site.memory or MEMORY] = str(bytes if site.memory_once else -(-bytes // slots))
+    return found
+
+
+def _job_name(text: str) -> str:
+    """Grid Engine takes no digit at the beginning and few signs."""
+    name = re.sub(r"[^A-Za-z0-9._+-]", "_", text)
+    return f"J{name}" if name[:1].isdigit() else name
+
+
+def _file(path: str, job: Job, where: str) -> str:
+    """%j is a member's whole name in ours; every member has a file of its own."""
+    if set(path) & set(",:"):
+        raise InputError(f"Grid Engine takes no file with a comma or a colon in its name ({path})", where, "rename it")
+    if job.array_count:
+        own = re.search(r"(?<!%)(%%)*%[ja]", path) is not None or path.startswith("/dev/")
+        path = path.replace("%j", "%A_%a") if own else f"{path}.%a"
+    return re.sub("%[%jAa]", lambda found: PLACES[found[0]], path)
+
+
+def script_of(job: Job, launch: Launch) -> str:
+    """What qsub reads."""
+    last = job.array_first + job.array_count - 1
+    member = _OF_MEMBERS.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
+    return f"#!/bin/sh\n{member}exec {shlex.join(launch.command)}\n"
+
+
+async def hand_in(calls: Calls, site: Site, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
+    """Grid Engine's number of the job, which is held. SlurmRefused says why not."""
+    led = {key: calls.environment[key] for key in LED if key in calls.environment}
+    environment = {"PATH": PATH, **login, **launch.environment, **led}
+    person = (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
+    said = await calls.run(qsub_words(job, launch, extra, site), script_of(job, launch), environment, *person)
+    return said.strip().splitlines()[-1].partition(".")[0]

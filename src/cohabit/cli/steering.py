@@ -1,0 +1,185 @@
+"""The verbs of a cluster under a resource manager: attach, status, handback, detach. Slurm and Grid Engine have them
+alike; what differs stands in `Steered` (slurm.py, gridengine.py). Nothing heavy is imported before a verb runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from cohabit.app.steering_site import SteeredSite
+    from cohabit.app.steering_switch import Switch
+    from cohabit.backend.slurm.handback import Handed
+
+WHERE = "Policy, lease and what is steered (docs/slurm.md, docs/gridengine.md)."
+SITE = Annotated[Path, typer.Argument(metavar="SITE.toml", help=WHERE)]
+JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+VERIFY = Annotated[bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")]
+Verb = tuple[str, Callable[..., None], str]  # its name, what it does, one line of help
+ATTACH = """Steer until stopped (Ctrl-C) or switched off (`cohabit {word} detach`).
+
+    Jobs go on when it stops. Held ones wait for it to come back for as long as the lease runs, and then belong to plain
+    {title}. A killed one goes on where it was when started again.
+    """
+STATUS = "Changes nothing. A disagreement that lasts is worth a look; one that goes away was only a moment."
+HANDBACK = "For a timer: does nothing while the lease runs. Jobs that run are not touched."
+DETACH = "A running `attach` stops steering, no new job is held, held ones are released. Jobs that run are not touched."
+
+
+class Steered(NamedTuple):
+    """One manager, for its users."""
+
+    word: str  # in commands and JSON
+    title: str
+    about: str
+    short: str
+    read: Callable[[Path], SteeredSite]
+    switch: Callable[[Path], Switch]
+    headline: Callable[[dict[str, Any]], str]  # of `status`: what the manager says of itself
+    remarks: Callable[[dict[str, Any]], list[str]]  # what is missing there
+
+
+def register(app: typer.Typer, steered: Steered, more: tuple[Verb, ...] = ()) -> None:
+    """Add the verbs of one manager, and those that only it has."""
+    title = steered.title
+    first = more[0][0] if more else "status"
+    verbs = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help=f"{steered.about} All with --json.",
+        epilog=f"\b\nExample:\n  cohabit {steered.word} {first} site.toml",
+    )  # fmt: skip
+    attach, *others = _verbs_of(steered)
+    for name, verb, short in (
+        ("attach", attach, "Steer a cluster: decide where and when its held jobs start."),
+        *more,
+        ("status", others[0], f"{title}'s view, ours, and where they disagree."),
+        ("handback", others[1], f"If the lease is over, give held jobs back to plain {title}."),
+        ("detach", others[2], f"The kill switch: everything goes back to plain {title} now."),
+    ):
+        example = f"\b\nExample:\n  cohabit {steered.word} {name} site.toml"
+        verbs.command(name=name, short_help=short, epilog=example)(verb)
+    app.add_typer(verbs, name=steered.word, short_help=steered.short)
+
+
+def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
+    def attach(site: SITE, verify: VERIFY = False, as_json: JSON = False) -> None:
+        import asyncio
+        import logging
+
+        from cohabit.cli.console import show_json
+
+        read = steered.read(site)
+        if verify:
+            _verify(read, as_json)
+            return
+        logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
+        ended = asyncio.run(_attach(read))
+        if as_json:
+            show_json(ended)
+
+    def status(site: SITE, as_json: JSON = False) -> None:
+        import asyncio
+
+        from cohabit.app.steering_status import status as look
+        from cohabit.cli.console import show_json
+
+        found = asyncio.run(look(steered.read(site)))
+        if as_json:
+            show_json(found)
+        else:
+            _show(steered, found)
+
+    def handback(site: SITE, as_json: JSON = False) -> None:
+        import asyncio
+
+        from cohabit.app.steering_switch import give_back
+
+        _say(steered, asyncio.run(give_back(steered.switch(site), only_if_over=True)), as_json)
+
+    def detach(site: SITE, as_json: JSON = False) -> None:
+        import asyncio
+
+        from cohabit.app.steering_switch import detach as switch_off
+
+        _say(steered, asyncio.run(switch_off(steered.switch(site))), as_json)
+
+    attach.__doc__ = ATTACH.format(word=steered.word, title=steered.title)
+    status.__doc__, handback.__doc__, detach.__doc__ = STATUS, HANDBACK, DETACH
+    return [attach, status, handback, detach]
+
+
+def _show(steered: Steered, found: dict[str, Any]) -> None:
+    from cohabit.cli.console import table
+
+    theirs, ours, left = found[steered.word], found["cohabit"], found["lease_left_s"]
+    lease = "there is no lease" if left is None else f"the lease runs {left:g} s" if left else "the lease is over"
+    off = "; switched off" if found["switched_off"] else ""
+    typer.echo(f"{steered.headline(theirs)}; {lease}{off}")
+    typer.echo(f"{steered.title}: {theirs['running']} running, {theirs['held']} held, {theirs['waiting']} waiting")
+    age = "" if found["view_age_s"] is None else f" ({found['view_age_s']:g} s ago)"
+    typer.echo(f"Cohabit{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
+    for text in steered.remarks(theirs):
+        typer.echo(text)
+    if found["disagreements"]:
+        rows = [[one["job"], one["cohabit"], one[steered.word]] for one in found["disagreements"]]
+        table("Disagreements", ["job", "Cohabit", steered.title], rows)
+
+
+def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
+    from cohabit.cli.console import note, show_json
+
+    if as_json:
+        released, owners = ([], []) if handed is None else (list(handed.released), list(handed.to_owners))
+        failed = {} if handed is None else handed.failed
+        show_json({"lease_runs": handed is None, "released": released, "to_owners": owners, "failed": failed})
+    elif handed is None:
+        typer.echo("the lease runs: nothing was done")
+    else:
+        mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
+        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}")
+        for name, why in handed.failed.items():
+            note(f"job {name} was not: {why}")
+    if handed is not None and handed.failed:
+        raise typer.Exit(1)
+
+
+def _verify(site: SteeredSite, as_json: bool) -> None:
+    import asyncio
+
+    from cohabit.app.steering import verify_journal
+    from cohabit.cli.console import show_json
+
+    result = asyncio.run(verify_journal(site))
+    if as_json:
+        show_json({"steps": result.batches, "orders": result.commands, "identical": not result.difference,
+                   "difference": result.difference or None})  # fmt: skip
+    else:
+        word = f"DIFFERENT {result.difference}" if result.difference else "identical"
+        typer.echo(f"{result.batches:,} steps, {result.commands:,} orders: {word}")
+    if result.difference:
+        raise typer.Exit(1)
+
+
+async def _attach(site: SteeredSite) -> dict[str, Any]:
+    import asyncio
+    import signal
+
+    from cohabit.app.steering import open_service
+    from cohabit.cli.console import note
+
+    service, stop = await open_service(site), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await service.open()
+    note(f"steering {service.around.what} under {site.policy.name}")
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.until_off())]
+    done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    for task in done:
+        task.result()
+    await service.close()
+    return {"switched_off": service.switched_off, "calls": service.backend.manager.made}

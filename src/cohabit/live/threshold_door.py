@@ -1,0 +1,243 @@
+"""Where runs of mates stand before their programs begin: one line from each, `wait` to it again and again, then `open`.
+
+A run says which job it is, a number it has drawn, and the token that its job was given. It stands at the threshold for
+as long as the connection lives and its controller counts on it. Nobody here asks a resource manager anything. It
+must never say `open` unless the side that decides has said so, or the run needs no mates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cohabit.live.threshold import Ask, Decider, Round
+from cohabit.model.errors import InputError
+
+HANG_S = 1.0  # a question waits so long for its answer
+LOOK_S = 0.1  # so often it is looked whether a run is still wanted
+PAUSE_S = 0.3
+HELLO_S = 10.0
+MOST_RUNS = 512
+MOST_BYTES = 1024
+OPEN, WAIT, UNKNOWN, REFUSED = "open", "wait", "unknown", "refused"
+log = logging.getLogger(__name__)
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What a run says."""
+
+    job: str  # as its manager calls it
+    run: str
+    token: str
+
+
+class Wanted(NamedTuple):
+    """A job of ours whose run may stand here."""
+
+    name: str  # as the core calls it
+    attempt: int
+    bound: bool  # to its mates; if not, it begins at once
+    stands: bool  # its controller counts on this run, and has not given it up
+
+
+class Sources(NamedTuple):
+    """Whom the threshold asks."""
+
+    find: Callable[[str], Wanted | None]  # by the manager's name; None: no job of ours
+    token: Callable[[str], str | None]  # what its run must show; None: not known yet
+    round: Callable[[str, int], Awaitable[Round | None]]  # of the attempt of a job; None: the core has none
+    ask: Callable[[Ask], Awaitable[bool | None]]  # another domain
+
+
+class Threshold:
+    """One domain's: it listens to runs, and decides or has it decided. `address`: HOST:PORT or unix:PATH."""
+
+    def __init__(self, address: str, decider: Decider, sources: Sources) -> None:
+        self.address, self._decider, self._sources = address, decider, sources
+        self._server: asyncio.Server | None = None
+        self._opened: dict[Round, asyncio.Event] = {}  # for those that wait for it
+        self._attempts: dict[str, int] = {}  # run -> the attempt it belongs to, for ever
+        self._talking: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[bool | None]] = set()
+
+    async def open(self) -> None:
+        """Let runs come."""
+        try:
+            if path := unix_path(self.address):
+                if Path(path).is_socket():  # of the one before
+                    Path(path).unlink()
+                self._server = await asyncio.start_unix_server(self._serve, path, limit=MOST_BYTES)
+                os.chmod(path, 0o666)  # jobs of all users ask here; their tokens are what counts
+            else:
+                host, _, port = self.address.rpartition(":")
+                self._server = await asyncio.start_server(self._serve, host, int(port), limit=MOST_BYTES)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"cannot listen: {reason}", self.address, "choose another [mates] threshold") from error
+
+    async def close(self) -> None:
+        """Runs wait until somebody listens again."""
+        if self._server is not None:
+            self._server.close()
+        for task in (*self._talking, *self._leaving):
+            task.cancel()
+        await asyncio.gather(*self._talking, *self._leaving, return_exceptions=True)
+
+    # ---- deciding ---------------------------------------------------------------------------------------------------
+
+    async def decide(self, ask: Ask) -> bool:
+        """A question of a run here or elsewhere. While it waits for the answer, and no longer, it stands there."""
+        if not ask.stands:
+            return self._decider.leave(ask)
+        opened = self._opened.setdefault(ask.round, asyncio.Event())
+        try:
+            if self._decider.stand(ask):
+                opened.set()
+                return True
+            async with asyncio.timeout(HANG_S):
+                await opened.wait()
+        except TimeoutError:
+            pass
+        except InputError as error:
+            log.error("the threshold stays closed: %s", error)
+        finally:
+            is_open = self._decider.leave(ask)
+            if not self._decider.waited_for(ask.round):
+                self._opened.pop(ask.round, None)
+        return is_open
+
+    async def _ask(self, ask: Ask) -> bool | None:
+        if ask.receiver == self._decider.domain:
+            return await self.decide(ask)
+        return await self._sources.ask(ask)
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._talking) >= MOST_RUNS:
+            writer.close()
+            return
+        self._talking.add(task)
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = msgspec.json.decode(await reader.readline(), type=Hello)
+            gone = asyncio.ensure_future(reader.read(1))  # a run that hangs up has gone
+            try:
+                await _Standing(self, hello, writer, gone).until_open()
+            finally:
+                gone.cancel()
+                await asyncio.gather(gone, return_exceptions=True)
+        except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError):
+            pass  # no run, or one that is over
+        finally:
+            self._talking.discard(task)
+            writer.close()
+
+    def _belongs(self, hello: Hello, wanted: Wanted) -> bool:
+        """Whether this is a run of the attempt that is wanted now."""
+        while len(self._attempts) >= 2 * MOST_RUNS:
+            del self._attempts[next(iter(self._attempts))]
+        return self._attempts.setdefault(hello.run, wanted.attempt) == wanted.attempt
+
+    def _leave(self, ask: Ask) -> None:
+        """Tell the one that decides, without waiting."""
+        task = asyncio.ensure_future(self._ask(ask))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+
+class _Standing:
+    """One run."""
+
+    def __init__(
+        self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes]
+    ) -> None:
+        self._threshold, self._hello, self._writer, self._gone = threshold, hello, writer, gone
+        self._asked: Ask | None = None  # while the decider may count on it
+
+    async def until_open(self) -> None:
+        """Until it is told to begin, or hangs up."""
+        try:
+            while not self._gone.done():
+                word = await self._word()
+                await self._say(word)
+                if word in (OPEN, REFUSED):
+                    return
+                if word != WAIT or self._asked is None:
+                    await asyncio.wait({self._gone}, timeout=PAUSE_S)
+        finally:
+            if self._asked is not None and self._asked.stands:
+                self._threshold._leave(msgspec.structs.replace(self._asked, stands=False))
+
+    async def _word(self) -> str:
+        """What it is told now; comes within a second or so."""
+        sources = self._threshold._sources
+        token = sources.token(self._hello.job)
+        if token is None:
+            return WAIT if sources.find(self._hello.job) is not None else UNKNOWN
+        if not hmac.compare_digest(token.encode(), self._hello.token.encode()):
+            log.warning("a run that says it is job %s could not prove it", self._hello.job)
+            return REFUSED
+        wanted = sources.find(self._hello.job)
+        if wanted is None:
+            return UNKNOWN
+        if not wanted.bound and wanted.stands:
+            return OPEN
+        if self._still(wanted):
+            round_ = await sources.round(wanted.name, wanted.attempt)
+            if round_ is not None:
+                domain = self._threshold._decider.domain
+                return await self._stand(Ask(round_, domain, round_.decider, self._hello.run, stands=True), wanted)
+        return await self._step_back()
+
+    def _still(self, wanted: Wanted) -> bool:
+        now = self._threshold._sources.find(self._hello.job)
+        same = now is not None and now.attempt == wanted.attempt and now.stands
+        return same and self._threshold._belongs(self._hello, wanted)
+
+    async def _stand(self, ask: Ask, wanted: Wanted) -> str:
+        """Ask, for as long as the run is wanted."""
+        self._asked = ask
+        asking = asyncio.ensure_future(self._threshold._ask(ask))
+        either: set[asyncio.Future[Any]] = {asking, self._gone}
+        try:
+            while not asking.done():
+                await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done() and (self._gone.done() or not self._still(wanted)):
+                    return WAIT  # the next look steps back
+            answer = asking.result()
+            if answer is None:
+                await asyncio.wait({self._gone}, timeout=PAUSE_S)
+            return OPEN if answer else WAIT
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    async def _step_back(self) -> str:
+        """It is not wanted any more. If the threshold was opened before, its mates begin, and so does it."""
+        if self._asked is None:
+            return WAIT
+        answer = await self._threshold._ask(msgspec.structs.replace(self._asked, stands=False))
+        if answer is None:  # it is asked again: whether its mates begin is not known
+            await asyncio.wait({self._gone}, timeout=PAUSE_S)
+        else:
+            self._asked = None
+        return OPEN if answer else WAIT
+
+    async def _say(self, word: str) -> None:
+        self._writer.write(f"{word}\n".encode())
+        await self._writer.drain()
+
+
+def unix_path(address: str) -> str:
+    """The path of unix:PATH; empty: it is HOST:PORT."""
+    return address.removeprefix("unix:") if address.startswith("unix:") else ""
