@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from cohabit.backend.protocol import CANCELLED, DONE, ENDED, FAILED, NEVER, RUNNING, STOPPED
 from cohabit.backend.slurm.backend import Expected
@@ -22,8 +23,12 @@ Scene = Callable[[Stage], Awaitable[None]]
 TIMEOUT_S = 240.0
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("slurm", marks=pytest.mark.cluster),
-                                        pytest.param("gridengine", marks=pytest.mark.cluster)])  # fmt: skip
+def on_a_cluster(name: str) -> ParameterSet:
+    """All of one manager's scenes on one cluster, also where several processes run tests."""
+    return pytest.param(name, marks=[pytest.mark.cluster, pytest.mark.xdist_group(f"contract-{name}")])
+
+
+@pytest.fixture(scope="module", params=["local", on_a_cluster("slurm"), on_a_cluster("gridengine")])
 def make_stage(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Stage]]:
     """Stages of one kind, on one cluster."""
     with tempfile.TemporaryDirectory(prefix="cohabit-contract-", ignore_cleanup_errors=True) as name:

@@ -190,6 +190,7 @@ def test_two_domains_show_holds_leases_and_mates(pair: tuple[Server, Server], ta
     nobody_is_kept_out(tab, alpha, "domains", "jobs/left")
 
     half(beta, "pair", "right", MATES, nodes=1)
+    until(lambda: alpha.show("left")["state"] == beta.show("right")["state"] == "running")
     other = tab().open(link_of(beta))
     for side, mate in ((one, "beta: right"), (other, "alpha: left")):
         side.view("domains", "tbody tr")

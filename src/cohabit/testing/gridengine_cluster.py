@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ RESOURCES = Path("/usr/share/gridengine")
 ADMIN = "sgeadmin"
 COMMANDS = ("qsub", "qstat", "qhost", "qalter", "qhold", "qrls", "qdel", "qmod", "qacct", "qconf", "qselect", "qping")
 START_S = 90.0
+GROUPS, GROUPS_EACH = 30000, 100  # group ids by which a host knows the processes of its jobs
 MASTER, NETWORK = "gemaster", "10.77.0"
 QMASTER_PORT, EXECD_PORT = 6444, 6445  # in a network of its own: nobody else is there
 BOOTSTRAP = """admin_user {admin}
@@ -150,7 +151,8 @@ class GridEngineCluster:
     def signal(self, name: str, number: signal.Signals) -> None:
         """To a daemon itself; nsenter, which brought it into its namespaces, stops with it and must go on with it."""
         for process in _descendants(self.daemons[name].pid):
-            os.kill(process, number)
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
         if number == signal.SIGCONT:
             self.daemons[name].send_signal(number)
 
@@ -168,7 +170,8 @@ class GridEngineCluster:
                 found.wait(20)
             except subprocess.TimeoutExpired:
                 for process in _descendants(found.pid):
-                    os.kill(process, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
                 found.wait()
 
     def await_master(self) -> None:
@@ -234,7 +237,8 @@ def running_gridengine(
             if one.stdin is not None:
                 one.stdin.close()
         for process in [*_descendants(holders[0].pid)[:1]] if holders else []:
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                os.kill(process, signal.SIGKILL)
         for one in cluster.daemons.values():
             one.send_signal(signal.SIGCONT)  # one that was stopped with its daemon could not bury it
         for one in [*cluster.daemons.values(), *holders]:
@@ -349,6 +353,9 @@ def _configure(cluster: GridEngineCluster, exclusive: bool) -> None:
         text = f"hostname {name}\nload_scaling NONE\ncomplex_values {values}\nuser_lists NONE\nxuser_lists NONE\n"
         text += "projects NONE\nxprojects NONE\nusage_scaling NONE\nreport_variables NONE\n"
         _qconf(cluster, work, "-Ae", name, text)
+        # execd kills whatever has the group it gave a job, and hosts see each other's processes here
+        first = GROUPS + GROUPS_EACH * cluster.hosts.index(name)
+        _qconf(cluster, work, "-Aconf", name, f"gid_range {first}-{first + GROUPS_EACH - 1}\n")
     _qconf(cluster, work, "-Ahgrp", "allhosts", f"group_name @allhosts\nhostlist {' '.join(cluster.hosts)}\n")
     for name, rule in RULES.items():
         _qconf(cluster, work, "-Ap", name, ENVIRONMENT_PE.format(name=name, rule=rule))

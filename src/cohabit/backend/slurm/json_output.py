@@ -12,7 +12,7 @@ import msgspec
 
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.marks import RUN, read_mark
-from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
+from cohabit.backend.slurm.shapes import UNFINISHED, SlurmJob, SlurmNode
 
 
 class NoAnswer(Exception):
@@ -81,7 +81,8 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
         expand(said.get("excluded_nodes") or ""), expand(said.get("nodes") or ""), _cores_on(said),
         float(_number(said.get("submit_time")) or 0), start_s if waits else 0.0, 0.0 if waits else start_s,
         float(_number(said.get("eligible_time")) or 0),
-        0.0 if waits else float(_number(said.get("end_time")) or 0), status, signal, array, at_most, _special(said),
+        0.0 if state in UNFINISHED else float(_number(said.get("end_time")) or 0), status, signal, array, at_most,
+        _special(said),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ HELD_BY_USER = "JobHeldUser"
 ON_NODES = (RUNNING, SUSPENDED, "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 # States in which it waits, besides PENDING: it was stopped and will be queued.
 WAITING = (PENDING, "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+UNFINISHED = (*WAITING, *ON_NODES)  # an end that is told of such a job is only expected
 
 
 class SlurmJob(msgspec.Struct, frozen=True):

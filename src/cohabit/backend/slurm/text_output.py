@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
-from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode, SlurmPartition
+from cohabit.backend.slurm.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode, SlurmPartition
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
 _NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # as far as it goes: a name may look like a field
@@ -83,14 +83,15 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
     least, _, most = said.get("NumNodes", "1").partition("-")
     status, signal = _exit_code(said.get("ExitCode", ""))
     per_cpu, per_node = _mb(said.get("MinMemoryCPU", "")), _mb(said.get("MinMemoryNode", ""))
-    waits = said["JobState"] == "PENDING"
+    state = said["JobState"].split("+")[0]
+    waits = state == "PENDING"
     cores_on = {
         node: len(numbers(ids))
         for hosts, ids in _CPU_IDS.findall(line)
         for node in expand(hosts)
     }  # fmt: skip
     return SlurmJob(
-        name, int(said["JobId"]), said["JobState"].split("+")[0], said.get("Reason", ""), said.get("Priority") == "0",
+        name, int(said["JobId"]), state, said.get("Reason", ""), said.get("Priority") == "0",
         _user(said.get("UserId", "")), said.get("JobName", ""), said.get("Command", ""), said.get("Comment", ""),
         said.get("AdminComment", ""), said.get("Partition", ""), said.get("Dependency", ""),
         _whole(said.get("NumTasks", ""), 1), _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
@@ -101,7 +102,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         expand(said.get("ReqNodeList", "")), expand(said.get("ExcNodeList", "")), expand(said.get("NodeList", "")),
         cores_on, _instant(said.get("SubmitTime", "")), _instant(said.get("StartTime", "")) if waits else 0.0,
         0.0 if waits else _instant(said.get("StartTime", "")), _instant(said.get("EligibleTime", "")),
-        0.0 if waits else _instant(said.get("EndTime", "")),
+        0.0 if state in UNFINISHED else _instant(said.get("EndTime", "")),
         status, signal, array, at_most, _special(said),
     )  # fmt: skip
 
