@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign docs clean distclean
+.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign docs pictures clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -73,6 +73,9 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 
 docs: setup ## the documentation as a site, out/site/index.html
 	@$(BIN)/python -m mkdocs build --strict
+
+pictures: setup ## take the pictures of docs/page.md anew
+	@COHABIT_PICTURES=docs/pictures $(BIN)/pytest tests/page/test_pictures.py
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html
