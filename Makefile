@@ -9,6 +9,9 @@ BIN := .venv/bin
 WORKERS ?= 2
 CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
+# Real resource managers of their own for each worker; `make test` has the short form.
+CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
+CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
 export COHABIT_CACHE ?= $(CURDIR)/.venv/cache
@@ -43,6 +46,7 @@ test: setup system lint ## everything: lint, all tests, and a short campaign on 
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
 	@$(BIN)/pytest -m "timing and not cluster" -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
+	@$(CLUSTER) $(CLUSTER_SHORT) || { echo "once more, what failed on the real Slurm:"; $(CLUSTER) --last-failed $(CLUSTER_SHORT); }
 	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
 	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED)
 
@@ -51,7 +55,8 @@ test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and Ten
 	@$(BIN)/pytest -rs tests/frameworks
 
 test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this machine (half an hour)
-	@$(BIN)/pytest -m cluster -rs tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers
+	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract
+	@$(BIN)/pytest -m "cluster and timing" -rs tests/slurm tests/gridengine tests/coupled_managers
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"

@@ -56,7 +56,7 @@ def test_kill_nine_in_the_middle_loses_and_doubles_nothing(empty: SlurmCluster, 
         stop(process)
     assert sorted(runs_noted(tmp_path)) == sorted(names)
     replayed = asyncio.run(verify_journal(read_slurm_site(site)))
-    assert replayed.batches > 10
+    assert replayed.commands > 0
     assert not replayed.difference
 
 
