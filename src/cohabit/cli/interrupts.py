@@ -58,5 +58,5 @@ def _raise(number: int, frame: FrameType | None) -> NoReturn:
 def _swallowed(about: Any) -> None:
     if issubclass(about.exc_type, KeyboardInterrupt):
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
-    else:
+    elif not _seen:  # afterwards libraries take down what they had half made, and complain
         sys.__unraisablehook__(about)
