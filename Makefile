@@ -11,7 +11,7 @@ CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
 # Real resource managers of their own for each worker; `make test` has the short form.
 CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
-CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
+CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
 export COHABIT_CACHE ?= $(CURDIR)/.venv/cache

