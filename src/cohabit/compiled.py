@@ -46,6 +46,7 @@ __all__ = [
     "FORMULA",
     "ScoreEntry",
     "compile_as_it_stands",
+    "compile_bounds",
     "compile_for_one",
     "compile_for_queue",
     "compiled",
@@ -60,9 +61,10 @@ __all__ = [
 ]
 
 _KERNEL_SOURCES = (
-    "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/kernels.py", "core/ladder.py",
-    "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py", "core/promises.py",
-    "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
+    "compiled.py", "core/columns.py", "core/fair_share.py", "core/idle_nodes.py", "core/intervals.py",
+    "core/kernels.py", "core/ladder.py", "core/overrunning.py", "core/passing.py", "core/powers.py",
+    "core/profile.py", "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py",
+    "core/shortlist.py", "core/sums.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
@@ -171,6 +173,7 @@ _AS_IT_STANDS = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))
 _CALL_AS_IT_STANDS = "out[:] = scores(view, carray(rows_at, count), now{arguments})"
 _CALL_FOR_ONE = """for index in range(count):
         out[index] = score_one(view, numpy.uint64(rows_at[index]), now{arguments})"""
+_CALL_BOUNDS = "bound_queue(view, carray(rows_at, count), now{arguments}, out)"
 _NUMPY_DIVISION = '@numba.njit(error_model="numpy")'  # by zero as in arrays
 _CALL_FOR_QUEUE = """memory = carray(parameters_at, {memory_at} + {head} + {memory} * capacity)[{memory_at}:]
     if memory[0] == {no_memory}:
@@ -249,6 +252,12 @@ def compile_for_queue(origin: str, source: str, memory: int, parameters: int) ->
     """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
     function = f"from cohabit.core import powers, ranks, sums\n\n{_NUMPY_DIVISION}\n{source}"
     return _entry_of(origin, function, _CALL_FOR_QUEUE, parameters, memory)
+
+
+def compile_bounds(origin: str, source: str, parameters: int) -> ScoreEntry:
+    """The same from the source of `bound_queue` (policy/bounds.py); until when the bounds hold is a last parameter."""
+    function = f"from cohabit.core import intervals\n\n{_NUMPY_DIVISION}\n{source}"
+    return _entry_of(origin, function, _CALL_BOUNDS, parameters + 1)
 
 
 def _entry_of(origin: str, function: str, call: str, parameters: int, memory: int = 0) -> ScoreEntry:

@@ -135,9 +135,9 @@ class SchedulerCore:
             self._entry(order, now_us, waiting, fresh[index])
             for index, order in enumerate((policies.order, policies.backfill_order))
         )
-        started, falling = np.empty(room, np.int64), policies.order.falling and not state.raises
+        started, alone = np.empty(room, np.int64), policies.order.alone and not state.raises
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, falling, state.two_orders, len(arrivals), *entry,
+            now_us, state.depth, state.changing, alone, state.two_orders, len(arrivals), *entry,
             *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,
             *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip

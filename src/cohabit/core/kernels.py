@@ -298,7 +298,7 @@ def _pass_to_depth(
 
 @compiled_lean
 def _pass_with_promises(
-    now, released, changing, falling, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs, keys,
+    now, released, changing, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs, keys,
     q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Conservative: everybody keeps the start it was promised, or starts before."""
@@ -307,7 +307,7 @@ def _pass_with_promises(
         concerned = promises.take_due(now, jobs, slots, gauges, waiting, arrived)
     must = rows[0, : scoring.copy_rows(waiting[:concerned], rows[0])]
     count = reservations.plan_conservatively(
-        now, released, changing, falling, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys, q_items,
+        now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys, q_items,
         q_info, q_meta, r_items, r_info, r_meta, slots, gauges, started,
     )  # fmt: skip
     for index in range(count):
@@ -320,7 +320,7 @@ def _pass_with_promises(
 
 @compiled_lean
 def schedule_pass(
-    now, depth, changing, falling, two_orders, arrived, entry, parameters, second_entry, second_parameters, usage,
+    now, depth, changing, alone, two_orders, arrived, entry, parameters, second_entry, second_parameters, usage,
     waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
     pool, gauges, slots, started,
 ):  # fmt: skip
@@ -335,7 +335,7 @@ def schedule_pass(
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth == CONSERVATIVE:
         _pass_with_promises(
-            now, released, changing, falling, two_orders, arrived, entry, parameters, usage, waiting, fresh[0], rows,
+            now, released, changing, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh[0], rows,
             jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
             slots, started,
         )  # fmt: skip

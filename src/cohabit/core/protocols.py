@@ -41,6 +41,12 @@ class Order:
     parameters: tuple[float, ...] = ()
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
     name: str = "order"  # its name or file, for messages
+    bound: ScoreEntry | None = None  # what no score undercuts within a while, where that is known (policy/bounds.py)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it can score some rows without the others."""
+        return self.falling or self.bound is not None
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
         """The scores of these rows; a score that is not a number counts as last."""

@@ -206,13 +206,13 @@ def _next_in_turn(now, rows, last, left, score, jobs, slots, gauges):
 
 @compiled_lean
 def _settle_by_score(
-    now, released, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta,
+    now, released, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta,
     slots, gauges, ready,
 ):  # fmt: skip
     """In order of score those who must be looked at and, after a release, those who could start early; how many start.
 
     Only where there are two of them the order matters. One who starts early gives up its promise, which may let others
-    do so: they are looked for again. falling: such scores may be asked for some rows alone; else for the whole queue.
+    do so: they are looked for again. alone: such scores may be asked for some rows alone; else for the whole queue.
     """
     count, left, last, found, score = 0, gauges[FREE], np.int64(-1), 0, keys[SCORE]
     scored, changed = False, True
@@ -220,10 +220,10 @@ def _settle_by_score(
         if changed:
             found = _find_concerned(now, released, left, must, jobs, q_items, q_info, q_meta, slots, gauges, rows)
         if changed and not scored and found + (last >= 0) > 1:
-            scored = not falling
-            if falling:
+            scored = not alone
+            if alone:
                 waiting[scoring.copy_rows(rows[:found], waiting)] = last
-            asked = found + (last >= 0) if falling else rows_in_order(q_items, q_info, q_meta, waiting)
+            asked = found + (last >= 0) if alone else rows_in_order(q_items, q_info, q_meta, waiting)
             scoring.score(entry, parameters, jobs, usage, waiting[:asked], now, fresh)
             for index in range(asked):
                 score[waiting[index]] = fresh[index]
@@ -262,7 +262,7 @@ def _plan_anew(
 
 @compiled_lean
 def plan_conservatively(
-    now, released, changing, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
+    now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
     q_meta, r_items, r_info, r_meta, slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
@@ -279,7 +279,7 @@ def plan_conservatively(
         )  # fmt: skip
     if changing:
         return _settle_by_score(
-            now, released, falling, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
+            now, released, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
             q_meta, slots, gauges, ready,
         )  # fmt: skip
     in_turn = rows[: scoring.copy_rows(must, rows)]

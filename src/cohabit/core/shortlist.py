@@ -1,12 +1,13 @@
-"""Who could be first: a short list of the queue, for orders whose scores only fall while jobs wait.
+"""Who could be first: a short list of the queue, for orders of which it is known how low scores can go.
 
-Such an order (`FALLING`, see policy/registry.py) scores a job no lower at any instant of a window than at its end. So
-the whole queue is scored once per window, for that end, and only the best are kept on the list; as long as one of
-them scores below all that were left out, the first of the list is the first of the queue, and a pass scores the list
-alone. Where that cannot be told, the list is made anew. Of those who may pass the head, too, only those are scored
-whose score at the end of the window is below the best found. `schedule_pass` here does what kernels.schedule_pass does
-with scores of the whole queue, for depths up to EASY; property tests hold the two together. It never guesses. The queue
-ladder is kept by nodes here (keys[ARRIVAL]), so that only jobs that fit are looked at.
+policy/bounds.py gives such bounds; an order whose scores only fall while jobs wait (`FALLING`, see policy/registry.py)
+is bounded by its scores at the end of a window of time. So the whole queue is bounded once per window, and only the
+best are kept on the list; as long as one of them scores below all that were left out, the first of the list is the
+first of the queue, and a pass scores the list alone. Where that cannot be told, the list is made anew; where that
+happens too often, sim/fast.py goes on without. Of those who may pass the head, too, only those are scored whose bound
+is below the best found. `schedule_pass` here does what kernels.schedule_pass does with scores of the whole queue, for
+depths up to EASY; property tests hold the two together. It never guesses. The queue ladder is kept by nodes here
+(keys[ARRIVAL]), so that only jobs that fit are looked at.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
 
 # marks[...] (int64): rows on the list, the instant it is good until, the length of a window, rows it may grow to,
-# the first row that is not on it of those who score OUTSIDE, and whether a call of the order costs little
-LISTED, UNTIL, WINDOW, MOST, LAST, CHEAP_CALLS = 0, 1, 2, 3, 4, 5
+# the first row that is not on it of those who score OUTSIDE, whether a call of the order costs little, how much the
+# making of lists has cost of late, and whether that is too much
+LISTED, UNTIL, WINDOW, MOST, LAST, CHEAP_CALLS, SPENT, GIVEN_UP = 0, 1, 2, 3, 4, 5, 6, 7
+MARKS = 8
 # bounds[...] (float64): nobody left out scores less in this window, as long as a unit of usage is worth so much
 # and usage is reckoned to this instant
 OUTSIDE, WORTH, RECKONED = 0, 1, 2
@@ -46,6 +49,7 @@ LIST, ABLE, SCORED = 0, 1, 2
 KNOWN, BOUND = ENDS, BACKFILL_SCORE
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
+A_LIST, TOO_MUCH = 6, 400  # a list costs as much as it saves in so many passes; what may be lost before it is given up
 
 
 @compiled_lean
@@ -72,10 +76,9 @@ def _before(score, row, other_score, other):
 
 @compiled_lean
 def _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds):
-    """Nothing can be told from bounds: a list for this instant alone, and a shorter window next time."""
+    """Nothing can be told from bounds: a list for this instant alone."""
     marks[LISTED] = ladder.rows_in_order(q_items, q_info, q_meta, listed[LIST])
     marks[UNTIL], bounds[OUTSIDE] = now, np.inf
-    marks[WINDOW] = max(marks[WINDOW] // 4, 1)
 
 
 @compiled_lean
@@ -112,8 +115,29 @@ def _part(count, rank, waiting, scores):
 
 
 @compiled_lean
+def _shorten(marks, part):
+    marks[WINDOW] = max(marks[WINDOW] // part, 1)
+
+
+@compiled_lean
+def _bound_queue(
+    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, waiting, fresh, marks
+):  # fmt: skip
+    """Write what nobody's score undercuts in this window into `fresh`."""
+    if bounded:
+        bound_parameters[-1] = marks[UNTIL]
+        scoring.score(bound_entry, bound_parameters, jobs, usage, waiting, now, fresh)
+        return
+    for user in range(usage.shape[1]):
+        usage[1, user] *= SHARE_LEFT
+    scoring.score(entry, parameters, jobs, usage, waiting, marks[UNTIL], fresh)
+    fair_share.share_out(usage)
+
+
+@compiled_lean
 def _list_best(
-    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
+    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, q_items, q_info, q_meta,
+    waiting, fresh, listed, marks, bounds,
 ):  # fmt: skip
     """Make the list anew: those who could be first before the window ends, or everybody in a short queue."""
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
@@ -125,14 +149,15 @@ def _list_best(
             add(waiting[index], keys, listed, marks)
         return
     bounds[WORTH], bounds[RECKONED], marks[UNTIL] = usage[1, -1] * SHARE_LEFT, usage[0, -1], now + marks[WINDOW]
-    for user in range(usage.shape[1]):
-        usage[1, user] *= SHARE_LEFT
-    scoring.score(entry, parameters, jobs, usage, waiting[:count], marks[UNTIL], fresh[0])
-    fair_share.share_out(usage)
+    _bound_queue(
+        now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, waiting[:count], fresh[0], marks
+    )  # fmt: skip
+    marks[SPENT] += A_LIST
     _part(count, keep, waiting, fresh[0])
     bounds[OUTSIDE], marks[LAST] = fresh[0, keep], waiting[keep]
-    if bounds[OUTSIDE] == np.inf:
+    if bounds[OUTSIDE] == np.inf or bounds[OUTSIDE] == -np.inf:
         _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
+        _shorten(marks, 4)
         return
     marks[LISTED] = 0
     for index in range(count):
@@ -177,17 +202,33 @@ def _surely_first(best, waiting, fresh, marks, bounds):
 
 
 @compiled_lean
-def _start_heads(
-    now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
-    q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+def _renew_list(
+    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, q_items, q_info, q_meta,
+    waiting, fresh, listed, marks, bounds,
 ):  # fmt: skip
-    """Start whoever is first and fits, again and again; returns the first who does not fit, or -1."""
+    """Make the list anew where it is out of date."""
+    marks[SPENT] = max(marks[SPENT] - 1, 0)
+    marks[GIVEN_UP] = marks[SPENT] > TOO_MUCH
     if now > marks[UNTIL]:
         marks[WINDOW] = min(2 * marks[WINDOW], LONGEST_WINDOW)
-    if now > marks[UNTIL] or marks[LISTED] > marks[MOST] or not _shares_hold(usage, bounds):
+    if now > marks[UNTIL] or marks[LISTED] > marks[MOST] or not (bounded or _shares_hold(usage, bounds)):
         _list_best(
-            now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks, bounds
+            now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, q_items, q_info, q_meta,
+            waiting, fresh, listed, marks, bounds,
         )  # fmt: skip
+
+
+@compiled_lean
+def _start_heads(
+    now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, usage, waiting, fresh, listed, marks,
+    bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+    started,
+):  # fmt: skip
+    """Start whoever is first and fits, again and again; returns the first who does not fit, or -1."""
+    _renew_list(
+        now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, q_items, q_info, q_meta,
+        waiting, fresh, listed, marks, bounds,
+    )  # fmt: skip
     _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
     tried = False
     while q_meta[ROWS] > 0:
@@ -195,11 +236,12 @@ def _start_heads(
         if not _surely_first(best, waiting, fresh, marks, bounds):
             if tried:
                 _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds)
+                _shorten(marks, 4)
             else:
-                marks[WINDOW] = max(marks[WINDOW] // 2, 1)
+                _shorten(marks, 2)
                 _list_best(
-                    now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks,
-                    bounds,
+                    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, q_items, q_info,
+                    q_meta, waiting, fresh, listed, marks, bounds,
                 )  # fmt: skip
             tried = True
             _score_list(now, two_orders, entry, parameters, jobs, keys, usage, waiting, fresh, listed, marks, bounds)
@@ -304,9 +346,9 @@ def _pass_the_head(
 
 @compiled_lean
 def schedule_pass(
-    now, depth, first_new, end_new, two_orders, entry, parameters, second_entry, second_parameters, usage, waiting,
-    fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info,
-    r_meta, idle, pool, gauges, started,
+    now, depth, first_new, end_new, two_orders, entry, parameters, bounded, bound_entry, bound_parameters,
+    second_entry, second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta,
+    b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
@@ -317,8 +359,9 @@ def schedule_pass(
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     head = _start_heads(
-        now, two_orders, entry, parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info,
-        q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+        now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, usage, waiting, fresh, listed,
+        marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
+        pool, gauges, started,
     )  # fmt: skip
     able = 0
     if q_meta[ROWS] < 2 or depth == STRICT or gauges[FREE] == 0:

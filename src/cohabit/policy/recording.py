@@ -47,7 +47,7 @@ def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple
     tape = Tape(answers)
     rows = Rows(tape)
     rows.count = Noted(tape, "count", False, 3)
-    jobs, usage, chosen = _various_jobs(0, 3)
+    jobs, usage, chosen = various_jobs(0, 3)
     columns = columns_of(jobs, usage)
     stand_ins = Columns(*(Column(tape, name, rows, getattr(columns, name), chosen) for name in Columns._fields))  # type: ignore[arg-type]
     numbers = [Noted(tape, f"p{index}", False, value) for index, value in enumerate(parameters)]
@@ -197,11 +197,11 @@ def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[fl
     """Whether the compiled form scores various jobs as the function does, to the last bit, also with a memory."""
     forgetful = entry.numbers(parameters)
     for seed, count in enumerate((1, 2, 7, 40, 300, 1000)):
-        jobs, usage, rows = _various_jobs(seed, count)
+        jobs, usage, rows = various_jobs(seed, count)
         now_us = int(jobs[SUBMIT].max()) + 10 ** (2 * seed)
         if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
             return False
-    jobs, usage, rows = _various_jobs(6, 200 if entry.memory else 0)
+    jobs, usage, rows = various_jobs(6, 200 if entry.memory else 0)
     remembering, others = entry.numbers(parameters, jobs.shape[1]), np.setdiff1d(np.arange(jobs.shape[1]), rows)
     while len(rows):  # a queue in which some come and more go, while users use more
         now_us = int(jobs[SUBMIT].max()) + 10**7 * len(others)
@@ -225,7 +225,7 @@ def _agrees_on(
     return np.array_equal(entry.scores(jobs, usage, rows, now_us, numbers), expected, equal_nan=True)
 
 
-def _various_jobs(seed: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+def various_jobs(seed: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """A job table, usage per user, and the rows of `count` jobs in it."""
     room = 3 * count
     jobs = np.zeros((JOB_COLUMNS, room), np.int64)

@@ -331,20 +331,18 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     """The order by name with its parameters; compiled as well where asked for and possible."""
     from cohabit.compiled import load_source
     from cohabit.policy.settled import settled
-    from cohabit.policy.trend import never_rises
 
     entry = order_entry(name)
     parameters = order_parameters(entry, options)
     function = settled(getattr(load_source(entry.module), entry.function))
-    declared = entry.falling and min(parameters, default=0.0) >= 0.0
-    falling = entry.changing and (declared or never_rises(function, parameters))
+    falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
     order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
-    return replace(order, entry=_compiled_form(order, entry)) if compile_it else order
+    return _compiled_form(order, entry) if compile_it else order
 
 
-def _compiled_form(order: Order, entry: OrderEntry) -> ScoreEntry | None:
-    """The fastest form numba can compile; a function beyond all of them simply stays Python."""
+def _compiled_form(order: Order, entry: OrderEntry) -> Order:
+    """With the fastest form numba can compile; a function beyond all of them simply stays Python."""
     from cohabit.compiled import compile_as_it_stands, compile_for_one, compile_for_queue
     from cohabit.policy.one_by_one import for_one_job
     from cohabit.policy.recording import agrees, for_queue
@@ -355,15 +353,28 @@ def _compiled_form(order: Order, entry: OrderEntry) -> ScoreEntry | None:
         if recorded is not None:
             found = compile_for_queue(entry.module, *recorded, count)
             if agrees(found, order.function, order.parameters):
-                return found
+                return replace(order, entry=found, bound=_compiled_bound(order, entry))
     with suppress(Exception):
         source = for_one_job(order.function, "score_one")
         if source is not None:
-            return compile_for_one(entry.module, source, count)
+            return replace(order, entry=compile_for_one(entry.module, source, count))
     with suppress(Exception):
         found = compile_as_it_stands(entry.module, entry.function, count)
         if agrees(found, order.function, order.parameters):
-            return found
+            return replace(order, entry=found)
+    return order
+
+
+def _compiled_bound(order: Order, entry: OrderEntry) -> ScoreEntry | None:
+    """What no score undercuts within a while; an order that is said to fall needs no more than its own scores."""
+    from cohabit.compiled import compile_bounds
+    from cohabit.policy.bounds import for_window, hold
+
+    source = None if order.falling or not order.changing else for_window(order.function, order.parameters)
+    with suppress(Exception):
+        if source is not None:
+            found = compile_bounds(entry.module, source, len(order.parameters))
+            return found if hold(found, order.function, order.parameters) else None
     return None
 
 

@@ -3,7 +3,7 @@
 It owns what only the world may know (true run times, the heap of ends) and calls `kernels.schedule_pass` for every
 decision, exactly as SchedulerCore does; it must never decide anything itself. It serves traces in which jobs are only
 submitted and finished, on interchangeable whole nodes; everything else runs in sim/world.py, one event at a time.
-The loop is resumable: it stops to ask Python for more room, or to show progress.
+The loop is resumable: it stops to ask Python for more room, to show progress, or to give up a short list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_lean, no_scores
 from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, scoring, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
@@ -30,6 +30,7 @@ from cohabit.core.columns import (
     LIMIT,
     NODES,
     PROMISED,
+    QUEUED,
     RANGE_COUNT,
     RANGE_FIRST,
     RANGE_NEXT,
@@ -40,6 +41,7 @@ from cohabit.core.columns import (
     SCORE,
     SEQ,
     STARTED,
+    STATE,
     SUBMIT,
     USER,
     WAKE,
@@ -52,7 +54,7 @@ FOREVER = 2**62
 # clock[...]: where the loop stands between two calls
 NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, ARRIVED, WAKES = range(8)
 # why the loop returned
-DONE, NEEDS_ROOM, PAUSED = 0, 1, 2
+DONE, NEEDS_ROOM, PAUSED, NEEDS_NO_LIST = 0, 1, 2, 3
 
 
 @compiled_lean
@@ -97,14 +99,14 @@ def _write(clock, lines, when, kind, row, now):
 
 @compiled_lean
 def drive(
-    depth, changing, falling, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
+    depth, changing, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
-    when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, second_entry, second_parameters,
-    listed, marks, bounds,
+    when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
+    bound_parameters, second_entry, second_parameters, listed, marks, bounds,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
-    shortlisted = falling and depth <= kernels.EASY
+    shortlisted = alone and depth <= kernels.EASY and not marks[shortlist.GIVEN_UP]
     while True:
         now = min(gauges[WAKE], FOREVER)
         if clock[HEAP] > 0:
@@ -145,15 +147,16 @@ def drive(
             continue
         if shortlisted:
             shortlist.schedule_pass(
-                now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, second_entry,
-                second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs, keys, q_items, q_info, q_meta,
-                b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+                now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
+                bound_parameters, second_entry, second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs,
+                keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+                started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
                 waiting[row - clock[ARRIVED]] = row
             kernels.schedule_pass(
-                now, depth, changing, falling, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
+                now, depth, changing, alone, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
                 second_entry, second_parameters, usage, waiting, fresh, listed, jobs, keys, q_items, q_info, q_meta,
                 b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
             )  # fmt: skip
@@ -172,6 +175,8 @@ def drive(
                     range_owner[clock[RANGE_LINES]] = row
                     clock[RANGE_LINES] += 1
                     link = pool[RANGE_NEXT, link]
+        if shortlisted and marks[shortlist.GIVEN_UP]:
+            return NEEDS_NO_LIST
         if len(when) - 3 * total - clock[WAKES] < 8:
             return NEEDS_ROOM
         if record_ranges and len(range_owner) - clock[RANGE_LINES] < pool.shape[1]:
@@ -232,9 +237,9 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    falling, lists = policies.order.falling, _lists(policies, total)
+    order, alone, lists = policies.order, policies.order.alone, _lists(policies, total)
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    if falling and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
+    if alone and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
     failures: list[Exception] = []
     (entry, parameters), (second_entry, second_parameters) = (
@@ -245,14 +250,17 @@ def replay(
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
         why = drive(
-            depth, policies.changing, falling, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
+            depth, policies.changing, alone, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
             keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
             start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            second_entry, second_parameters, *lists,
+            order.bound is not None, order.bound or no_scores(), np.array([*order.parameters, 0.0]), second_entry,
+            second_parameters, *lists,
         )  # fmt: skip
         if failures:
             raise failures[0]
-        if why == NEEDS_ROOM:
+        if why == NEEDS_NO_LIST:
+            queue = _queue_by_arrival(jobs, keys, int(clock[NEXT]))
+        if why in (NEEDS_ROOM, NEEDS_NO_LIST):
             if len(when) - 3 * total - clock[WAKES] < 8:
                 when, lines = np.concatenate([when, np.empty_like(when)]), _wider(lines)
             if record_ranges and len(owner) - clock[RANGE_LINES] < pool.shape[1]:
@@ -277,10 +285,18 @@ def replay(
 def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
     """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
     order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
-    listed = np.empty((3, total if order.falling or conservative else 1), np.int64)
-    marks, bounds = np.zeros(6, np.int64), np.zeros(3)
+    listed = np.empty((3, total if order.alone or conservative else 1), np.int64)
+    marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(3)
     shortlist.initialise(marks, bounds, order.entry is not None)
     return listed, marks, bounds
+
+
+def _queue_by_arrival(jobs: NDArray[np.int64], keys: NDArray[np.float64], arrived: int) -> ladder.Ladder:
+    """The queue as passes take it that score everybody."""
+    keys[ARRIVAL], queue = 0.0, ladder.make(jobs.shape[1])
+    for row in np.flatnonzero(jobs[STATE, :arrived] == QUEUED):
+        ladder.insert(*queue, jobs, keys[ARRIVAL], jobs[SEQ], row)
+    return queue
 
 
 def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
