@@ -156,14 +156,139 @@ def middle_of(values, places):
     return low if count % 2 else (low + high) / 2
 
 
+@compiled_lean
+def _equal(one, other):
+    return one == other or (one != one and other != other)
+
+
 @compiled
-def sizes_of(values, places):
-    """How many are equal to each; and how many different ones there are."""
-    order, sizes = order_of(places), np.empty(len(values), np.int64)
-    first, different = 0, 0
+def below_of(values, places, or_equal):
+    """How many are less than each; or_equal: or equal."""
+    order, out = order_of(places), np.empty(len(values), np.int64)
+    first = 0
     for place in range(1, len(values) + 1):
-        if place == len(values) or values[order[place]] != values[order[first]]:
+        if place == len(values) or not _equal(values[order[place]], values[order[first]]):
             for same in range(first, place):
-                sizes[order[same]] = place - first
-            first, different = place, different + 1
+                out[order[same]] = place if or_equal else first
+            first = place
+    return out
+
+
+@compiled
+def sorted_of(values, places):
+    """The values in rising order."""
+    out = np.empty(len(values), values.dtype)
+    for index in range(len(values)):
+        out[places[index]] = values[index]
+    return out
+
+
+@compiled_lean
+def at(values, place):
+    """The one at a place, counted from the end if negative."""
+    if place < 0:
+        place += len(values)
+    return values[min(max(place, 0), len(values) - 1)]
+
+
+@compiled_lean
+def quantile_of(values, fraction):
+    """As numpy's, between two neighbours of values in rising order."""
+    most = len(values) - 1
+    if values[most] != values[most]:
+        return np.nan
+    between = np.float64(most) * fraction
+    low = min(max(np.int64(np.floor(between)), 0), most)
+    high = min(low + 1, most)
+    share, apart = between - low, values[high] - values[low]
+    if share >= 0.5:
+        return np.float64(values[high]) - apart * (1.0 - share)
+    return np.float64(values[low]) + apart * share
+
+
+@compiled_lean
+def passed(values, value, or_equal):
+    """How many of these in rising order are less than another, or equal; what is no number comes last."""
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        other = values[middle]
+        if other < value or (value != value and other == other) or (or_equal and _equal(other, value)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def number(values, rows, everybody, out):
+    """Number the different values of all, or of these rows, in rising order."""
+    count = len(values) if everybody else len(rows)
+    chosen = np.empty(count, values.dtype)
+    for index in range(count):
+        chosen[index] = values[index if everybody else rows[index]]
+    order, rank = np.argsort(chosen, kind="mergesort"), 0
+    for place in range(count):
+        index = order[place]
+        rank += place > 0 and not _equal(chosen[index], chosen[order[place - 1]])
+        out[index if everybody else rows[index]] = rank
+
+
+@compiled_lean
+def _span(values):
+    """The least of them, and how many numbers there are from it to the largest; -1: many."""
+    least, most = values[0], values[0]
+    for index in range(len(values)):
+        least, most = min(least, values[index]), max(most, values[index])
+    near = most - least
+    return least, (near + 1 if 0 <= near < 4 * len(values) + 256 else -1)
+
+
+@compiled
+def sizes_of(values, rows, fixed, memory, slot, first, capacity):
+    """How many are equal to each; and how many different ones there are."""
+    count, sizes, different = len(values), np.empty(len(values), np.int64), 0
+    if count == 0:
+        return sizes, different
+    least, span = _span(values)
+    if span > 0:
+        bins = np.zeros(span, np.int64)
+        for index in range(count):
+            different += bins[values[index] - least] == 0
+            bins[values[index] - least] += 1
+        for index in range(count):
+            sizes[index] = bins[values[index] - least]
+        return sizes, different
+    order, start = order_of(places_of(values, rows, fixed, memory, slot, first, capacity)), 0
+    for place in range(1, count + 1):
+        if place == count or values[order[place]] != values[order[start]]:
+            for same in range(start, place):
+                sizes[order[same]] = place - start
+            start, different = place, different + 1
     return sizes, different
+
+
+@compiled
+def totals_of(values, weights):
+    """The sum of the weights of all with the same value, in the order of the queue."""
+    count, totals = len(values), np.empty(len(values))
+    if count == 0:
+        return totals
+    least, span = _span(values)
+    if span > 0:
+        bins = np.zeros(span)
+        for index in range(count):
+            bins[values[index] - least] += weights[index]
+        for index in range(count):
+            totals[index] = bins[values[index] - least]
+        return totals
+    order, start = np.argsort(values, kind="mergesort"), 0
+    for place in range(1, count + 1):
+        if place == count or values[order[place]] != values[order[start]]:
+            total = 0.0
+            for same in range(start, place):
+                total += weights[order[same]]
+            for same in range(start, place):
+                totals[order[same]] = total
+            start = place
+    return totals

@@ -6,7 +6,9 @@ sums its queue must give the scores its own numpy function gives, so the same ad
 
 from __future__ import annotations
 
-from cohabit.compiled import compiled_lean
+import numpy as np
+
+from cohabit.compiled import compiled, compiled_lean
 
 BLOCK = 128  # numbers added in eight rows, not in two halves
 BUFFER = 8192  # numbers converted at once
@@ -49,3 +51,13 @@ def sum_of(numbers, converted):
     for first in range(0, len(numbers), step):
         total += _in_halves(numbers, first, min(step, len(numbers) - first))
     return total
+
+
+@compiled
+def running(numbers):
+    """The sums of all up to each."""
+    out, total = np.empty(len(numbers), numbers.dtype), numbers.dtype.type(0)
+    for index in range(len(numbers)):
+        total += numbers[index]
+        out[index] = total
+    return out
