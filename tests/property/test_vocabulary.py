@@ -31,7 +31,6 @@ RECORDED = {
     "percentile": "a, b = np.percentile(w, [25, 75])\n    return (w - a) / (b - a + 1) - n / np.percentile(n, 33)",
     "kth": "k = len(rows) // 2\n    return (l <= np.partition(l, k)[k]) * 9.0 - np.sort(w)[-1] + np.sort(n)[k]",
     "kth_by_share": "k = int(0.9 * len(rows))\n    return n / np.sort(n)[k] - np.sort(l)[math.ceil(len(rows) / 2) - 1]",
-    "sorted_values": "return np.sort(x) + np.sort(-n)",
     "rank_by_search": "return np.searchsorted(np.sort(l), l) - np.searchsorted(np.sort(x), x, side='right') - w",
     "search_others": "s = np.sort(w)\n    return np.searchsorted(s, l) + 2 * s.searchsorted(x, side='right')",
     "lexsort": "r = np.empty(len(rows))\n    r[np.lexsort((l, n))] = np.arange(len(rows))\n    return r",
@@ -85,6 +84,7 @@ BEYOND = {
     "other_numpy": "return COLUMNS([w, l]) @ np.array([1.0, 2.0])",
     "other_einsum": "return np.einsum('ij,ij->i', np.column_stack([w, l]), np.column_stack([l, w]))",
     "table_itself": "return np.column_stack([w, l]).sum(axis=1)",
+    "sorted_values": "return np.sort(w) - n",
     "argpartition": "return np.argpartition(w, 0)",
     "rounded_to_tens": "return np.round(w, -1)",
     "searched_unsorted": "return np.searchsorted(w, l)",
@@ -161,8 +161,17 @@ def test_sorts_are_those_of_numpy(values: np.ndarray, share: float) -> None:
         expected = np.searchsorted(in_order, values, side=side)
         assert np.array_equal(ranks.below_of(values, places, or_equal), expected)
         assert [ranks.passed(in_order, value, or_equal) for value in values] == expected.tolist()
+    memory, rows, place = np.zeros(4), np.arange(len(values)) + 7, int(share * (len(values) - 1))
     with np.errstate(all="ignore"):
-        assert np.array_equal(ranks.quantile_of(in_order, share), np.quantile(values, share), equal_nan=True)
+        for hint in (0, *rows):
+            memory[1:] = hint + 1
+            found = ranks.quantile_of(values, rows, share, memory, 1)
+            assert np.array_equal(found, np.quantile(values, share), equal_nan=True)
+            assert np.array_equal(ranks.middle_of(values, rows, memory, 2), np.median(values), equal_nan=True)
+            assert np.array_equal(ranks.at(values, rows, place, memory, 3), in_order[place], equal_nan=True)
+    fractions = values.astype(float)
+    assert np.array_equal(sums.most_of(fractions, 1.0), fractions.max(), equal_nan=True)
+    assert np.array_equal(sums.most_of(fractions, -1.0), fractions.min(), equal_nan=True)
     numbers = np.empty(len(values), np.int64)
     ranks.number(values, np.arange(0), True, numbers)
     assert np.array_equal(numbers, np.unique(values, return_inverse=True)[1])

@@ -12,6 +12,7 @@ import numpy as np
 from cohabit.compiled import compiled, compiled_lean
 
 FEW = 32  # so many may come or go before everybody is sorted anew
+NEAR = 8  # so many places away one at a place is looked for, from the one who was there before
 
 
 # Slices are taken so that indices start at zero: then the compiler handles several numbers at once.
@@ -141,37 +142,116 @@ def order_of(places):
     return order
 
 
+@compiled_lean
+def _less_and_upto(values, value):
+    """How many are less than it, and how many are not more."""
+    less, upto = 0, 0
+    for index in range(len(values)):
+        less += values[index] < value
+        upto += values[index] <= value
+    return less, upto
+
+
+@compiled_lean
+def _next(values, value, above):
+    """The nearest that is more than it, or less."""
+    found, index = value, 0
+    while index < len(values) and not (values[index] > value if above else values[index] < value):
+        index += 1
+    if index < len(values):
+        found = values[index]
+    for other in values[index:]:
+        if (value < other < found) if above else (found < other < value):
+            found = other
+    return found
+
+
 @compiled
-def middle_of(values, places):
+def _at_place(values, rows, place, memory, slot):
+    """The value at this place in rising order, what is no number last; and how many are not more than it.
+
+    memory[slot] tells which row it was last time, plus one: mostly it is the same or one near it.
+    """
+    hint = np.int64(memory[slot]) - 1
+    for index in range(len(rows) if hint >= 0 else 0):
+        if rows[index] == hint and values[index] == values[index]:
+            value = values[index]
+            less, upto = _less_and_upto(values, value)
+            for _ in range(NEAR):
+                if less <= place < upto:
+                    break
+                nearest = _next(values, value, place >= upto)
+                if nearest == value:  # only what is no number is left
+                    break
+                value = nearest
+                less, upto = _less_and_upto(values, value)
+            if less <= place < upto:
+                _remember_row(values, rows, value, memory, slot)
+                return value, upto
+            break
+    value = np.sort(values)[place]
+    _remember_row(values, rows, value, memory, slot)
+    return value, _less_and_upto(values, value)[1] if value == value else len(values)
+
+
+@compiled_lean
+def _remember_row(values, rows, value, memory, slot):
+    for index in range(len(rows)):
+        if values[index] == value:
+            memory[slot] = rows[index] + 1
+            return
+
+
+@compiled
+def _at_place_and_next(values, rows, place, memory, slot):
+    """The value at this place in rising order, and at the next if there is one; all are numbers."""
+    value, upto = _at_place(values, rows, place, memory, slot)
+    return value, (value if upto > place + 1 else _next(values, value, True))
+
+
+@compiled_lean
+def _are_numbers(values):
+    others = 0
+    for index in range(len(values)):
+        others += values[index] != values[index]
+    return others == 0
+
+
+@compiled
+def at(values, rows, place, memory, slot):
+    """The one at a place in rising order, counted from the end if negative."""
+    if place < 0:
+        place += len(values)
+    return _at_place(values, rows, min(max(place, 0), len(values) - 1), memory, slot)[0]
+
+
+@compiled
+def middle_of(values, rows, memory, slot):
     """The median; no number if any of them is none."""
-    count, low, high = len(values), 0.0, 0.0
-    for index in range(count):
-        value = np.float64(values[index])
-        if value != value:
-            return np.nan
-        if places[index] == (count - 1) // 2:
-            low = value
-        if places[index] == count // 2:
-            high = value
-    return low if count % 2 else (low + high) / 2
+    if not _are_numbers(values):
+        return np.nan
+    low, high = _at_place_and_next(values, rows, (len(values) - 1) // 2, memory, slot)
+    return np.float64(low) if len(values) % 2 else (np.float64(low) + np.float64(high)) / 2
+
+
+@compiled
+def quantile_of(values, rows, fraction, memory, slot):
+    """As numpy's, between two neighbours in rising order."""
+    if not _are_numbers(values):
+        return np.nan
+    most = len(values) - 1
+    between = np.float64(most) * fraction
+    place = min(max(np.int64(np.floor(between)), 0), most)
+    low, high = _at_place_and_next(values, rows, place, memory, slot)
+    share, apart = between - place, high - low
+    if share >= 0.5:
+        return np.float64(high) - apart * (1.0 - share)
+    return np.float64(low) + apart * share
 
 
 @compiled_lean
 def _equal(one, other):
     return one == other or (one != one and other != other)
-
-
-@compiled
-def below_of(values, places, or_equal):
-    """How many are less than each; or_equal: or equal."""
-    order, out = order_of(places), np.empty(len(values), np.int64)
-    first = 0
-    for place in range(1, len(values) + 1):
-        if place == len(values) or not _equal(values[order[place]], values[order[first]]):
-            for same in range(first, place):
-                out[order[same]] = place if or_equal else first
-            first = place
-    return out
 
 
 @compiled
@@ -183,27 +263,19 @@ def sorted_of(values, places):
     return out
 
 
-@compiled_lean
-def at(values, place):
-    """The one at a place, counted from the end if negative."""
-    if place < 0:
-        place += len(values)
-    return values[min(max(place, 0), len(values) - 1)]
-
-
-@compiled_lean
-def quantile_of(values, fraction):
-    """As numpy's, between two neighbours of values in rising order."""
-    most = len(values) - 1
-    if values[most] != values[most]:
-        return np.nan
-    between = np.float64(most) * fraction
-    low = min(max(np.int64(np.floor(between)), 0), most)
-    high = min(low + 1, most)
-    share, apart = between - low, values[high] - values[low]
-    if share >= 0.5:
-        return np.float64(values[high]) - apart * (1.0 - share)
-    return np.float64(values[low]) + apart * share
+@compiled
+def below_of(values, places, or_equal):
+    """How many are less than each; or_equal: or equal."""
+    count, out = len(values), np.empty(len(values), np.int64)
+    in_order, found = sorted_of(values, places), np.empty(len(values), np.int64)
+    for step in range(count):
+        place = count - 1 - step if or_equal else step
+        before = place + 1 if or_equal else place - 1
+        same = step > 0 and _equal(in_order[place], in_order[before])
+        found[place] = found[before] if same else place + or_equal
+    for index in range(count):
+        out[index] = found[places[index]]
+    return out
 
 
 @compiled_lean

@@ -61,3 +61,20 @@ def running(numbers):
         total += numbers[index]
         out[index] = total
     return out
+
+
+@compiled_lean
+def most_of(numbers, sign):
+    """The largest, or with a sign of -1 the smallest; no number if any of them is none. Four at a time are faster."""
+    a = b = c = d = numbers[0]
+    others, end = 0, len(numbers)
+    for index in range(0, end - 3, 4):
+        one, two, three, four = numbers[index], numbers[index + 1], numbers[index + 2], numbers[index + 3]
+        others += (one != one) + (two != two) + (three != three) + (four != four)
+        a, b = one if sign * one > sign * a else a, two if sign * two > sign * b else b
+        c, d = three if sign * three > sign * c else c, four if sign * four > sign * d else d
+    for index in range(end - end % 4, end):
+        others += numbers[index] != numbers[index]
+        a = numbers[index] if sign * numbers[index] > sign * a else a
+    a, c = b if sign * b > sign * a else a, d if sign * d > sign * c else c
+    return np.nan if others else c if sign * c > sign * a else a

@@ -23,14 +23,15 @@ from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS
 from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
 from cohabit.policy.settled import with_numpy
 from cohabit.policy.stand_ins import Beyond, Column, Line, Noted, Rows, Tape
-from cohabit.policy.whole_queue import Different
+from cohabit.policy.whole_queue import Different, Sorted
 
 SUMS = ("sum", "mean", "float_sum")
 # What is made of all rows, by the kernel that makes it: of the values and their places in a sort, and of the values
 OF_A_SORT = {
-    "median": "ranks.middle_of({})", "below": "ranks.below_of({}, False)", "upto": "ranks.below_of({}, True)",
+    "below": "ranks.below_of({}, False)", "upto": "ranks.below_of({}, True)",
     "sorted": "ranks.sorted_of({})",
 }  # fmt: skip
+AT_A_PLACE = {"median": "middle_of", "quantile": "quantile_of", "at": "at"}
 PER_ROW = {
     "cubes": "{0}_cubes = powers.cubes({0}_all)", "running": "{0}_running = sums.running({0}_all)",
     "totals": "{0}_totals = ranks.totals_of({0}_all, {0}_weights)",
@@ -66,7 +67,7 @@ def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple
     tape.fixed.update(number.name for number in numbers)
 
     def length(value: Any) -> Any:
-        if isinstance(value, Rows | Different) or (isinstance(value, Noted) and value.per_row):
+        if isinstance(value, Rows | Different | Sorted) or (isinstance(value, Noted) and value.per_row):
             return value.size
         return builtins.len(value)
 
@@ -89,7 +90,7 @@ class _Writer:
         # what computes a value that stays the same, by its name, or whose values it numbers
         self.once: dict[str, list[str] | str] = {}
         self.types: dict[str, str] = {}
-        self.sorts = 0
+        self.sorts = self.hints = 0  # sorts that are kept, and numbers in the head that tell of the last pass
 
     def recorded(self) -> Recorded:
         names = [f"p{index}" for index in range(len(self.parameters))]
@@ -97,10 +98,10 @@ class _Writer:
         text = self._path((), 0, {})
         whole = "\n".join(text)
         text = [line for line in text if " = ranks.order_of(" not in line or f"{line.split()[0]}[" in whole]
-        if self.sorts >= MEMORY_HEAD:
+        if self.hints >= MEMORY_HEAD:
             raise Beyond
         lines = ["count, capacity = len(rows), len(jobs.nodes)", *self._remembered(), *text]
-        return Recorded("\n    ".join([head, *lines]) + "\n", len(self.once) + 2 * self.sorts)
+        return Recorded("\n    ".join([head, *lines]) + "\n", max(len(self.once) + 2 * self.sorts, min(self.hints, 1)))
 
     def _remembered(self) -> list[str]:
         """Compute what stays the same, once for all rows; without a memory, for these rows in every call."""
@@ -148,9 +149,8 @@ class _Writer:
             return []
         if how in OF_A_SORT:
             stored[name] = f"{name}_{how}[index]"
-            place = "" if how == "median" else f"_{how}"
-            return [f"{name}{place} = {OF_A_SORT[how].format(f'{value}_all, {value}_places')}"]
-        if how in ("max", "min"):
+            return [f"{name}_{how} = {OF_A_SORT[how].format(f'{value}_all, {value}_places')}"]
+        if how in ("max", "min") and not fractions:
             larger = f"{name} = {value} if index == 0 else numpy.{how}imum({name}, {value})"
             return [f"{name} = numpy.{line.text}(0)", *self._loop(lines, value, larger, stored)]
         if how == "sum" and not fractions:
@@ -165,6 +165,12 @@ class _Writer:
         if how == "totals":
             text += [f"{name}_weights = numpy.empty(count, numpy.float64)"]
             text += self._loop(lines, line.uses[1], f"{name}_weights[index] = {line.uses[1]}", stored)
+        if how in ("max", "min"):
+            return [*text, f"{name} = sums.most_of({name}_all, {1.0 if how == 'max' else -1.0})"]
+        if how in AT_A_PLACE:
+            self.hints += 1
+            more = "".join(f"{one}, " for one in line.uses[1:])
+            return [*text, f"{name} = ranks.{AT_A_PLACE[how]}({name}_all, rows, {more}memory, {self.hints})"]
         if how in PER_ROW:
             stored[name] = f"{name}_{how}[index]"
             return [*text, PER_ROW[how].format(name)]
@@ -173,11 +179,11 @@ class _Writer:
     def _sorted(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
         """What needs the places of all rows in a sort."""
         name, how = line.name, line.reduces
-        self.sorts += 1
+        self.sorts, self.hints = self.sorts + 1, self.hints + 1
         first = f"{MEMORY_HEAD} + {2 * (self.sorts - 1)} * capacity"
         fixed = any(one.name == line.uses[0] and one.fixed for one in lines)
         stored[name] = f"{name}_{how}[index]"
-        remembered = f"{name}_all, rows, {fixed}, memory, {self.sorts}, {first}, capacity"
+        remembered = f"{name}_all, rows, {fixed}, memory, {self.hints}, {first}, capacity"
         if how == "sizes":
             return [f"{name}_sizes, {name}_different = ranks.sizes_of({remembered})"]
         return [f"{name}_places = ranks.places_of({remembered})", f"{name}_order = ranks.order_of({name}_places)"]

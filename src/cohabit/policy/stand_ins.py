@@ -74,7 +74,6 @@ class Tape:
         self.fixed: set[str] = set()  # the same in every pass: parameters, and what is made of them and columns
         self.inverse: dict[str, str] = {}  # orders of a sort and the places in it, by each other
         self.numbered: set[str] = set()  # values that are 0, 1, 2, ...
-        self.sorted: dict[str, str] = {}  # values in rising order, and what was sorted
         self.lengths = {"count"}  # numbers made of the length of the queue and of nothing else
         self.spoilt = False  # also where the function itself catches the exception
 

@@ -44,7 +44,7 @@ def reduce(tape: Tape, value: Any, how: str) -> Any:
     if value.example.dtype.kind == "b" and how not in ("sum", "mean"):
         tape.beyond()
     if how == "median":
-        return tape.note(value.stored_type(), [places(tape, value)], np.median(value.example), reduces=how)
+        return tape.note(value.stored_type(), [value], np.median(value.example), reduces=how)
     return tape.note(value.example.dtype.name, [value], getattr(value.example, how)(), reduces=how)
 
 
@@ -158,42 +158,60 @@ def _pair(tape: Tape, first: Noted, second: Noted) -> Noted:
     return tape.number(text, [first, second], first.example * 3 + second.example)
 
 
-@understands(np.sort)
-def sort(tape: Tape, value: Any, axis: Any = -1, kind: Any = None, stable: Any = None) -> Noted:
-    """The values in rising order."""
-    value = tape.per_row(value, "if")
-    if axis not in (0, -1):
-        tape.beyond()
-    found = tape.note(value.stored_type(), [places(tape, value)], np.sort(value.example), reduces="sorted")
-    tape.sorted[found.name] = value.name
-    return found
+class Sorted(StandIn):
+    """What np.sort gives: only single ones at a place are known, and how many are less than another."""
 
+    def __init__(self, of: Noted) -> None:
+        super().__init__(of.tape)
+        self.of = of.copy()
 
-class Parted(StandIn):
-    """What np.partition gives: only the one at the place asked for is known."""
-
-    def __init__(self, value: Noted, place: Any) -> None:
-        super().__init__(value.tape)
-        self.of, self.place = value.copy(), place
+    @property
+    def size(self) -> Noted:
+        """How many there are."""
+        return self.of.size
 
     def __getitem__(self, place: Any) -> Noted:  # type: ignore[override]
-        if self.tape.term(place) != self.tape.term(self.place):
+        if type(example_of(place)) is not int:
             self.tape.beyond()
-        return one_of(self.tape, sort(self.tape, self.of), place)
+        example = np.sort(self.of.example)[example_of(place)]
+        return self.tape.note(self.of.stored_type(), [self.of, _as_noted(self.tape, place)], example, reduces="at")
+
+    def __array_function__(self, function: Any, _types: Any, values: Any, options: Any) -> Any:
+        return self.tape.ask(searchsorted if function is np.searchsorted else None, *values, **options)
+
+    def searchsorted(self, *values: Any, **options: Any) -> Any:
+        """np.searchsorted"""
+        return self.tape.ask(searchsorted, self, *values, **options)
+
+
+def _as_noted(tape: Tape, number: Any) -> Noted:
+    """A number of the function's own, with a name."""
+    return number if isinstance(number, Noted) else tape.note(tape.term(number), [], number)
+
+
+@understands(np.sort)
+def sort(tape: Tape, value: Any, axis: Any = -1, kind: Any = None, stable: Any = None) -> Sorted:
+    """The values in rising order."""
+    return Sorted(tape.per_row(value, "if")) if axis in (0, -1) else tape.beyond()
+
+
+class Parted(Sorted):
+    """What np.partition gives: only the one at the place asked for is known."""
+
+    def __init__(self, of: Noted, place: Any) -> None:
+        super().__init__(of)
+        self.place = place
+
+    def __getitem__(self, place: Any) -> Noted:
+        same = self.tape.term(place) == self.tape.term(self.place)
+        return super().__getitem__(place) if same else self.tape.beyond()
+
+    __array_function__ = searchsorted = StandIn._refuse
 
 
 @understands(np.partition)
 def partition(tape: Tape, value: Any, place: Any) -> Parted:
     return Parted(tape.per_row(value, "if"), place)
-
-
-def one_of(tape: Tape, in_order: Noted, place: Any) -> Noted:
-    """The one at a place in rising order."""
-    whole = type(example_of(place)) is int if isinstance(place, Noted) else type(place) is int
-    if not whole:
-        tape.beyond()
-    example = in_order.example[example_of(place)]
-    return tape.note(f"ranks.at({in_order.name}_sorted, {tape.term(place)})", [place], example, fixed=False)
 
 
 @understands(np.quantile)
@@ -206,8 +224,8 @@ def quantile(tape: Tape, value: Any, q: Any, axis: Any = None, method: str = "li
         return tuple(quantile(tape, value, float(one)) for one in q)
     if type(example_of(q)) not in (float, np.float64):
         tape.beyond()
-    in_order, example = sort(tape, value), np.quantile(value.example, example_of(q))
-    return tape.note(f"ranks.quantile_of({in_order.name}_sorted, {tape.term(q)})", [q], example, fixed=False)
+    example = np.quantile(value.example, example_of(q))
+    return tape.note(value.stored_type(), [value, _as_noted(tape, q)], example, reduces="quantile")
 
 
 @understands(np.percentile)
@@ -224,27 +242,23 @@ def searchsorted(tape: Tape, table: Any, value: Any, side: Any = "left") -> Any:
     """How many of a table are less (or not more) than each: of a short one, or of the queue itself in rising order."""
     if side not in ("left", "right"):
         tape.beyond()
-    if not isinstance(table, Noted):
+    if type(table) is not Sorted:
         return edges_passed(tape, value, table, np.less_equal if side == "left" else np.less)
-    value = tape.per_row(value, "if")
-    if table.name not in tape.sorted or table.example.dtype != value.example.dtype:
+    value, of = tape.per_row(value, "if"), table.of
+    if of.example.dtype != value.example.dtype:
         tape.beyond()
-    example = np.searchsorted(np.sort(table.example), value.example, side=side)
-    if tape.sorted[table.name] == value.name:
-        how = "below" if side == "left" else "upto"
-        return tape.note("int64", [places(tape, value)], example, reduces=how)
-    return tape.note(
-        f"ranks.passed({table.name}_sorted, {value.name}, {side == 'right'})", [value], example, fixed=False
-    )
+    example = np.searchsorted(np.sort(of.example), value.example, side=side)
+    if of.name == value.name:
+        return tape.note("int64", [places(tape, of)], example, reduces="below" if side == "left" else "upto")
+    found = tape.note(of.stored_type(), [places(tape, of)], np.sort(of.example), reduces="sorted")
+    text = f"ranks.passed({found.name}_sorted, {value.name}, {side == 'right'})"
+    return tape.note(text, [value], example, fixed=False)
 
 
 @understands(operator.getitem)
 def getitem(tape: Tape, value: Any, key: Any) -> Any:
-    """x[order] for the order of a sort, or for the places in it; or the one at a place in rising order."""
-    value = tape.per_row(value)
-    if value.name in tape.sorted and not (isinstance(key, Noted) and key.per_row):
-        return one_of(tape, value, key)
-    key = tape.per_row(key, "i")
+    """x[order] for the order of a sort, or for the places in it."""
+    value, key = tape.per_row(value), tape.per_row(key, "i")
     if key.name not in tape.inverse:
         tape.beyond()
     if value.name in tape.numbered:
