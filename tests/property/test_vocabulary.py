@@ -43,6 +43,9 @@ RECORDED = {
     "spread": "return np.ptp(n) * l - w / (np.ptp(w) + 1) + l.std(ddof=1) + np.var(w, ddof=1)",
     "counts": "return n * np.count_nonzero(l > 1) / len(rows) + (n > 2).sum() + np.count_nonzero(n - 1)"
     " + np.any(n - 1)",
+    "chosen": "m = (n > 2) | (w >= w.max())\n    return w[m].mean() * l - n[m].sum() / len(w[m])"
+    " + w[m].sum() / n[m].mean() + np.max(w[m]) - np.min(l[m])",
+    "chosen_nobody": "return n + x[n > 10**6].mean() + np.sum(n[w < -1]) + np.mean(n[l > 1])",
     "reduce": "return n / np.maximum.reduce(n) + np.minimum.reduce(w) + np.add.reduce(l)",
     "power_per_job": "return -(l + 1) ** (1 + 1 / n) + np.power(w + 1, n % 3)",
     "rounded": "return np.round(w, 2) + np.rint(l) + n.round() + np.around(x) + np.trunc(w * 3)",
@@ -85,6 +88,9 @@ BEYOND = {
     "other_einsum": "return np.einsum('ij,ij->i', np.column_stack([w, l]), np.column_stack([l, w]))",
     "table_itself": "return np.column_stack([w, l]).sum(axis=1)",
     "sorted_values": "return np.sort(w) - n",
+    "chosen_themselves": "return w - w[n > 3][0]",
+    "chosen_median": "return w - np.median(w[n > 3])",
+    "chosen_whole_extreme": "return w - n[n > 0].max()",
     "argpartition": "return np.argpartition(w, 0)",
     "rounded_to_tens": "return np.round(w, -1)",
     "searched_unsorted": "return np.searchsorted(w, l)",
@@ -99,6 +105,7 @@ def file_of(folder: Path, name: str, body: str) -> str:
     return str(path)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # roots of what is below zero, means of nobody
 @pytest.mark.parametrize("name", RECORDED)
 def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = file_of(tmp_path_factory.mktemp("orders"), name, RECORDED[name])
@@ -130,6 +137,7 @@ def test_what_cannot_be_recorded_is_left_alone(name: str, tmp_path: Path) -> Non
     assert recording.for_queue(function, ()) is None
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weights_may_be_parameters(tmp_path: Path) -> None:
     path = Path(file_of(tmp_path, "weights", "return np.column_stack([w, n]) @ np.array([size, wait])"))
     path.write_text(path.read_text().replace("now_us):", "now_us, size=2.5, wait=1.25):"))

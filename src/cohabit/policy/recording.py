@@ -23,13 +23,17 @@ from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS
 from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
 from cohabit.policy.settled import with_numpy
 from cohabit.policy.stand_ins import Beyond, Column, Line, Noted, Rows, Tape
-from cohabit.policy.whole_queue import Different, Sorted
+from cohabit.policy.whole_queue import Chosen, Different, Sorted
 
 SUMS = ("sum", "mean", "float_sum")
 # What is made of all rows, by the kernel that makes it: of the values and their places in a sort, and of the values
 OF_A_SORT = {
     "below": "ranks.below_of({}, False)", "upto": "ranks.below_of({}, True)",
     "sorted": "ranks.sorted_of({})",
+}  # fmt: skip
+OF_CHOSEN = {
+    "sum_of_chosen": "sums.sum_of({0}, {1})", "mean_of_chosen": "sums.sum_of({0}, {1}) / len({0})",
+    "max_of_chosen": "sums.most_of({0}, 1.0)", "min_of_chosen": "sums.most_of({0}, -1.0)",
 }  # fmt: skip
 AT_A_PLACE = {"median": "middle_of", "quantile": "quantile_of", "at": "at"}
 PER_ROW = {
@@ -67,7 +71,7 @@ def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple
     tape.fixed.update(number.name for number in numbers)
 
     def length(value: Any) -> Any:
-        if isinstance(value, Rows | Different | Sorted) or (isinstance(value, Noted) and value.per_row):
+        if isinstance(value, Rows | Different | Sorted | Chosen) or (isinstance(value, Noted) and value.per_row):
             return value.size
         return builtins.len(value)
 
@@ -147,6 +151,8 @@ class _Writer:
         name, value, how, fractions = line.name, line.uses[0], line.reduces, line.text == "float64"
         if how == "dense":  # once for all
             return []
+        if how in OF_CHOSEN:
+            return self._of_chosen(lines, line, stored)
         if how in OF_A_SORT:
             stored[name] = f"{name}_{how}[index]"
             return [f"{name}_{how} = {OF_A_SORT[how].format(f'{value}_all, {value}_places')}"]
@@ -175,6 +181,19 @@ class _Writer:
             stored[name] = f"{name}_{how}[index]"
             return [*text, PER_ROW[how].format(name)]
         return text if how == "kept" else text + self._sorted(lines, line, stored)
+
+    def _of_chosen(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
+        """What is made of those for whom something is so."""
+        name, (value, chosen) = line.name, line.uses
+        both = self._loop(lines, value, "", stored)[:-1]
+        both += [step for step in self._steps(lines, chosen, stored) if step not in both]
+        return [
+            f"{name}_all, {name}_chosen = numpy.empty(count, numpy.float64), 0",
+            *both,
+            f"    {name}_all[{name}_chosen] = {value}",
+            f"    {name}_chosen += {chosen}",
+            f"{name} = {OF_CHOSEN[line.reduces].format(f'{name}_all[:{name}_chosen]', line.text != 'float64')}",
+        ]
 
     def _sorted(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
         """What needs the places of all rows in a sort."""
@@ -239,8 +258,12 @@ def _for_everybody(steps: dict[str, None]) -> list[str]:
 def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[float, ...]) -> bool:
     """Whether the compiled form scores various jobs as the function does, to the last bit, also with a memory."""
     forgetful = entry.numbers(parameters)
-    for seed, count in enumerate((1, 2, 7, 40, 300, 1000)):
+    for seed, count in enumerate((1, 2, 7, 40, 300, 1000, 30, 9)):
         jobs, usage, rows = _various_jobs(seed, count)
+        if seed > 5:  # many are alike, or all, and some ask for no time
+            jobs[LIMIT], jobs[SUBMIT], jobs[QOS] = jobs[LIMIT] % (10 - seed), jobs[SUBMIT] % 2, jobs[QOS] % 2
+        if seed > 6:
+            jobs[:] = jobs[:, :1]
         now_us = int(jobs[SUBMIT].max()) + 10 ** (2 * seed)
         if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
             return False
