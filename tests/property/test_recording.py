@@ -46,6 +46,7 @@ def rank_of(x):
     return np.argsort(np.argsort(x))
 
 
+ELSEWHERE = type(rank_of)(rank_of.__code__, {"np": np})  # a function of another module
 """
 WAIT = "w = (now_us - jobs.submit_us[rows]) / HOUR\n    "
 RECORDED = {
@@ -92,6 +93,7 @@ RECORDED = {
     "one_of": WAIT + "return np.isin(jobs.user[rows], [0, 3, 5]) * 10.0 - w + 0 * jobs.nodes[rows].sum()",
     "of_its_user": "_, i, c = np.unique(jobs.user[rows], return_inverse=True, return_counts=True)\n"
     "    return c[i] * 1.5 + jobs.limit_us[rows] / len(np.unique(jobs.qos[rows]))",
+    "in_its_file": "return rank_of(jobs.limit_us[rows]) - rank_of(jobs.nodes[rows])",
     "inner": "def wait(x):\n        return now_us - x\n    return -wait(jobs.submit_us[rows]) / len(rows)",
 }
 BEYOND = {
@@ -100,13 +102,13 @@ BEYOND = {
     "rows_one_by_one": "return np.array([float(jobs.nodes[row]) for row in rows])",
     "sorted_in_any_way": "return np.argsort(jobs.limit_us[rows], kind='quicksort')",
     "sorted_by_itself": "return jobs.limit_us[rows].argsort()",
-    "sorted_elsewhere": "return rank_of(jobs.limit_us[rows])",
-    "sorted_values": "return np.sort(jobs.limit_us[rows])",
+    "sorted_elsewhere": "return ELSEWHERE(jobs.limit_us[rows])",
+    "sorted_in_place": "x = jobs.limit_us[rows] * 1.0\n    x.sort()\n    return x",
     "of_other_users": "_, i = np.unique(jobs.user[rows], return_inverse=True)\n"
     "    _, c = np.unique(jobs.qos[rows], return_counts=True)\n    return c[i]",
     "a_set": "return jobs.limit_us[rows] * np.isin(jobs.user[rows], {1, 2})",
     "users_in_python": "return jobs.limit_us[rows] * len(set(jobs.user[rows].tolist()))",
-    "cumulated": "return np.add.accumulate(jobs.nodes[rows])",
+    "cumulated": "return np.multiply.accumulate(jobs.nodes[rows])",
     "whole_table": "return jobs.limit_us[rows] - jobs.limit_us.max()",
     "whole_column": "return jobs.limit_us[rows] - np.max(jobs.limit_us)",
     "the_rows": "return jobs.limit_us[rows] + rows",
@@ -115,7 +117,7 @@ BEYOND = {
     "chance": "return jobs.limit_us[rows] + np.random.random()",
     "clock": "return jobs.limit_us[rows] + time.perf_counter()",
     "counts_its_calls": "return jobs.limit_us[rows] * next(TURN)",
-    "catches": "try:\n        return jobs.limit_us[rows] * float(jobs.nodes[rows].sum())\n    except Exception:\n"
+    "catches": "try:\n        return jobs.limit_us[rows] * float(jobs.nodes[rows].argmax())\n    except Exception:\n"
     "        return jobs.limit_us[rows]",
     "names": "return jobs.limit_us[rows] * len(f'{now_us}')",
     "large": "return jobs.limit_us[rows] / (now_us * 10**9)",

@@ -12,6 +12,7 @@ import numpy as np
 from cohabit.compiled import compiled, compiled_lean
 
 FEW = 32  # so many may come or go before everybody is sorted anew
+NEAR = 8  # so many places away one at a place is looked for, from the one who was there before
 
 
 # Slices are taken so that indices start at zero: then the compiler handles several numbers at once.
@@ -141,29 +142,225 @@ def order_of(places):
     return order
 
 
+@compiled_lean
+def _less_and_upto(values, value):
+    """How many are less than it, and how many are not more."""
+    less, upto = 0, 0
+    for index in range(len(values)):
+        less += values[index] < value
+        upto += values[index] <= value
+    return less, upto
+
+
+@compiled_lean
+def _next(values, value, above):
+    """The nearest that is more than it, or less."""
+    found, index = value, 0
+    while index < len(values) and not (values[index] > value if above else values[index] < value):
+        index += 1
+    if index < len(values):
+        found = values[index]
+    for other in values[index:]:
+        if (value < other < found) if above else (found < other < value):
+            found = other
+    return found
+
+
 @compiled
-def middle_of(values, places):
+def _at_place(values, rows, place, memory, slot):
+    """The value at this place in rising order, what is no number last; and how many are not more than it.
+
+    memory[slot] tells which row it was last time, plus one: mostly it is the same or one near it.
+    """
+    hint = np.int64(memory[slot]) - 1
+    for index in range(len(rows) if hint >= 0 else 0):
+        if rows[index] == hint and values[index] == values[index]:
+            value = values[index]
+            less, upto = _less_and_upto(values, value)
+            for _ in range(NEAR):
+                if less <= place < upto:
+                    break
+                nearest = _next(values, value, place >= upto)
+                if nearest == value:  # only what is no number is left
+                    break
+                value = nearest
+                less, upto = _less_and_upto(values, value)
+            if less <= place < upto:
+                _remember_row(values, rows, value, memory, slot)
+                return value, upto
+            break
+    value = np.sort(values)[place]
+    _remember_row(values, rows, value, memory, slot)
+    return value, _less_and_upto(values, value)[1] if value == value else len(values)
+
+
+@compiled_lean
+def _remember_row(values, rows, value, memory, slot):
+    for index in range(len(rows)):
+        if values[index] == value:
+            memory[slot] = rows[index] + 1
+            return
+
+
+@compiled
+def _at_place_and_next(values, rows, place, memory, slot):
+    """The value at this place in rising order, and at the next if there is one; all are numbers."""
+    value, upto = _at_place(values, rows, place, memory, slot)
+    return value, (value if upto > place + 1 else _next(values, value, True))
+
+
+@compiled_lean
+def _are_numbers(values):
+    others = 0
+    for index in range(len(values)):
+        others += values[index] != values[index]
+    return others == 0
+
+
+@compiled
+def at(values, rows, place, memory, slot):
+    """The one at a place in rising order, counted from the end if negative."""
+    if place < 0:
+        place += len(values)
+    return _at_place(values, rows, min(max(place, 0), len(values) - 1), memory, slot)[0]
+
+
+@compiled
+def middle_of(values, rows, memory, slot):
     """The median; no number if any of them is none."""
-    count, low, high = len(values), 0.0, 0.0
-    for index in range(count):
-        value = np.float64(values[index])
-        if value != value:
-            return np.nan
-        if places[index] == (count - 1) // 2:
-            low = value
-        if places[index] == count // 2:
-            high = value
-    return low if count % 2 else (low + high) / 2
+    if not _are_numbers(values):
+        return np.nan
+    low, high = _at_place_and_next(values, rows, (len(values) - 1) // 2, memory, slot)
+    return np.float64(low) if len(values) % 2 else (np.float64(low) + np.float64(high)) / 2
 
 
 @compiled
-def sizes_of(values, places):
+def quantile_of(values, rows, fraction, memory, slot):
+    """As numpy's, between two neighbours in rising order."""
+    if not _are_numbers(values):
+        return np.nan
+    most = len(values) - 1
+    between = np.float64(most) * fraction
+    place = min(max(np.int64(np.floor(between)), 0), most)
+    low, high = _at_place_and_next(values, rows, place, memory, slot)
+    share, apart = between - place, high - low
+    if share >= 0.5:
+        return np.float64(high) - apart * (1.0 - share)
+    return np.float64(low) + apart * share
+
+
+@compiled_lean
+def _equal(one, other):
+    return one == other or (one != one and other != other)
+
+
+@compiled
+def sorted_of(values, places):
+    """The values in rising order."""
+    out = np.empty(len(values), values.dtype)
+    for index in range(len(values)):
+        out[places[index]] = values[index]
+    return out
+
+
+@compiled
+def below_of(values, places, or_equal):
+    """How many are less than each; or_equal: or equal."""
+    count, out = len(values), np.empty(len(values), np.int64)
+    in_order, found = sorted_of(values, places), np.empty(len(values), np.int64)
+    for step in range(count):
+        place = count - 1 - step if or_equal else step
+        before = place + 1 if or_equal else place - 1
+        same = step > 0 and _equal(in_order[place], in_order[before])
+        found[place] = found[before] if same else place + or_equal
+    for index in range(count):
+        out[index] = found[places[index]]
+    return out
+
+
+@compiled_lean
+def passed(values, value, or_equal):
+    """How many of these in rising order are less than another, or equal; what is no number comes last."""
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        other = values[middle]
+        if other < value or (value != value and other == other) or (or_equal and _equal(other, value)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def number(values, rows, everybody, out):
+    """Number the different values of all, or of these rows, in rising order."""
+    count = len(values) if everybody else len(rows)
+    chosen = np.empty(count, values.dtype)
+    for index in range(count):
+        chosen[index] = values[index if everybody else rows[index]]
+    order, rank = np.argsort(chosen, kind="mergesort"), 0
+    for place in range(count):
+        index = order[place]
+        rank += place > 0 and not _equal(chosen[index], chosen[order[place - 1]])
+        out[index if everybody else rows[index]] = rank
+
+
+@compiled_lean
+def _span(values):
+    """The least of them, and how many numbers there are from it to the largest; -1: many."""
+    least, most = values[0], values[0]
+    for index in range(len(values)):
+        least, most = min(least, values[index]), max(most, values[index])
+    near = most - least
+    return least, (near + 1 if 0 <= near < 4 * len(values) + 256 else -1)
+
+
+@compiled
+def sizes_of(values, rows, fixed, memory, slot, first, capacity):
     """How many are equal to each; and how many different ones there are."""
-    order, sizes = order_of(places), np.empty(len(values), np.int64)
-    first, different = 0, 0
-    for place in range(1, len(values) + 1):
-        if place == len(values) or values[order[place]] != values[order[first]]:
-            for same in range(first, place):
-                sizes[order[same]] = place - first
-            first, different = place, different + 1
+    count, sizes, different = len(values), np.empty(len(values), np.int64), 0
+    if count == 0:
+        return sizes, different
+    least, span = _span(values)
+    if span > 0:
+        bins = np.zeros(span, np.int64)
+        for index in range(count):
+            different += bins[values[index] - least] == 0
+            bins[values[index] - least] += 1
+        for index in range(count):
+            sizes[index] = bins[values[index] - least]
+        return sizes, different
+    order, start = order_of(places_of(values, rows, fixed, memory, slot, first, capacity)), 0
+    for place in range(1, count + 1):
+        if place == count or values[order[place]] != values[order[start]]:
+            for same in range(start, place):
+                sizes[order[same]] = place - start
+            start, different = place, different + 1
     return sizes, different
+
+
+@compiled
+def totals_of(values, weights):
+    """The sum of the weights of all with the same value, in the order of the queue."""
+    count, totals = len(values), np.empty(len(values))
+    if count == 0:
+        return totals
+    least, span = _span(values)
+    if span > 0:
+        bins = np.zeros(span)
+        for index in range(count):
+            bins[values[index] - least] += weights[index]
+        for index in range(count):
+            totals[index] = bins[values[index] - least]
+        return totals
+    order, start = np.argsort(values, kind="mergesort"), 0
+    for place in range(1, count + 1):
+        if place == count or values[order[place]] != values[order[start]]:
+            total = 0.0
+            for same in range(start, place):
+                total += weights[order[same]]
+            for same in range(start, place):
+                totals[order[same]] = total
+            start = place
+    return totals

@@ -6,7 +6,9 @@ sums its queue must give the scores its own numpy function gives, so the same ad
 
 from __future__ import annotations
 
-from cohabit.compiled import compiled_lean
+import numpy as np
+
+from cohabit.compiled import compiled, compiled_lean
 
 BLOCK = 128  # numbers added in eight rows, not in two halves
 BUFFER = 8192  # numbers converted at once
@@ -49,3 +51,30 @@ def sum_of(numbers, converted):
     for first in range(0, len(numbers), step):
         total += _in_halves(numbers, first, min(step, len(numbers) - first))
     return total
+
+
+@compiled
+def running(numbers):
+    """The sums of all up to each."""
+    out, total = np.empty(len(numbers), numbers.dtype), numbers.dtype.type(0)
+    for index in range(len(numbers)):
+        total += numbers[index]
+        out[index] = total
+    return out
+
+
+@compiled_lean
+def most_of(numbers, sign):
+    """The largest, or with a sign of -1 the smallest; no number if any of them is none. Four at a time are faster."""
+    a = b = c = d = numbers[0]
+    others, end = 0, len(numbers)
+    for index in range(0, end - 3, 4):
+        one, two, three, four = numbers[index], numbers[index + 1], numbers[index + 2], numbers[index + 3]
+        others += (one != one) + (two != two) + (three != three) + (four != four)
+        a, b = one if sign * one > sign * a else a, two if sign * two > sign * b else b
+        c, d = three if sign * three > sign * c else c, four if sign * four > sign * d else d
+    for index in range(end - end % 4, end):
+        others += numbers[index] != numbers[index]
+        a = numbers[index] if sign * numbers[index] > sign * a else a
+    a, c = b if sign * b > sign * a else a, d if sign * d > sign * c else c
+    return np.nan if others else c if sign * c > sign * a else a

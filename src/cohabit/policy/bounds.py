@@ -65,6 +65,8 @@ class _Writer:
         return "\n".join([*text, f"        out[index] = -numpy.inf if {low} != {low} else {low}"]) + "\n"
 
     def _steps(self, line: Line) -> list[str]:
+        if line.reduces and line.reduces != "cubes":
+            raise _Unknown
         if line.fixed:
             return [f"{line.name} = {line.text}"]
         bounds = self._bounds(line)
@@ -73,10 +75,8 @@ class _Writer:
         return [f"{line.name}_low, {line.name}_high = {bounds}"]
 
     def _bounds(self, line: Line) -> str:
-        if line.reduces == "cubes":
-            return self._call("cubes", [ast.Name(line.uses[0])])
         if line.reduces:
-            raise _Unknown
+            return self._call("cubes", [ast.Name(line.uses[0])])
         tree = ast.parse(line.text, mode="eval").body
         if isinstance(tree, ast.IfExp):
             return self._call("chosen", [tree.test, tree.body, tree.orelse])

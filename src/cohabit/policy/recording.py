@@ -20,8 +20,26 @@ from numpy.typing import NDArray
 
 from cohabit.compiled import EMPTY, MEMORY_HEAD, ScoreEntry
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, Columns, columns_of
-from cohabit.policy.settled import SETTLED
-from cohabit.policy.stand_ins import Beyond, Column, Different, Line, Noted, Numpy, Rows, Tape
+from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
+from cohabit.policy.settled import with_numpy
+from cohabit.policy.stand_ins import Beyond, Column, Line, Noted, Rows, Tape
+from cohabit.policy.whole_queue import Chosen, Different, Sorted
+
+SUMS = ("sum", "mean", "float_sum")
+# What is made of all rows, by the kernel that makes it: of the values and their places in a sort, and of the values
+OF_A_SORT = {
+    "below": "ranks.below_of({}, False)", "upto": "ranks.below_of({}, True)",
+    "sorted": "ranks.sorted_of({})",
+}  # fmt: skip
+OF_CHOSEN = {
+    "sum_of_chosen": "sums.sum_of({0}, {1})", "mean_of_chosen": "sums.sum_of({0}, {1}) / len({0})",
+    "max_of_chosen": "sums.most_of({0}, 1.0)", "min_of_chosen": "sums.most_of({0}, -1.0)",
+}  # fmt: skip
+AT_A_PLACE = {"median": "middle_of", "quantile": "quantile_of", "at": "at"}
+PER_ROW = {
+    "cubes": "{0}_cubes = powers.cubes({0}_all)", "running": "{0}_running = sums.running({0}_all)",
+    "totals": "{0}_totals = ranks.totals_of({0}_all, {0}_weights)",
+}  # fmt: skip
 
 
 class Recorded(NamedTuple):
@@ -45,8 +63,7 @@ def for_queue(function: Callable[..., Any], parameters: tuple[float, ...]) -> Re
 def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple[bool, ...]) -> tuple[Tape, str]:
     """Call the function with stand-ins; what it noted, and the name of its result."""
     tape = Tape(answers)
-    rows = Rows(tape)
-    rows.count = Noted(tape, "count", False, 3)
+    rows, tape.count = Rows(tape), Noted(tape, "count", False, 3)
     jobs, usage, chosen = various_jobs(0, 3)
     columns = columns_of(jobs, usage)
     stand_ins = Columns(*(Column(tape, name, rows, getattr(columns, name), chosen) for name in Columns._fields))  # type: ignore[arg-type]
@@ -54,15 +71,12 @@ def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple
     tape.fixed.update(number.name for number in numbers)
 
     def length(value: Any) -> Any:
-        if type(value) is Different:
+        if isinstance(value, Rows | Different | Sorted | Chosen) or (isinstance(value, Noted) and value.per_row):
             return value.size
-        if isinstance(value, Rows) or (isinstance(value, Noted) and value.per_row):
-            return rows.count
         return builtins.len(value)
 
-    known = {"len": length, **function.__globals__}
-    known.update({name: Numpy(rows.count) for name, value in known.items() if value is np or value is SETTLED})
-    copied = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    python = {"len": length, "int": NumberType(tape, int), "float": NumberType(tape, float)}
+    copied = with_numpy(function, RecordedNumpy(tape), python)
     result = copied(stand_ins, rows, Noted(tape, "now_us", False, 10**13), *numbers)
     if tape.spoilt or not isinstance(result, Noted) or not result.per_row or result.tape is not tape:
         raise Beyond
@@ -77,9 +91,10 @@ class _Writer:
 
     def __init__(self, function: FunctionType, parameters: tuple[float, ...]) -> None:
         self.function, self.parameters = function, parameters
-        self.once: dict[str, list[str]] = {}  # what computes a value that stays the same, by its name
+        # what computes a value that stays the same, by its name, or whose values it numbers
+        self.once: dict[str, list[str] | str] = {}
         self.types: dict[str, str] = {}
-        self.sorts = 0
+        self.sorts = self.hints = 0  # sorts that are kept, and numbers in the head that tell of the last pass
 
     def recorded(self) -> Recorded:
         names = [f"p{index}" for index in range(len(self.parameters))]
@@ -87,27 +102,30 @@ class _Writer:
         text = self._path((), 0, {})
         whole = "\n".join(text)
         text = [line for line in text if " = ranks.order_of(" not in line or f"{line.split()[0]}[" in whole]
-        if self.sorts >= MEMORY_HEAD:
+        if self.hints >= MEMORY_HEAD:
             raise Beyond
         lines = ["count, capacity = len(rows), len(jobs.nodes)", *self._remembered(), *text]
-        return Recorded("\n    ".join([head, *lines]) + "\n", len(self.once) + 2 * self.sorts)
+        return Recorded("\n    ".join([head, *lines]) + "\n", max(len(self.once) + 2 * self.sorts, min(self.hints, 1)))
 
     def _remembered(self) -> list[str]:
         """Compute what stays the same, once for all rows; without a memory, for these rows in every call."""
         if not self.once:
             return []
-        text, steps = [], dict[str, None]()
-        for place, (name, lines) in enumerate(self.once.items()):
+        views, text, steps = [], list[str](), dict[str, None]()
+        for place, (name, how) in enumerate(self.once.items()):
             first = f"{MEMORY_HEAD} + {2 * self.sorts + place} * capacity"
-            text.append(f"{name}_once = memory[{first} : {first} + capacity].view(numpy.{self.types[name]})")
-            steps.update(dict.fromkeys([*lines, f"{name}_once[row] = {name}"]))
+            views.append(f"{name}_once = memory[{first} : {first} + capacity].view(numpy.{self.types[name]})")
+            if isinstance(how, str):
+                text += [*_for_everybody(steps), f"    ranks.number({how}_once, rows, everybody, {name}_once)"]
+                steps = {}
+            else:
+                steps.update(dict.fromkeys([*how, f"{name}_once[row] = {name}"]))
         return [
-            *text,
+            *views,
             f"if memory[0] <= {EMPTY}:",
             f"    everybody = memory[0] == {EMPTY}",
-            "    for index in range(capacity if everybody else count):",
-            "        row = numpy.uint64(index if everybody else rows[index])",
-            *(f"        {step}" for step in steps),
+            *text,
+            *_for_everybody(steps),
             f"    memory[0] = {EMPTY} + everybody",
         ]
 
@@ -131,38 +149,63 @@ class _Writer:
     def _of_all(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
         """What is made of all rows."""
         name, value, how, fractions = line.name, line.uses[0], line.reduces, line.text == "float64"
-        if how in ("max", "min"):
+        if how == "dense":  # once for all
+            return []
+        if how in OF_CHOSEN:
+            return self._of_chosen(lines, line, stored)
+        if how in OF_A_SORT:
+            stored[name] = f"{name}_{how}[index]"
+            return [f"{name}_{how} = {OF_A_SORT[how].format(f'{value}_all, {value}_places')}"]
+        if how in ("max", "min") and not fractions:
             larger = f"{name} = {value} if index == 0 else numpy.{how}imum({name}, {value})"
             return [f"{name} = numpy.{line.text}(0)", *self._loop(lines, value, larger, stored)]
         if how == "sum" and not fractions:
             return [f"{name} = 0", *self._loop(lines, value, f"{name} += {value}", stored)]
-        kind = "float64" if how in ("sum", "mean") else line.text
+        kind = "float64" if how in SUMS else line.text
         text = [f"{name}_all = numpy.empty(count, numpy.{kind})"]
         text += self._loop(lines, value, f"{name}_all[index] = {value}", stored)
-        if how in ("sum", "mean"):
-            text.append(f"{name} = sums.sum_of({name}_all, {not fractions})" + (" / count" if how == "mean" else ""))
-        elif how == "cubes":
-            text.append(f"{name}_cubes = powers.cubes({name}_all)")
-            stored[name] = f"{name}_cubes[index]"
-        elif how != "kept":
-            return text + self._sorted(lines, line, stored)
         if fractions:
             stored[value] = f"{name}_all[index]"
-        return text
+        if how in SUMS:
+            return [*text, f"{name} = sums.sum_of({name}_all, {not fractions})" + (" / count" if how == "mean" else "")]
+        if how == "totals":
+            text += [f"{name}_weights = numpy.empty(count, numpy.float64)"]
+            text += self._loop(lines, line.uses[1], f"{name}_weights[index] = {line.uses[1]}", stored)
+        if how in ("max", "min"):
+            return [*text, f"{name} = sums.most_of({name}_all, {1.0 if how == 'max' else -1.0})"]
+        if how in AT_A_PLACE:
+            self.hints += 1
+            more = "".join(f"{one}, " for one in line.uses[1:])
+            return [*text, f"{name} = ranks.{AT_A_PLACE[how]}({name}_all, rows, {more}memory, {self.hints})"]
+        if how in PER_ROW:
+            stored[name] = f"{name}_{how}[index]"
+            return [*text, PER_ROW[how].format(name)]
+        return text if how == "kept" else text + self._sorted(lines, line, stored)
+
+    def _of_chosen(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
+        """What is made of those for whom something is so."""
+        name, (value, chosen) = line.name, line.uses
+        both = self._loop(lines, value, "", stored)[:-1]
+        both += [step for step in self._steps(lines, chosen, stored) if step not in both]
+        return [
+            f"{name}_all, {name}_chosen = numpy.empty(count, numpy.float64), 0",
+            *both,
+            f"    {name}_all[{name}_chosen] = {value}",
+            f"    {name}_chosen += {chosen}",
+            f"{name} = {OF_CHOSEN[line.reduces].format(f'{name}_all[:{name}_chosen]', line.text != 'float64')}",
+        ]
 
     def _sorted(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
         """What needs the places of all rows in a sort."""
         name, how = line.name, line.reduces
-        self.sorts += 1
+        self.sorts, self.hints = self.sorts + 1, self.hints + 1
         first = f"{MEMORY_HEAD} + {2 * (self.sorts - 1)} * capacity"
         fixed = any(one.name == line.uses[0] and one.fixed for one in lines)
-        text = [f"{name}_places = ranks.places_of({name}_all, rows, {fixed}, memory, {self.sorts}, {first}, capacity)"]
-        if how == "median":
-            return [*text, f"{name} = ranks.middle_of({name}_all, {name}_places)"]
         stored[name] = f"{name}_{how}[index]"
+        remembered = f"{name}_all, rows, {fixed}, memory, {self.hints}, {first}, capacity"
         if how == "sizes":
-            return [*text, f"{name}_sizes, {name}_different = ranks.sizes_of({name}_all, {name}_places)"]
-        return [*text, f"{name}_order = ranks.order_of({name}_places)"]
+            return [f"{name}_sizes, {name}_different = ranks.sizes_of({remembered})"]
+        return [f"{name}_places = ranks.places_of({remembered})", f"{name}_order = ranks.order_of({name}_places)"]
 
     def _loop(self, lines: list[Line], needed: str, last: str, stored: dict[str, str]) -> list[str]:
         """Over all rows: what `needed` is computed from, then `last`."""
@@ -183,21 +226,44 @@ class _Writer:
     def _once(self, lines: list[Line], line: Line) -> str:
         """Where the value is remembered."""
         if line.name not in self.once:
-            names, steps = {line.name}, []
-            for one in reversed(lines):
-                if one.name in names:
-                    names.update(one.uses)
-                    steps.append(f"{one.name} = {one.text}")
-            self.once[line.name] = steps[::-1]
             self.types[line.name] = "float64" if line.kind == "float64" else "int64"
+            self.once[line.name] = self._numbered(lines, line) if line.reduces == "dense" else self._alone(lines, line)
         return f"{line.name}_once[row]" + (" != 0" if line.kind == "bool" else "")
+
+    def _numbered(self, lines: list[Line], line: Line) -> str:
+        """Whose values are numbered."""
+        (key,) = (one for one in lines if one.name == line.uses[0])
+        self._once(lines, key)
+        return key.name
+
+    def _alone(self, lines: list[Line], line: Line) -> list[str]:
+        """What computes it for one row."""
+        names, steps = {line.name}, []
+        for one in reversed(lines):
+            if one.name in names:
+                numbered = one.reduces == "dense"
+                names.update(() if numbered else one.uses)
+                steps.append(f"{one.name} = {self._once(lines, one) if numbered else one.text}")
+        return steps[::-1]
+
+
+def _for_everybody(steps: dict[str, None]) -> list[str]:
+    if not steps:
+        return []
+    head = ["for index in range(capacity if everybody else count):"]
+    head += ["    row = numpy.uint64(index if everybody else rows[index])"]
+    return [f"    {line}" for line in (*head, *(f"    {step}" for step in steps))]
 
 
 def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[float, ...]) -> bool:
     """Whether the compiled form scores various jobs as the function does, to the last bit, also with a memory."""
     forgetful = entry.numbers(parameters)
-    for seed, count in enumerate((1, 2, 7, 40, 300, 1000)):
+    for seed, count in enumerate((1, 2, 7, 40, 300, 1000, 30, 9)):
         jobs, usage, rows = various_jobs(seed, count)
+        if seed > 5:  # many are alike, or all, and some ask for no time
+            jobs[LIMIT], jobs[SUBMIT], jobs[QOS] = jobs[LIMIT] % (10 - seed), jobs[SUBMIT] % 2, jobs[QOS] % 2
+        if seed > 6:
+            jobs[:] = jobs[:, :1]
         now_us = int(jobs[SUBMIT].max()) + 10 ** (2 * seed)
         if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
             return False

@@ -1,21 +1,108 @@
-"""What numpy leaves open is settled for order functions: equal numbers keep their order in a sort.
+"""What numpy leaves open is settled for order functions, so that they score alike on every processor.
 
-`np.argsort(x)` may put equal numbers in any order, and does so differently from one processor to the next; a schedule
-must not hang on that. An order function that sorts is therefore called with a numpy whose `argsort` is stable unless
-another kind is asked for: ties go to the earlier submission, as everywhere. Functions it calls keep their own numpy.
+`np.argsort(x)` may put equal numbers in any order, `@` and its like add in whatever order a library finds fastest, and
+`np.interp` rounds once or twice: all this differs from one processor to the next, and a schedule must not hang on it.
+An order function that asks for such a thing is therefore called with a numpy whose `argsort` is stable unless another
+kind is asked for (ties go to the earlier submission, as everywhere), whose products of a table of columns with weights
+are added from left to right, and whose `interp` rounds after every operation. Functions of its own file are called
+with the same numpy; those of other modules keep their own.
 """
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, Any]
+LONGEST_SUM = 64  # of columns, from left to right
+
+
+class Table(np.ndarray[Any, Any]):
+    """An array of columns or rows; products with it are added from left to right."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [_plain(one) for one in inputs]
+        if "out" in options:
+            options["out"] = tuple(_plain(one) for one in options["out"])
+        if ufunc is np.matmul and method == "__call__" and not options:
+            return product(*plain)
+        return _as_table(getattr(ufunc, method)(*plain, **options))
+
+    def dot(self, other: Any, out: Any = None) -> Any:
+        """As the operator @."""
+        return product(self, other) if out is None else super().dot(other, out)
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Table) else value
+
+
+def _as_table(value: Any) -> Any:
+    return value.view(Table) if isinstance(value, np.ndarray) and value.ndim == 2 else value
+
+
+def product(one: Any, other: Any) -> Any:
+    """The sum of products over the last axis of one and the first of the other, from left to right."""
+    one, other = np.asarray(_plain(one)), np.asarray(_plain(other))
+    fits = {one.ndim, other.ndim} <= {1, 2} and one.shape[-1] == other.shape[0] > 0 and "b" not in (
+        one.dtype.kind, other.dtype.kind
+    )  # fmt: skip
+    if not fits:
+        return np.dot(one, other)
+    if one.ndim == other.ndim == 1:
+        return (one * other).sum()
+    if len(other) > LONGEST_SUM:
+        return (one[..., None] * other).sum(axis=-2) if other.ndim == 2 else (one * other).sum(axis=-1)
+    left = np.moveaxis(one, -1, 0) if other.ndim == 1 or one.ndim == 1 else one.T[:, :, None]
+    return from_left_to_right(list(left), list(other))
+
+
+def from_left_to_right(columns: list[Any], weights: list[Any]) -> Any:
+    """Each column times its weight, added up."""
+    total = columns[0] * weights[0]
+    for column, weight in zip(columns[1:], weights[1:], strict=True):
+        total = total + column * weight
+    return total
+
+
+def contraction(pattern: Any) -> tuple[int, bool] | None:
+    """Of np.einsum: which operand is the table, and whether its columns are added (else its rows)."""
+    sides = pattern.replace(" ", "").split("->") if isinstance(pattern, str) else []
+    terms = sides[0].split(",") if len(sides) == 2 else []
+    if sorted(map(len, terms)) != [1, 2] or not "".join(terms).isalpha():
+        return None
+    table = int(len(terms[1]) == 2)
+    letters, weights = terms[table], terms[1 - table]
+    if weights not in letters or letters[0] == letters[1] or sides[1] != letters.replace(weights, ""):
+        return None
+    return table, letters[1] == weights
+
+
+def usable_table(places: Any, heights: Any) -> tuple[Array, Array] | None:
+    """The two columns of a table to interpolate in, if it is an ordinary one: rising, and without surprises."""
+    at, height = np.asarray(places), np.asarray(heights)
+    if at.ndim != 1 or at.shape != height.shape or len(at) < 2 or {at.dtype.kind, height.dtype.kind} - {*"if"}:
+        return None
+    at, height = at.astype(float), height.astype(float)
+    sound = np.isfinite(at).all() and (np.abs(height) < 1e150).all() and not np.signbit(height[height == 0]).any()
+    if not sound or not (at[1:] > at[:-1]).all() or not np.isfinite(slopes(at, height)).all():
+        return None
+    return at, height
+
+
+def slopes(places: Array, heights: Array) -> Array:
+    """How steep each stretch of the table is."""
+    with np.errstate(all="ignore"):
+        found: Array = (heights[1:] - heights[:-1]) / (places[1:] - places[:-1])
+    return found
+
 
 class _Settled:
-    """numpy, but `argsort` is stable."""
+    """numpy, but what it leaves open is settled."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -27,17 +114,93 @@ class _Settled:
             options["kind"] = "stable"
         return np.argsort(values, *more, **options)
 
+    @staticmethod
+    def interp(values: Any, places: Any, heights: Any, *more: Any, **options: Any) -> Any:
+        """As numpy's, rounded after every operation."""
+        table = usable_table(places, heights)
+        if more or options or table is None or np.asarray(values).dtype.kind not in "if":
+            return np.interp(values, places, heights, *more, **options)
+        (at, height), x = table, np.asarray(values, float)
+        stretch = np.clip(np.searchsorted(at, x, side="right") - 1, 0, len(at) - 2)
+        with np.errstate(all="ignore"):
+            found = slopes(at, height)[stretch] * (x - at[stretch]) + height[stretch]
+        return np.where(x < at[0], height[0], np.where(x >= at[-1], height[-1], found))[()]
+
+    @staticmethod
+    def array(*values: Any, **options: Any) -> Any:
+        """As numpy's; so are these:"""
+        return _as_table(np.array(*values, **options))
+
+    @staticmethod
+    def column_stack(*values: Any, **options: Any) -> Any:
+        return _as_table(np.column_stack(*values, **options))
+
+    @staticmethod
+    def stack(*values: Any, **options: Any) -> Any:
+        return _as_table(np.stack(*values, **options))
+
+    @staticmethod
+    def vstack(*values: Any, **options: Any) -> Any:
+        return _as_table(np.vstack(*values, **options))
+
+    @staticmethod
+    def dot(one: Any, other: Any, *more: Any, **options: Any) -> Any:
+        """As numpy's, from left to right; so are these:"""
+        return np.dot(one, other, *more, **options) if more or options else product(one, other)
+
+    @staticmethod
+    def matmul(one: Any, other: Any, *more: Any, **options: Any) -> Any:
+        return np.matmul(one, other, *more, **options) if more or options else product(one, other)
+
+    @staticmethod
+    def einsum(pattern: Any, *operands: Any, **options: Any) -> Any:
+        known = contraction(pattern) if len(operands) == 2 and not options else None
+        if known is None:
+            return np.einsum(pattern, *operands, **options)
+        table, columns = known
+        if columns:
+            return product(operands[table], operands[1 - table])
+        return product(operands[1 - table], operands[table])
+
 
 SETTLED = _Settled()
+_NAMES = {name for name in vars(_Settled) if not name.startswith("_")}
 
 
 def settled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, or the same with that numpy if it sorts."""
-    if not isinstance(function, FunctionType) or not _asks_for("argsort", function.__code__):
+    """The function, or the same with that numpy if it asks for what numpy leaves open."""
+    if not isinstance(function, FunctionType) or not any(_asks(one) for one in _of_its_file(function)):
         return function
-    known = {name: SETTLED if value is np else value for name, value in function.__globals__.items()}
-    return FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    return with_numpy(function, SETTLED, {})
 
 
-def _asks_for(name: str, code: CodeType) -> bool:
-    return name in code.co_names or any(_asks_for(name, one) for one in code.co_consts if isinstance(one, CodeType))
+def with_numpy(function: FunctionType, numpy: Any, more: dict[str, Any]) -> FunctionType:
+    """The function with another numpy, and more names; functions of its own file too."""
+    known = {**more, **function.__globals__}
+    for name, value in known.items():
+        if value is np or value is SETTLED:
+            known[name] = numpy
+        elif _is_beside(value, function):
+            known[name] = _rebound(value, known)
+    return _rebound(function, known)
+
+
+def _is_beside(value: Any, function: FunctionType) -> bool:
+    return type(value) is FunctionType and value.__globals__ is function.__globals__
+
+
+def _rebound(function: FunctionType, known: dict[str, Any]) -> FunctionType:
+    found = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    found.__kwdefaults__ = function.__kwdefaults__
+    return found
+
+
+def _of_its_file(function: FunctionType) -> list[CodeType]:
+    others = [value.__code__ for value in function.__globals__.values() if _is_beside(value, function)]
+    return [function.__code__, *others]
+
+
+def _asks(code: CodeType) -> bool:
+    names, inner = _NAMES.intersection(code.co_names), [one for one in code.co_consts if isinstance(one, CodeType)]
+    multiplies = any(one.opname == "BINARY_OP" and one.argrepr.startswith("@") for one in dis.get_instructions(code))
+    return bool(names) or multiplies or any(map(_asks, inner))

@@ -1,0 +1,220 @@
+"""The numpy a recorded order sees: arrays as long as the queue are noted, tables of columns kept column by column.
+
+Only what numpy itself would not hand over to the stand-ins, or what policy/settled.py settles, has its own form here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cohabit.policy.settled import LONGEST_SUM, SETTLED, contraction, from_left_to_right
+from cohabit.policy.stand_ins import FUNCTIONS, NUMBER_TYPES, Noted, StandIn, Tape, example_of
+from cohabit.policy.vocabulary import astype, filled, interp, to_float
+from cohabit.policy.whole_queue import lexsort
+
+
+class Stacked(StandIn):
+    """A table of columns, a row per job, or of rows, a column per job (`lying`)."""
+
+    def __init__(self, tape: Tape, columns: list[Noted], lying: bool) -> None:
+        super().__init__(tape)
+        self.columns, self.lying = columns, lying
+
+    @property
+    def T(self) -> Stacked:
+        """The other way round."""
+        return Stacked(self.tape, self.columns, not self.lying)
+
+    def times(self, weights: Any) -> Any:
+        """The columns with their weights, added from left to right."""
+        if isinstance(weights, Weights):
+            numbers = weights.numbers
+        else:
+            array = np.asarray(weights) if isinstance(weights, list | tuple | np.ndarray) else np.zeros(0)
+            numbers = list(array) if array.ndim == 1 and array.dtype in NUMBER_TYPES[1:] else []
+        if len(numbers) != len(self.columns) or len(numbers) > LONGEST_SUM:
+            self.tape.beyond()
+        return from_left_to_right([column.copy() for column in self.columns], numbers)
+
+    def dot(self, weights: Any) -> Any:
+        """As the operator @."""
+        return self.tape.beyond() if self.lying else self.times(weights)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is not np.matmul or method != "__call__" or options:
+            self.tape.beyond()
+        return product(self.tape, *inputs)
+
+    def __matmul__(self, weights: Any) -> Any:
+        return product(self.tape, self, weights)
+
+    def __rmatmul__(self, weights: Any) -> Any:
+        return product(self.tape, weights, self)
+
+
+class Weights(StandIn):
+    """A short array of numbers, some of them parameters."""
+
+    def __init__(self, tape: Tape, numbers: list[Any]) -> None:
+        super().__init__(tape)
+        self.numbers = numbers
+
+    def dot(self, table: Any) -> Any:
+        """As the operator @."""
+        return product(self.tape, self, table)
+
+    def __matmul__(self, table: Any) -> Any:
+        return product(self.tape, self, table)
+
+
+def product(tape: Tape, one: Any, other: Any) -> Any:
+    """A table of columns times weights, or weights times a table of rows."""
+    if isinstance(one, Stacked) and not one.lying:
+        return one.times(other)
+    if isinstance(other, Stacked) and other.lying:
+        return other.times(one)
+    return tape.beyond()
+
+
+class NumberType:
+    """`int`, `float` or `np.float64` as a recorded order sees it: called with what is noted, else the type it names."""
+
+    def __init__(self, tape: Tape, kind: type) -> None:
+        self.tape, self.kind, self.dtype = tape, kind, np.dtype(kind)
+
+    def __call__(self, *values: Any) -> Any:
+        if not any(map(_concerns_queue, values)):
+            return self.kind(*values)
+        return self.tape.ask(float64 if self.kind is np.float64 else FUNCTIONS[self.kind], *values)
+
+
+class RecordedNumpy:
+    """numpy, as policy/settled.py has it, but what has to do with the queue is noted."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self.float64 = tape, NumberType(tape, np.float64)
+
+    def __getattr__(self, name: str) -> Any:
+        function, understood = getattr(SETTLED, name), NEW.get(name)
+        if understood is None:
+            return function
+
+        def call(*values: Any, **options: Any) -> Any:
+            if not any(_concerns_queue(one) for one in (*values, *options.values())):
+                return function(*values, **options)
+            return self.tape.ask(understood, *values, **options)
+
+        return call
+
+
+def _concerns_queue(value: Any) -> bool:
+    """Whether a stand-in is in it."""
+    if type(value) in (list, tuple):
+        return any(map(_concerns_queue, value))
+    return isinstance(value, StandIn)
+
+
+def _is_length(tape: Tape, shape: Any) -> bool:
+    one = shape[0] if type(shape) is tuple and len(shape) == 1 else shape
+    return type(one) is Noted and one.name == "count"
+
+
+def _made(function: Callable[..., Any]) -> Callable[..., Any]:
+    """np.zeros and the like, as long as the queue."""
+
+    def make(tape: Tape, shape: Any, *more: Any, **options: Any) -> Noted:
+        if not _is_length(tape, shape):
+            tape.beyond()
+        if function is np.full and more and isinstance(more[0], Noted):
+            if len(more) > 1 or options or more[0].per_row:
+                tape.beyond()
+            return tape.note(more[0].name, [more[0]], np.full(3, more[0].example), per_row=True)
+        return filled(tape, function(3, *more, **options))
+
+    return make
+
+
+def arange(tape: Tape, *bounds: Any, dtype: Any = int) -> Any:
+    """0, 1, 2, ... for all rows, or from another number on."""
+    start, stop = bounds if len(bounds) == 2 else (0, *bounds)
+    if type(start) is not int or not isinstance(stop, Noted):
+        tape.beyond()
+    if stop.name not in ({(tape.count + start).name, (start + tape.count).name} if start else {"count"}):
+        tape.beyond()
+    found = tape.note("numpy.int64(index)", [], np.arange(3), per_row=True, fixed=False)
+    tape.numbered.add(found.name)
+    return astype(tape, found + start if start else found, dtype)
+
+
+def column_stack(tape: Tape, columns: Any) -> Stacked:
+    return _stacked(tape, columns, lying=False)
+
+
+def vstack(tape: Tape, rows: Any) -> Stacked:
+    return _stacked(tape, rows, lying=True)
+
+
+def stack(tape: Tape, arrays: Any, axis: Any = 0) -> Stacked:
+    if type(axis) is not int or axis not in (0, 1, -1):
+        tape.beyond()
+    return _stacked(tape, arrays, lying=axis == 0)
+
+
+def _stacked(tape: Tape, columns: Any, lying: bool) -> Stacked:
+    if type(columns) not in (list, tuple):
+        tape.beyond()
+    kind = np.result_type(*(tape.per_row(column, "if").example for column in columns))
+    return Stacked(tape, [astype(tape, column, kind) for column in columns], lying)
+
+
+def array(tape: Tape, values: Any, dtype: Any = None) -> Any:
+    """A copy, a table of rows, or a few numbers."""
+    if isinstance(values, Noted) and values.per_row:
+        return astype(tape, values, values.dtype if dtype is None else dtype)
+    if (dtype is not None and np.dtype(dtype) != np.float64) or type(values) not in (list, tuple):
+        tape.beyond()
+    if all(isinstance(one, Noted) and one.per_row for one in values):
+        rows = _stacked(tape, values, lying=True)
+        kind = rows.columns[0].dtype if dtype is None else float
+        return Stacked(tape, [astype(tape, one, kind) for one in rows.columns], lying=True)
+    examples = [example_of(one) for one in values]
+    if not all(type(one) in (int, float, np.float64, np.int64) for one in examples):
+        tape.beyond()
+    if float not in map(type, examples) and np.float64 not in map(type, examples):
+        tape.beyond()  # whole numbers, which may be large
+    return Weights(tape, [to_float(tape, one) if isinstance(one, Noted) else float(one) for one in values])
+
+
+def asarray(tape: Tape, values: Any, dtype: Any = None) -> Any:
+    """The values themselves, or as others."""
+    if not isinstance(values, Noted) or not values.per_row:
+        return array(tape, values, dtype)
+    return astype(tape, values, values.dtype if dtype is None else dtype, copy=False)
+
+
+def float64(tape: Tape, value: Any) -> Any:
+    if isinstance(value, Noted) and value.per_row:
+        return astype(tape, value, float)
+    found = to_float(tape, value)
+    return Noted(tape, found.name, False, np.float64(found.example))
+
+
+def einsum(tape: Tape, pattern: Any, *operands: Any) -> Any:
+    known = contraction(pattern) if len(operands) == 2 else None
+    if known is None:
+        tape.beyond()
+    table, columns = known
+    return product(tape, operands[table], operands[1 - table]) if columns else product(
+        tape, operands[1 - table], operands[table]
+    )  # fmt: skip
+
+
+NEW: dict[str, Callable[..., Any]] = {
+    "zeros": _made(np.zeros), "ones": _made(np.ones), "full": _made(np.full), "empty": _made(np.zeros),
+    "arange": arange, "column_stack": column_stack, "vstack": vstack, "stack": stack, "array": array,
+    "asarray": asarray, "asanyarray": asarray, "dot": product, "matmul": product,
+    "einsum": einsum, "interp": interp, "lexsort": lexsort,
+}  # fmt: skip
