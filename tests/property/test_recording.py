@@ -87,6 +87,9 @@ RECORDED = {
     "    y[o] = x / len(rows)\n    return y - w[o]",
     "cubes": WAIT
     + "x = (w + 0.001) / jobs.limit_us[rows] * 1e9\n    return -(x**3) * jobs.nodes[rows] + np.power(w - 5, 3.0)",
+    "hours": WAIT + "return (w % 3600.0) * jobs.nodes[rows] + (-w) % 7.5 + 0.1 * (w % (jobs.qos[rows] - 50.0))",
+    "day": WAIT + "h = (now_us // 3_600_000_000) % 24\n"
+    "    return np.where((h > 8) & (h < 18), w, -w * jobs.nodes[rows]) - w",
     "median": WAIT + "return np.where(w > np.median(w), -w, jobs.nodes[rows] - np.median(jobs.nodes[rows]))",
     "spread": "n = jobs.nodes[rows]\n    return (n - n.mean()) / (n.std() + 1.0) + np.var(jobs.qos[rows] * 0.1)",
     "any_all": "n = jobs.nodes[rows]\n    return n * (2.0 if (n > 40).any() else 1.0) - len(rows) * np.all(n > 1)",
@@ -251,6 +254,22 @@ def test_third_powers_are_those_of_numpy(seed: int, width: float, digits: int) -
     found = powers.cubes(numbers)
     assert np.array_equal(found, expected, equal_nan=True)
     assert np.array_equal(np.signbit(found), np.signbit(expected))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.floats(-4, 40), st.floats(-20, 20), st.integers(0, 17))
+def test_remainders_are_those_of_numpy(seed: int, large: float, divisor: float, digits: int) -> None:
+    rng = np.random.default_rng(seed)
+    by = (round(float(np.exp(divisor)), digits) or 1.0) * (1.0 if seed % 3 else -1.0)
+    multiples = by * rng.integers(0, 10**6, 300) * (1.0 + rng.integers(-2, 3, 300) * 2.0**-52)
+    numbers = np.concatenate([np.exp(rng.uniform(-5, large, 300)), multiples, [0.0, -0.0, 1e300, np.inf, np.nan, by]])
+    numbers *= rng.choice([1.0, 1.0, -1.0], len(numbers))
+    with np.errstate(all="ignore"):
+        expected = np.remainder(numbers, by)
+    found = np.array([powers.remainder(number, by) for number in numbers])
+    assert np.array_equal(found, expected, equal_nan=True)
+    zero = expected == 0  # below a negative divisor the compiled one has another sign than numpy's, as it always had
+    assert by < 0 or np.array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
 
 
 @settings(max_examples=200, deadline=None)

@@ -34,6 +34,7 @@ WITH_PYTHON_NUMBERS = (
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 WHOLE_UFUNCS: dict[tuple[str, str], Callable[..., Any]] = {}
+WITH_TRUTHS = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "logical_not")
 
 
 class Beyond(Exception):
@@ -204,7 +205,9 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         if ufunc is np.power and self._to_be_cubed(*inputs):
             found = self.tape.note("float64", [inputs[0]], example, reduces="cubes")
         else:
-            found = self.tape.number(f"numpy.{ufunc.__name__}({', '.join(terms)})", list(inputs), example)
+            faster = ufunc is np.remainder and np.asarray(example).dtype == np.float64 and np.ndim(example) > 0
+            room = "powers" if faster else "numpy"
+            found = self.tape.number(f"{room}.{ufunc.__name__}({', '.join(terms)})", list(inputs), example)
         if self.tape.lengths.issuperset(one.name for one in inputs if isinstance(one, Noted)):
             self.tape.lengths.add(found.name)
         return found if target is None else self.put_into(target, found)
@@ -272,7 +275,8 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         divides = sure and (name == "divide" or (whole and name in ("floor_divide", "remainder")))
         some = all(one.name == "count" if isinstance(one, Noted) else abs(one) < SMALL for one in inputs)
         known = name in WITH_PYTHON_NUMBERS or divides or (name == "multiply" and (some or not whole))
-        if not known or any(type(one) is bool for one in examples):
+        truths = sum(type(one) is bool for one in examples)
+        if truths != (len(examples) if name in WITH_TRUTHS else 0) or not (known or truths):
             self.tape.beyond()
 
     def put_into(self, target: Any, found: Noted) -> Any:
