@@ -1,6 +1,6 @@
 #!/bin/bash
 # Holds batch jobs for Cohabit, for as long as its lease runs: a server job submission verifier (jsv(1)). Set LEASE, and in
-# `qconf -mconf`: jsv_url script:sgeadmin@/usr/lib/cohabit/cohabit-jsv.sh and jsv_allowed_mod ac,h,q,l,... (docs/gridengine.md).
+# `qconf -mconf`: jsv_url script:sgeadmin@/etc/cohabit/gridengine/cohabit-jsv.sh and jsv_allowed_mod ac,h,q,l,... (docs/gridengine.md).
 # Without a lease, or when it is over, every job goes to plain Grid Engine at once.
 #
 # The lease is one line: until when (Unix time), the queues, separated by commas, and whom Cohabit runs as (uid). Grid

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Grid Engine's prolog (qconf -mq: prolog root@/etc/cohabit/prolog.sh): gives a job with mates elsewhere the token by
+# Grid Engine's prolog (qconf -mq: prolog root@/etc/cohabit/gridengine/prolog.sh): gives a job with mates elsewhere the token by
 # which its run proves at the threshold which job it is. Only its owner can read it. Always ends with 0, waits for nobody.
 # KEY is the key of the site file ([mates] threshold_key): mode 600, root's, the same on every host.
 KEY=/etc/cohabit/threshold.key

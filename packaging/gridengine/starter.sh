@@ -1,5 +1,5 @@
 #!/bin/bash
-# Grid Engine's starter (qconf -mq: starter_method /etc/cohabit/starter.sh): starts jobs as Grid Engine itself would. One
+# Grid Engine's starter (qconf -mq: starter_method /etc/cohabit/gridengine/starter.sh): starts jobs as Grid Engine itself would. One
 # with mates elsewhere first stands at the threshold, which comes back here when it is open. For other jobs nothing else
 # is done, and nobody is asked.
 THRESHOLD=/etc/cohabit/threshold

@@ -20,6 +20,7 @@ from tests.slurm.steering import stop, until
 
 SCRIPT = "#!/bin/sh\ndate +'begin %s.%N' >> {log}\nsleep {seconds} || exit 1\ndate +'end %s.%N' >> {log}\n"
 STEERED_S = 180  # longer than a killed controller needs to come back on a busy machine: jobs are not given back
+STARTED_S = 300  # a controller, kernels of a fresh checkout compiled beside whatever else goes on
 WITHIN_S = 3.0  # a released mate that its manager has not started by then is held again
 MATES = """
 [domain]
@@ -71,7 +72,7 @@ class Side(ABC):
             assert process.poll() is None, log.read_text()
             return log.read_text().count("cohabit: steering") > before
 
-        until(steers, 120, "the controller did not start")
+        until(steers, STARTED_S, lambda: f"the controller did not start: {log.read_text()}")
 
     def detach(self, hard: bool = False) -> None:
         """End the controller."""

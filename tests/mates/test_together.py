@@ -384,6 +384,10 @@ def test_why_says_what_the_mates_keep_a_job_waiting_for() -> None:
     core.step(0, [submitted("1", 4, mates=GROUP)])
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)
     assert text == "it keeps 4 nodes and waits for its mates for 90 s: b:2 is not submitted yet"
+    assert core.state.coupled is not None
+    core.state.coupled.protocol.groups["g"].views["b"].heard_us = 40 * SECOND  # and not since
+    text = why_waiting(core.state, core.policies, "1", 90 * SECOND)
+    assert text.endswith("b:2 is not submitted yet as far as is known (b was not heard for 50 s)")
     core = core_a(YY)
     core.step(0, [submitted("1", 4, mates=GROUP)])
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,10 @@ SITE = """place = "state"
 [policy]
 name = "{policy}"
 [slurm]
-partitions = ["all"]
+partitions = ["{partition}"]
 poll_s = 0.3
 """
+WATCHED = "watched"
 WRAPPER = """#!/bin/sh
 echo "$(basename "$0") $*" >> {log}
 exec {real} "$@"
@@ -44,9 +46,9 @@ def test_the_reader_refuses_what_could_change_something(words: tuple[str, ...]) 
         asyncio.run(ReadOnly()(words))
 
 
-def site_file(folder: Path, policy: str) -> Path:
+def site_file(folder: Path, policy: str, partition: str = "all") -> Path:
     path = folder / "site.toml"
-    path.write_text(SITE.format(policy=policy))
+    path.write_text(SITE.format(policy=policy, partition=partition))
     return path
 
 
@@ -79,30 +81,56 @@ def test_what_would_have_been(tmp_path: Path) -> None:
         judge(read_slurm_site(site_file(tmp_path, "ce")), found, {}, 0.5)
 
 
+def test_only_what_is_not_over_is_still_going(tmp_path: Path) -> None:
+    """Not a job that was cancelled before it began, nor one that was over within the second in which it began."""
+    found = arrange(
+        text_output.nodes(recorded("22.05-nodes.txt")), text_output.partitions(recorded("22.05-partitions.txt")),
+        text_output.config(recorded("22.05-config.txt")), ["all"],
+    )  # fmt: skip
+    seen = four_jobs()
+    for name, start_s, end_s in (("waits", 0, 0), ("runs", 1010, 0), ("cancelled", 1020, 1020), ("short", 1030, 1030)):
+        seen[name] = Sight(Job(name, 10**9, 14, partition="all"), 1000.0, start_s, end_s, ("n0",))
+    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, seen, 0.5)
+    assert (said["jobs"], said["still_going"]) == (4, 2)
+
+
+@pytest.fixture
+def own_partition(empty: SlurmCluster) -> Iterator[str]:
+    """All nodes again, with no jobs but those of the test: what others have left in Slurm's memory is in `all`."""
+    empty.run("scontrol", "create", f"PartitionName={WATCHED}", "Nodes=ALL", "State=UP")
+    yield WATCHED
+    empty.run("scancel", f"--partition={WATCHED}", check=False)
+    until(lambda: not empty.run("squeue", "--noheader").strip(), 60, lambda: empty.run("squeue"))
+    empty.run("scontrol", "delete", f"PartitionName={WATCHED}")
+
+
 @pytest.mark.slow
-@pytest.mark.xdist_group("slurm-8")
-def test_nothing_is_changed(empty: SlurmCluster, tmp_path: Path) -> None:
-    site, log = site_file(tmp_path, "cs"), tmp_path / "calls"
+@pytest.mark.xdist_group("slurm-shadow")
+def test_nothing_is_changed(empty: SlurmCluster, own_partition: str, tmp_path: Path) -> None:
+    site, log = site_file(tmp_path, "cs", own_partition), tmp_path / "calls"
     (tmp_path / "bin").mkdir()
     for name in ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sbatch"):  # whatever it calls is written down
         wrapper = tmp_path / "bin" / name
         wrapper.write_text(WRAPPER.format(log=log, real=shutil.which(name)))
         wrapper.chmod(0o755)
-    names = [submit(empty, tmp_path, 1, "-n28") for _ in range(12)]
-    held = submit(empty, tmp_path, 2, "-n28", "--hold")
+    names = [submit(empty, tmp_path, 1, "-n28", f"-p{own_partition}") for _ in range(12)]
+    held, given_up = (submit(empty, tmp_path, 2, "-n28", f"-p{own_partition}", "--hold") for _ in range(2))
+    until(lambda: sum(jobs_of(empty)[name].state == "COMPLETED" for name in names) >= 2, 60)  # enough to judge by
     environment = empty.environment | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     words = [sys.executable, "-m", "tests.slurm.attach", "slurm", "shadow", str(site), "--for"]
-    done = subprocess.run([*words, "8s"], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*words, "3s"], env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "cs, pessimistic" in done.stdout
+    assert all(jobs_of(empty)[name].held for name in (held, given_up))
+    empty.run("scancel", given_up)
     until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 60)
     done = subprocess.run(  # what it saw is kept
         [*words, "1s", "--json"], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["jobs"] >= 12  # and those of other tests that Slurm still remembers
-    assert said["still_going"] == 1
+    assert said["jobs"] == 12
+    assert said["still_going"] == 1  # the one that is held; the other one is over
     assert said["policy"]["mean_wait_s"] <= said["slurm"]["mean_wait_s"] + 1
     calls = log.read_text().splitlines()
     assert len(calls) > 5

@@ -47,9 +47,17 @@ class GridEngineSite(SteeredSite):
             f"{len(found.names)} hosts of {queues}",
             {"version": found.version, "hosts": len(found.names), "queue": queues,
              "exclusive": there.exclusive or None, "checkpoint": there.checkpoint or None,
-             "memory": there.memory or None},
+             "memory": there.memory or None, "unguarded": list(there.unguarded)},
             (WATCHDOG, Settings(*led, all_held, there).text()), partial(hand_in, calls, there), nobody,
         )  # fmt: skip
+
+    def warnings(self, around: Around) -> list[str]:
+        """And where programs do not wait although the site file wants it."""
+        found, bare = super().warnings(around), around.says["unguarded"]
+        if bare and self.domain and self.groups.mates.threshold:
+            words = "lacks starter_method or prolog: programs of mates do not wait for each other there"
+            found.append(f"queue {', '.join(bare)} {words} (docs/install-mates.md)")
+        return found
 
 
 def read_gridengine_site(path: Path) -> GridEngineSite:

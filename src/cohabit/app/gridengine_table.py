@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from cohabit.app.steering_table import SteeringTable
 
 
@@ -19,7 +21,7 @@ class GridEngineTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
     memory: str = ""  # the complex by which memory is asked for; "": the first that hosts have so much of; "none"
     spread: str = ""  # the parallel environment of `cohabit submit`; "": the first that goes round the hosts
     one_host: str = ""  # the same for jobs that stay on one host; "": the first of that kind
-    mates_within_s: float = 3.0  # Grid Engine takes longer than Slurm
+    AT_ONCE_S: ClassVar[float] = 3.0  # Grid Engine takes longer than Slurm
 
     @property
     def queues(self) -> tuple[str, ...]:

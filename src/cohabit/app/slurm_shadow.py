@@ -138,7 +138,7 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
             for node in range(first, first + count)
         ]
     return {
-        "name": site.policy.name, "jobs": len(ran), "still_going": len(seen) - len(ran),
+        "name": site.policy.name, "jobs": len(ran), "still_going": sum(not one.end_s for one in seen.values()),
         "left_to_slurm": sum(bool(one.left_to_slurm) for _, one in ran),
         "hours": round((max(one.end_s for _, one in ran) - ran[0][1].ready_s) / 3600, 3),
         "would_share": len(shared), "slower_pct": round(100 * slower, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,14 @@ from cohabit.app.steering_site import NodeTable as NodeTable
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.commands import show_script
-from cohabit.backend.slurm.discovery import Discovered, discover
+from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
 from cohabit.backend.slurm.rest import Rest, RestManager
 from cohabit.backend.slurm.steered import SlurmManager
 from cohabit.backend.slurm.submitting import hand_in
 from cohabit.model.errors import InputError
 
 WATCHDOG = "cohabit.backend.slurm.watchdog"
+log = logging.getLogger(__name__)
 
 
 class SlurmTables(SteeredTables, frozen=True, forbid_unknown_fields=True):
@@ -43,6 +45,12 @@ class SlurmSite(SteeredSite):
         table = self.slurm
         calls = (ReadOnly if only_read else Calls)(table.conf)
         found = await self.discover(calls)
+        if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
+            log.warning(
+                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts nobody beside it, but"
+                " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
+                found.version,
+            )
         manager, hang_up = SlurmManager(calls), nobody
         if table.rest and not only_read:
             rest = Rest(table.rest, self.rest_token, getpass.getuser())

@@ -99,9 +99,9 @@ async def open_service(site: SteeredSite) -> Service:
     backend = SlurmBackend(
         manager, found, expected_of(restored.core), told_of(restored), table.poll_s, table.start_within_s, first,
         await _over(journal, restored.core, site, around), Fuses(fuse_file(site.lease), clock.since_boot_us),
-        table.mates_within_s,
+        site.mates_within_s,
     )  # fmt: skip
-    backend.names = RememberedNames(found.terms, site.place / "mates.json", restored.core.state.rows)
+    backend.names = RememberedNames(found.terms, site.place, restored.core.state.rows)
     backend.orders = around.orders
     neighbours = Neighbours(site.config, lambda message: controller.hear(message))
     controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)

@@ -2,13 +2,16 @@
 
 A group the site file describes ([group.NAME]) is as described there. Any other name stands for one job of that name in
 this domain and in each of those that [mates] lists (all peers, if it lists none), on the terms of [mates]. Both sides
-must come to the same group, or the protocol refuses it.
+must come to the same group, or the protocol refuses it: so a group that comes with `cohabit submit` has the same terms,
+unless it states others.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,6 +19,7 @@ from cohabit.live.api.groups import GroupTable, group_of
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 
+NAME = re.compile(r"[A-Za-z0-9._:+-]{1,64}")
 OF_THRESHOLD = ("threshold", "threshold_program", "threshold_key")
 
 
@@ -45,7 +49,7 @@ class Groups:
     ) -> None:
         self._domain, self._peers, self.mates, self._where = domain, tuple(peers), mates, where
         _check_threshold(mates, f"{where}: mates.threshold")
-        domains = (domain, *peers)
+        self._described, domains = dict(described), (domain, *peers)
         self._known = {name: group_of(name, table, domains, where) for name, table in described.items()}
         if domain and peers:
             group_for("any", mates, domain, peers, where)
@@ -56,10 +60,41 @@ class Groups:
         key = self.mates.threshold_key
         return Path(self._where).parent.absolute() / key if key else None
 
+    @property
+    def may_begin_alone(self) -> str:
+        """In one sentence, why mates may begin alone here; empty: they may not, or there are none."""
+        if self.mates.threshold or not self._domain or not self._peers:
+            return ""
+        alone = f"if a manager is late or stops, a job may run without its mates for {self.mates.lease_s:g} s"
+        return f"[mates] has no threshold: {alone} (docs/install-mates.md)"
+
     def remember(self, group: Group | None) -> None:
-        """One that came with a job, in its own words."""
+        """One that a job was taken with, whatever the site file says of it now."""
         if group is not None:
             self._known[group.name] = group
+
+    def add(self, group: Group | None) -> bool:
+        """One that comes with a job, in its own words; whether it is new."""
+        if group is None or group.name in self._known:
+            return False
+        self._known[group.name] = group
+        return True
+
+    def forget(self, name: str) -> None:
+        """One whose job was not taken after all."""
+        self._known.pop(name, None)
+
+    def submitted(self, name: str, stated: Mapping[str, Any], in_use: bool) -> Group:
+        """One that comes with a job. Terms it does not state are those of the site file. `in_use`: a job has mates of
+        that name already, and they are not described anew."""
+        if not NAME.fullmatch(name):  # it goes into comments and contexts of the manager
+            raise InputError(f"{name!r} is no name for one", "group", "use letters, digits and . _ - + : only")
+        terms = _terms(self._described.get(name, self.mates))
+        group = group_of(name, msgspec.convert(terms | dict(stated), GroupTable), (self._domain, *self._peers), "group")
+        if (in_use or name in self._known) and group != self.find(name):
+            fix = "take another name, or the members and terms it has"
+            raise InputError("is known here with other members or terms", f"group {name}", fix)
+        return group
 
     def find(self, name: str) -> Group | None:
         """None: no job can have such mates here. Numbers are names of jobs without mates."""
@@ -76,9 +111,14 @@ def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], w
     for other in others:
         if other not in peers:
             raise InputError(f"with names {other}, which is no peer", f"{where}: mates", "describe it: [peer.NAME]")
-    keys = {key: value for key, value in msgspec.structs.asdict(mates).items() if key not in ("beside", *OF_THRESHOLD)}
-    table = GroupTable(dict.fromkeys((domain, *others), name), **keys)
+    table = GroupTable(dict.fromkeys((domain, *others), name), **_terms(mates))
     return group_of(name, table, (domain, *peers), where)
+
+
+def _terms(table: MatesTable | GroupTable) -> dict[str, Any]:
+    """What it says of starting together, without who does."""
+    keys = msgspec.structs.asdict(table)
+    return {key: value for key, value in keys.items() if key not in ("beside", "members", *OF_THRESHOLD)}
 
 
 def _check_threshold(mates: MatesTable, where: str) -> None:

@@ -38,7 +38,8 @@ from cohabit.model.job import Job
 
 OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
 HELD = ("marked", "all")
-LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0), ("mates_within_s", 0.5))
+LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0))
+SOONEST_S = 0.5  # nobody starts a job faster
 HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # what a login sets; the manager's number
 
 
@@ -100,6 +101,15 @@ class Alike:
         """What mates elsewhere call it; empty: it has none."""
         return "" if self.config.coupling is None else self.config.coupling.domain
 
+    @property
+    def mates_within_s(self) -> float:
+        """So long a released job with mates may take to start. At a threshold its mates wait for it: then it may take
+        as long as any other job, and no longer than they may be kept."""
+        if self.table.mates_within_s:
+            return self.table.mates_within_s
+        mates = self.groups.mates
+        return min(self.table.start_within_s, mates.lease_s) if mates.threshold else self.table.AT_ONCE_S
+
     def named(self, found: Discovered) -> Discovered:
         """A cluster, with what mates elsewhere call it."""
         return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
@@ -116,6 +126,10 @@ class SteeredSite(Alike, ABC):
     async def look_around(self, only_read: bool = False) -> Around:
         """Ask the manager; one sentence where it cannot be asked. `only_read`: nothing can be changed through it."""
 
+    def warnings(self, around: Around) -> list[str]:
+        """What works, and less well than it could; a sentence each."""
+        return [text for text in (self.groups.may_begin_alone,) if text]
+
 
 async def nobody() -> None:
     """To hang up on where no line is kept open."""
@@ -130,6 +144,9 @@ def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str)
     for key, least in LEAST:
         if not getattr(table, key) >= least:
             raise InputError(f"{key} is {getattr(table, key):g}", f"{path}: {word}.{key}", f"give at least {least:g}")
+    if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
+        where, fix = f"{path}: {word}.mates_within_s", f"give at least {SOONEST_S:g}, or leave it out"
+        raise InputError(f"mates_within_s is {table.mates_within_s:g}", where, fix)
     named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
     others = SiteTables(
         place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,

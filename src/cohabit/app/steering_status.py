@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from msgspec.structs import replace
+
 from cohabit.app.steering_service import STATES, our_view
 from cohabit.app.steering_site import Around, SteeredSite
 from cohabit.backend.slurm.calls import SlurmAway
 from cohabit.backend.slurm.lease import read_lease, switch_file
 from cohabit.backend.slurm.marks import HELD, RUN, read_mark
 from cohabit.backend.slurm.naming import Names
+from cohabit.backend.slurm.remembered_names import kept_names
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.model.errors import InputError
 
@@ -29,7 +32,9 @@ async def status(site: SteeredSite) -> dict[str, Any]:
     """The manager's view and ours, and where they disagree. Changes nothing."""
     around = await site.look_around(only_read=True)
     terms = around.found.terms
-    jobs = Names(terms).ours(await jobs_of(site, around))
+    found, called = await jobs_of(site, around), {name: ours for ours, name in kept_names(site.place).items()}
+    jobs = Names(terms).ours(job for job in found if job.name not in called)
+    jobs |= {called[job.name]: replace(job, name=called[job.name]) for job in found if job.name in called}
     steered = [job for job in jobs.values() if job.partition in terms.partitions]
     theirs = {
         job.name: "running" if job.runs else "held" if job.held else "waiting"
@@ -55,5 +60,6 @@ async def status(site: SteeredSite) -> dict[str, Any]:
         "view_age_s": None if not at_s else round(time.time() - at_s, 1),
         "lease_left_s": None if lease is None else max(round(lease.until_s - time.time(), 1), 0.0),
         "switched_off": switch_file(site.lease).exists(),
+        "warnings": site.warnings(around),
         "disagreements": disagree,
     }

@@ -8,6 +8,7 @@ twice. What is not understood is left to the manager, as if it had come by the m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -37,8 +38,7 @@ class SteeredTaking(Taking):
 
     def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike) -> None:
         self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
-        self._remember, self._domain, self._title = site.groups.remember, site.domain, backend.manager.title
-        self._mates = site.groups.mates
+        self._groups, self._domain, self._title = site.groups, site.domain, backend.manager.title
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
         """What would be submitted."""
@@ -49,7 +49,17 @@ class SteeredTaking(Taking):
             )  # fmt: skip
         if submission.oversubscribe:
             raise Refusal(422, f"{self._title} gives every process a core of its own", "oversubscribe", "leave it out")
-        return await self._plain.wanted(submission, caller)
+        wanted = await self._plain.wanted(submission, caller)
+        if submission.group is None:
+            return wanted
+        stated = submission.group.model_dump(exclude={"name"}, exclude_unset=True)
+        in_use = any(one.mates == submission.group.name for one in self._backend.watcher.known.values())
+        group = self._groups.submitted(submission.group.name, stated, in_use)
+        if submission.array is not None:
+            raise Refusal(422, "an array has no mates", "group", "submit its members one by one")
+        if self._domain not in group.domains():
+            raise InputError(f"has no member in domain {self._domain}", f"group {group.name}")
+        return replace(wanted, job=msgspec.structs.replace(wanted.job, mates=group))
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
         """(job, members) once it is durable."""
@@ -57,19 +67,21 @@ class SteeredTaking(Taking):
         job, launch, login = await self._completed(wanted, caller)
         async with self._backend.alone:
             number = await self._hand(job, launch, submission, login)
-            names = [number]
+            names, new_group = [number], self._groups.add(job.mates)
             try:
                 name, found = await self._marked(job, number)
                 names = [one.name for one in found] if job.array_count else [name]
                 if self._parts.limits.admit(caller.number, wanted.limits, names, job.held):
                     job = msgspec.structs.replace(job, held=True)
-                if await self._left(found):
+                if await self._left(job, found):
                     self._parts.limits.withdraw(caller.number, names)  # the manager counts it
                 else:
                     await self._to_core(job, name, found, launch)
             except (InputError, Busy, Refusal):
                 self._parts.limits.withdraw(caller.number, names)
                 await self._take_out(number)
+                if new_group and job.mates is not None:
+                    self._groups.forget(job.mates.name)
                 raise
         self._parts.limits.taken(caller.number)
         return name, max(job.array_count, 1)
@@ -82,18 +94,13 @@ class SteeredTaking(Taking):
             login = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": account.shell}
         if not launch.folder:
             launch = msgspec.structs.replace(launch, folder=login.get("HOME", "") or "/")
-        job = wanted.job
-        if job.mates is not None:
-            if self._domain not in job.mates.domains():
-                raise InputError(f"group {job.mates.name} has no member in domain {self._domain}", "group")
-            self._remember(job.mates)
-        return job, launch, {key: value for key, value in login.items() if value}
+        return wanted.job, launch, {key: value for key, value in login.items() if value}
 
     async def _hand(self, job: Job, launch: Launch, submission: Submission, login: Mapping[str, str]) -> str:
         after = tuple(self._backend.names.theirs(name) for name in job.after)
         extra = Extra(submission.name or job.program, after)
         if job.mates is not None:
-            extra = extra._replace(comment=f"cohabit:mates={job.mates.name}", first_line=first_line(self._mates))
+            extra = extra._replace(comment=f"cohabit:mates={job.mates.name}", first_line=first_line(self._groups.mates))
         try:
             return await self._hand_in(job, launch, extra, login)
         except (SlurmRefused, SlurmAway) as error:
@@ -114,13 +121,13 @@ class SteeredTaking(Taking):
         named = names.one(found)
         return named.name, [named]
 
-    async def _left(self, found: list[SlurmJob]) -> bool:
-        """What is not understood is the manager's own from the beginning."""
+    async def _left(self, job: Job, found: list[SlurmJob]) -> bool:
+        """What is not understood is the manager's own from the beginning; with mates it would start alone there."""
         terms = self._backend.found.terms
         reason = next((why for one in found if (why := why_not(one, terms))), "")
         if not reason and any(one.partition not in terms.partitions for one in found):
             reason = "is for a partition that is not steered"
-        if reason and found[0].mates:
+        if reason and job.mates is not None:
             raise InputError(reason, f"job {found[0].name}")
         if reason:
             theirs = found[0].array or found[0].name

@@ -6,6 +6,7 @@ Apart from the rest of the file because the kill switch needs no more.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -19,7 +20,9 @@ class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_within_s: float = 20.0  # a released job that was not started by then is decided upon anew
     lease_s: float = 60.0
     lease: str = ""  # the file; "": PLACE/lease
-    mates_within_s: float = 2.0  # the same as start_within_s for a job whose mates start elsewhere at that instant
+    mates_within_s: float = 0.0  # start_within_s for a job whose mates start elsewhere at that instant; 0: see below
+
+    AT_ONCE_S: ClassVar[float] = 2.0  # so long such a start may take where mates do not wait for each other
 
 
 def lease_of(folder: Path, place: Path, table: SteeringTable) -> Path:

@@ -121,7 +121,7 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
     typer.echo(f"{steered.title}: {theirs['running']} running, {theirs['held']} held, {theirs['waiting']} waiting")
     age = "" if found["view_age_s"] is None else f" ({found['view_age_s']:g} s ago)"
     typer.echo(f"Cohabit{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
-    for text in steered.remarks(theirs):
+    for text in [*steered.remarks(theirs), *found["warnings"]]:
         typer.echo(text)
     if found["disagreements"]:
         rows = [[one["job"], one["cohabit"], one[steered.word]] for one in found["disagreements"]]
@@ -174,6 +174,8 @@ async def _attach(site: SteeredSite) -> dict[str, Any]:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await service.open()
+    for text in site.warnings(service.around):
+        note(text)
     note(f"steering {service.around.what} under {site.policy.name}")
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.until_off())]
     done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -46,6 +46,7 @@ async def discover(
         booked is not None and booked.consumable == "JOB", max((host.slots for host in hosts), default=1),
         _environment(rules, spread, (ROUND_ROBIN, FILL_UP), "gridengine.spread"),
         _environment(rules, one_host, (ONE_HOST,), "gridengine.one_host"),
+        tuple(queue for queue, one in zip(queues, settings, strict=True) if not _guards(one)),
     )  # fmt: skip
     return arrange(hosts, site, version, all_held, program, has), site
 
@@ -68,6 +69,11 @@ async def _rules(calls: Calls, settings: Sequence[Mapping[str, str]]) -> dict[st
             continue  # it is gone, and the list of the queue still has it
         found[name] = said.get("allocation_rule", "")
     return found
+
+
+def _guards(queue: Mapping[str, str]) -> bool:
+    """Whether somebody stands between Grid Engine and the programs of its jobs, and makes their tokens."""
+    return all(_words(queue.get(key, "")) for key in ("starter_method", "prolog"))
 
 
 def _words(text: str) -> list[str]:

@@ -41,6 +41,7 @@ class Site(NamedTuple):
     most_slots: int = 0  # of its largest host
     spread: str = ""  # the parallel environment for jobs on several hosts that are handed in here
     one_host: str = ""  # and for those on one
+    unguarded: tuple[str, ...] = ()  # queues without a starter or a prolog: there no program waits for its mates
 
     @property
     def anywhere(self) -> str:

@@ -7,6 +7,8 @@ from cohabit.core.state import State
 from cohabit.model.peer import NEVER, READY, UNSUBMITTED
 from cohabit.model.units import SECOND
 
+UNHEARD = 3  # questions without an answer, and what was heard before counts as old
+
 
 def why_not_together(state: State, row: int, now_us: int) -> str:
     """What its mates keep it waiting for; empty if it is in the queue like any other job."""
@@ -15,7 +17,11 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
     if about is None or job is None or job.group not in about.protocol.groups:
         return ""
     group = about.protocol.groups[job.group]
-    others = ", ".join(f"{domain}:{group.group.job(domain)} {_where(one.phase)}" for domain, one in group.views.items())
+    quiet_us = UNHEARD * group.group.terms.ask_us
+    others = ", ".join(
+        f"{domain}:{group.group.job(domain)} {_where(one.phase)}{_unheard(domain, one.heard_us, now_us, quiet_us)}"
+        for domain, one in group.views.items()
+    )
     if state.jobs[STATE, row] == HOLDING:
         since_us = job.first_chosen_us if job.first_hold_us == NEVER else job.first_hold_us
         held_s = (now_us - since_us) / SECOND
@@ -33,6 +39,13 @@ def len_nodes(state: State, row: int) -> str:
     """The nodes it has, as a count."""
     nodes = sum(count for _, count in state.ranges_of(row))
     return f"{nodes} node" + ("" if nodes == 1 else "s")
+
+
+def _unheard(domain: str, heard_us: int, now_us: int, quiet_us: int) -> str:
+    """What is known of a mate is old, if its domain does not answer any more."""
+    if heard_us == NEVER or now_us - heard_us <= quiet_us:
+        return ""
+    return f" as far as is known ({domain} was not heard for {(now_us - heard_us) / SECOND:.0f} s)"
 
 
 def _where(phase: str) -> str:
