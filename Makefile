@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-frameworks test-slurm bench campaign docs pictures clean distclean
+.PHONY: help setup system demo check lint test test-frameworks test-slurm test-slurm-versions bench campaign docs pictures clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -11,7 +11,7 @@ CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
 # Real resource managers of their own for each worker; `make test` has the short form.
 CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
-CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py
+CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
 export COHABIT_CACHE ?= $(CURDIR)/.venv/cache
@@ -23,7 +23,7 @@ endif
 export COHABIT_CAMPAIGN_SEED
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create or refresh .venv with the package and the test tools
 	@scripts/setup
@@ -55,8 +55,15 @@ test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and Ten
 	@$(BIN)/pytest -rs tests/frameworks
 
 test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this machine (half an hour)
-	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract
+	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers
 	@$(BIN)/pytest -m "cluster and timing" -rs tests/slurm tests/gridengine tests/coupled_managers
+
+# Debian's suites with Slurm 20.11, 24.11 and the newest; `make test-slurm` has the machine's own.
+SLURM_SUITES ?= bullseye trixie sid
+test-slurm-versions: setup ## steer Slurm 20.11, 24.11 and 26.05, unpacked beside this machine's (root and apt, half an hour)
+	@for suite in $(SLURM_SUITES); do programs=$$(scripts/slurm-version $$suite); \
+	  echo "Debian $$suite: $$($$programs/slurmctld -V)"; PATH=$$programs:$$PATH $(CLUSTER) $(CLUSTER_SHORT) tests/slurm/test_rest.py || failed="$${failed:-} $$suite"; \
+	done; test -z "$${failed:-}" || { echo "failed:$$failed"; exit 1; }
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make campaign COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"

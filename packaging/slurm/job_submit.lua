@@ -7,6 +7,7 @@
 
 local LEASE = "/var/lib/cohabit/lease"
 local HELD = "cohabit:held"
+local OPEN = HELD .. ":open" -- its owner named no largest number of nodes: some versions do not tell that afterwards
 
 -- The partitions that are steered now, as a set, and by which uid; nil: none.
 local function steered_partitions()
@@ -55,7 +56,8 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   -- Jobs that start together with others elsewhere: sbatch --comment=cohabit:mates=NAME
   local mates = (job_desc.comment or ""):match("cohabit:mates=([%w._-]+)")
   if mates ~= nil and #mates > 60 then mates = nil end
-  job_desc.admin_comment = mates and HELD .. "@" .. mates or HELD
+  local held = job_desc.max_nodes == slurm.NO_VAL and OPEN or HELD
+  job_desc.admin_comment = mates and held .. "@" .. mates or held
   if mates == nil then return slurm.SUCCESS end
   local address, program = threshold()
   if address then -- it is the interpreter of the script, and becomes the one its owner named; scripts are private

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cohabit.backend.slurm import json_output
+from cohabit.backend.slurm.calls import Calls, SlurmAway
+from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.testing.slurm_cluster import SlurmCluster
 
@@ -55,10 +57,10 @@ def submit(slurm: SlurmCluster, folder: Path, lasts: float | Path, *options: str
 
 
 def jobs_of(slurm: SlurmCluster) -> dict[str, SlurmJob]:
-    """All Slurm remembers."""
+    """All Slurm remembers, read as the product reads it: no form of JSON is spoken by all versions."""
     for _ in range(10):
-        with suppress(json_output.NoAnswer):
-            return {one.name: one for one in json_output.jobs(slurm.run("squeue", "--states=all", "--json"))}
+        with suppress(SlurmAway):
+            return {one.name: one for one in asyncio.run(JobReader(Calls(str(slurm.conf))).all())}
     raise AssertionError("Slurm does not answer")
 
 

@@ -30,6 +30,15 @@ def waiting_reasons(slurm: SlurmCluster) -> set[str]:
     return set(slurm.run("squeue", "--noheader", "--states=PENDING", "--format=%r").splitlines())
 
 
+def resumed(slurm: SlurmCluster) -> bool:
+    """After an operator has put right every node that Slurm drained."""
+    for line in slurm.run("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines():
+        name, state = line.split()
+        if state.startswith("drain"):
+            slurm.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+    return True
+
+
 def say(verb: str, site: Path) -> dict[str, object]:
     words = [sys.executable, "-m", "tests.slurm.attach", "slurm", verb, str(site), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -138,11 +147,9 @@ def test_slurm_dies_and_forgets_what_it_had_not_saved(empty: SlurmCluster, tmp_p
         kept = [name for name in (*old, *new) if name in jobs_of(empty)]
         assert set(old) <= set(kept)
         # Slurm may start a job again whose first run it forgot, fail to, hold it for an operator and drain the node:
-        # that is its word
-        until(lambda: not waiting_reasons(empty) - {"launch failed requeued held"}, 240,
+        # that is its word, and an operator puts the node right again
+        until(lambda: resumed(empty) and not waiting_reasons(empty) - {"launch failed requeued held"}, 240,
               lambda: empty.run("squeue") + log_of(tmp_path)())  # fmt: skip
-        for number in range(8):
-            empty.run("scontrol", "update", f"NodeName=n{number}", "State=RESUME", check=False)
         last = submit(empty, tmp_path, 1, "-n28")
         until(lambda: all_completed(empty, [last]), 60, log_of(tmp_path))
     assert {*kept, last} <= set(runs_noted(tmp_path))

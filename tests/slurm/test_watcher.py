@@ -5,10 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, NOT_WHOLE, Discovered
 from cohabit.backend.slurm.marks import BACK, HELD, Before, run_mark
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.translate import Terms
 from cohabit.backend.slurm.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.command import StartJob
 from cohabit.model.event import (
     Event,
     JobCancelled,
@@ -178,3 +181,47 @@ def test_left_jobs_stay_left() -> None:
 )  # fmt: skip
 def test_conditions(states: tuple[str, ...], said: str) -> None:
     assert condition(states) == said
+
+
+def ordered(known: Known, whole_by: str, order: StartJob) -> tuple[int, str]:
+    """The cores asked for, and what the job was made."""
+    found = Discovered(
+        Cluster((NodeGroup(2, 28),)), NAMES, (28, 28), Terms(("all",)), "24.11.5", whole_nodes_because="",
+        whole_by=whole_by,
+    )  # fmt: skip
+    known.take_down(order, found)
+    return known.cores, known.before.made
+
+
+@pytest.mark.parametrize(
+    ("whole_by", "alone"), [(BY_CORES, (28, "")), (BY_REQUEST, (2, "whole")), (NOT_WHOLE, (2, ""))]
+)
+def test_how_whole_nodes_are_asked_for(whole_by: str, alone: tuple[int, str]) -> None:
+    """For a job of four tasks on two nodes; one that asked for them itself needs nothing more."""
+    both, shared = (
+        StartJob("1", 1, ((0, 2),), 60, exclusive=True),
+        StartJob("1", 2, ((0, 1),), 60, exclusive=False, cores=4),
+    )
+    _, known = with_job(QUEUED)
+    assert ordered(known, whole_by, both) == alone
+    assert known.nodes == NAMES
+    assert ordered(known, whole_by, shared) == (4, "shared" if alone[1] else "")  # taken back, and only then
+    _, known = with_job(QUEUED, changed(WAITS, exclusive=True))
+    assert ordered(known, whole_by, both) == (2, "")
+
+
+def test_nodes_we_made_whole_are_not_its_owners_wish() -> None:
+    mark = run_mark(1, Before(1, 0, 1, 4, "whole"))
+    watcher, known = with_job(QUEUED)
+    known.attempt = 1
+    assert look(watcher, changed(WAITS, exclusive=True, mark=mark))[1].pass_on == {}
+    assert look(watcher, changed(WAITS, exclusive=True))[1].pass_on == {"1": "was changed by its owner"}
+
+
+def test_what_was_ordered_before_slurm_started_again_is_ordered_anew() -> None:
+    """It is held with the mark of this very start: Slurm forgot the release, nobody holds it."""
+    for started_s, phase in ((50.0, ORDERED), (0.0, PARKED)):
+        watcher, known = with_job(ORDERED, changed(WAITS, mark=RUN_1))
+        known.touched_s, watcher.back_s = 40.0, started_s
+        look(watcher, changed(WAITS, mark=RUN_1))
+        assert (known.phase, known.to_place) == (phase, phase == ORDERED)

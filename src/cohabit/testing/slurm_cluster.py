@@ -2,20 +2,22 @@
 
 Started as root, without systemd, on ports of its own that no other such cluster takes; every daemon is stopped by its
 process id, jobs and their steps included. Where something is missing, `missing()` says what to install. It must never
-touch a Slurm that is not its own: every daemon and command gets its slurm.conf by name.
+touch a Slurm that is not its own: every daemon and command gets its slurm.conf by name. Another version's programs are
+used by putting them first in PATH (scripts/slurm-version).
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import IO
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 WATCHDOG = b"cohabit.backend.slurm.watchdog"
 START_S = 90.0
+NOBODY = "daemon"  # a user of every Debian
 PORT_BLOCK = 80  # a controller and up to 64 nodes
 FIRST_PORT, LAST_PORT = 20_000, 31_000
 CONF = """
@@ -46,6 +49,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
+AllowSpecResourcesUsage=YES
 ReturnToService=2
 MpiDefault=none
 SchedulerParameters=sched_interval=1,sched_min_interval=100000{scheduler}
@@ -77,6 +81,7 @@ class SlurmCluster:
     nodes: int
     conf: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    public: Path | None = None  # what a slurmrestd that is nobody may read and write
 
     @property
     def environment(self) -> dict[str, str]:
@@ -92,15 +97,34 @@ class SlurmCluster:
     @property
     def rest(self) -> Path:
         """The socket of its slurmrestd, if that was started."""
-        return self.folder / "rest.socket"
+        return (self.public or self.folder) / "rest.socket"
+
+    @property
+    def rest_token(self) -> Path | None:
+        """What to show it; None: it asks the kernel who connects."""
+        return self.folder / "rest.token" if self.public else None
 
     def start_rest(self) -> None:
-        """Start slurmrestd; returns when it answers. (Without a plug-in named, 22.05 insists on slurmdbd.)"""
+        """Start slurmrestd; returns when it answers. Newer ones must not be root's or Slurm's own: they run as somebody
+        who may do nothing, and do what the bearer of a token may. (Without a plug-in named, 22.05 wants slurmdbd.)"""
+        words, around = ["-a", "rest_auth/local"], self.environment | {"SLURMRESTD_SECURITY": "disable_user_check"}
+        conf = self.conf
+        if (self.folder / "jwt.key").exists():
+            self.public = self.public or Path(tempfile.mkdtemp(prefix="cohabit-rest-"))
+            conf = Path(shutil.copy(self.conf, self.public))
+            shutil.chown(self.public, NOBODY, NOBODY)
+            said = self.run("scontrol", "token", "lifespan=36000")
+            self.folder.joinpath("rest.token").write_text(said.strip().partition("=")[2], encoding="ascii")
+            words = ["-a", "rest_auth/jwt", "-u", NOBODY, "-g", NOBODY]
+            around = self.environment | {"SLURM_CONF": str(conf), "SLURM_JWT": "daemon"}
         self.rest.unlink(missing_ok=True)
+        words = ["-f", str(conf), *words, "-s"]
+        listed = subprocess.run([_program("slurmrestd") or "", *words, "list"], env=around, capture_output=True,
+                                text=True, timeout=60, check=False)  # fmt: skip
+        plugin = max(re.findall(r"openapi/(?:slurmctld|v[0-9.]+)", listed.stdout + listed.stderr))
         self.daemons["slurmrestd"] = _daemon(
-            self.folder, "slurmrestd", "-f", str(self.conf), "-s", "openapi/v0.0.38", "-a", "rest_auth/local",
-            f"unix:{self.rest}", environment=self.environment | {"SLURMRESTD_SECURITY": "disable_user_check"},
-        )  # fmt: skip
+            self.folder, "slurmrestd", *words, plugin, f"unix:{self.rest}", environment=around
+        )
         deadline_s = time.monotonic() + START_S
         while not self.rest.exists():
             assert self.daemons["slurmrestd"].poll() is None, "slurmrestd ended"
@@ -109,7 +133,13 @@ class SlurmCluster:
 
     def start(self, name: str) -> None:
         """Start `slurmctld`, or the slurmd of a node by the node's name."""
-        words = ("slurmctld", "-D") if name == "slurmctld" else ("slurmd", "-D", "-N", name)
+        words = ["slurmd", "-D", "-N", name, "-d", _program("slurmstepd") or ""]
+        if name == "slurmctld":
+            words = ["slurmctld", "-D"]
+            if (self.folder / "job_submit.lua").exists() and _version() < "21":  # looks for it in /etc/slurm only
+                Path("/etc/slurm").mkdir(exist_ok=True)
+                there = f'mount --bind {self.folder} /etc/slurm && exec {_program("slurmctld")} -D "$@"'
+                words = ["unshare", "--mount", "sh", "-c", there, "slurmctld"]
         self.daemons[name] = _daemon(self.folder, *words, "-f", str(self.conf), environment=self.environment)
 
     def stop(self, *names: str, hard: bool = False) -> None:
@@ -152,10 +182,11 @@ class SlurmCluster:
 def running_slurm(
     folder: Path, nodes: int = 2, cores: int = 4, sockets: int = 1, partitions: str = ONE_PARTITION, more: str = "",
     node: str = "", job_submit: str = "", name: str = "cohabit", scheduler: str = "",
+    first: Callable[[], None] = lambda: None,
 ) -> Iterator[SlurmCluster]:  # fmt: skip
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
     `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more words of
-    SchedulerParameters. Several may run at once."""
+    SchedulerParameters, `first` is called when munge answers. Several may run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     for place in ("state", *(f"spool.n{number}" for number in range(nodes))):
@@ -163,6 +194,13 @@ def running_slurm(
     if job_submit:
         (folder / "job_submit.lua").write_text(job_submit, encoding="utf-8")
         more += "\nJobSubmitPlugins=lua"
+    unpacked = Path(_program("slurmctld") or "").parents[1] / "plugins"  # beside programs that are not installed
+    if unpacked.is_dir():
+        more += f"\nPluginDir={unpacked}"
+    if (unpacked / "auth_slurm.so").exists():  # 23.11 and later
+        more += f"\nAuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={folder}/jwt.key"
+        (folder / "jwt.key").touch(mode=0o400)
+        (folder / "jwt.key").write_bytes(os.urandom(32))
     ports, kept = _own_ports(nodes + 1)
     cluster = SlurmCluster(folder, nodes, folder / "slurm.conf")
     shape = f"Sockets={sockets} CoresPerSocket={cores // sockets} ThreadsPerCore=1"
@@ -173,6 +211,7 @@ def running_slurm(
     ), encoding="utf-8")  # fmt: skip
     try:
         cluster.daemons["munged"] = _munge(folder)
+        first()
         for daemon in ("slurmctld", *(f"n{number}" for number in range(nodes))):
             cluster.start(daemon)
         cluster.await_nodes()
@@ -186,6 +225,8 @@ def running_slurm(
         _end_steps(folder)
         cluster.stop("munged")
         kept.close()
+        if cluster.public:
+            shutil.rmtree(cluster.public)
 
 
 @contextmanager
@@ -230,6 +271,11 @@ def _munge(folder: Path) -> subprocess.Popen[bytes]:
 
 def _program(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+
+def _version() -> str:
+    """As in 22.05.8."""
+    return subprocess.check_output([_program("slurmctld") or "", "-V"], text=True, timeout=60).split()[-1]
 
 
 def _daemon(folder: Path, name: str, *words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:

@@ -46,6 +46,7 @@ MATES_WITHIN_S = 2.0  # the same for a job whose mates start elsewhere at that i
 PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm is away
 STALLS_S = 3.0  # where there are mates, a manager that has not answered for so long counts as away
 STOP_S = 120.0  # Slurm kills after its KillWait
+SLOW_S = 1.0  # a look that takes longer may have waited for a manager that was away
 NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # how the core words two orders to cancel that are not the owner's
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -182,6 +183,8 @@ class SlurmBackend:
             log.warning("%s answers again", self.manager.title)
             self._away, self.watcher.back_s = "", time.time()
         self.look_s = time.time() - begun_s
+        if self.look_s > SLOW_S:  # newer commands wait for a controller that is being restarted instead of failing
+            self.watcher.back_s = max(self.watcher.back_s, await self.manager.started_s())
         return Picture(begun_s, jobs, nodes)
 
     def _take_down(self, wishes: Wishes) -> None:
@@ -281,10 +284,7 @@ class SlurmBackend:
             raise BackendError(f"{self.manager.title} does not have this job any more")
         if known.attempt >= order.attempt and known.phase != QUEUED:
             return  # the same order again
-        numbers = [number for first, count in order.nodes for number in range(first, first + count)]
-        known.nodes = tuple(self.found.names[number] for number in numbers)
-        whole = min(self.found.cpus[number] for number in numbers)
-        known.cores = whole if order.exclusive or not order.cores else order.cores
+        known.take_down(order, self.found)
         if order.fuse_us < FOREVER:  # on the disk before it can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
         known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True

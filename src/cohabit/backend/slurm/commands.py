@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.backend.slurm.marks import Before
+from cohabit.backend.slurm.marks import SHARED, WHOLE, Before
 
 Words = tuple[str, ...]
 SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, a line each, from its input
 READING = ("squeue", "sinfo", "sacct")
 SHOWING = ("show", "ping", "version")  # what scontrol may be asked without changing anything
+TELLS_SHARING = "v0.0.44"  # the newest JSON that says whether a job wants nodes for itself
+# Whole nodes for a job that did not ask for them, and that taken back (OverSubscribe=NO would not). Cores set aside
+# for the system come with whole nodes; the site must allow it (AllowSpecResourcesUsage).
+_MAKE = {WHOLE: ("CoreSpec=0",), SHARED: ("CoreSpec=*", "OverSubscribe=YES"), "": ()}
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
@@ -20,8 +24,8 @@ def changes_nothing(words: Sequence[str]) -> bool:
     return words[0] == "scontrol" and bool(plain) and plain[0] in SHOWING
 
 
-def list_jobs_json() -> Words:
-    return ("squeue", "--all", "--states=all", "--json")
+def list_jobs_json(form: str = "") -> Words:
+    return ("squeue", "--all", "--states=all", f"--json={form}" if form else "--json")
 
 
 def list_numbers() -> Words:
@@ -64,16 +68,16 @@ def accounting(names: Sequence[str]) -> Words:
     )  # fmt: skip
 
 
-def place(name: str, nodes: Sequence[str], cores: int, text: str) -> Words:
-    """Steer a held job: exactly these nodes, at least so many cores on each; `cores` = all of a node's makes it whole.
+def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = "") -> Words:
+    """Steer a held job: exactly these nodes, at least so many cores on each, and whole nodes if it is made so.
 
     NumNodes has both bounds, or Slurm may add nodes. OverSubscribe is left alone: with "no" a job does not get whole
-    nodes (22.05), and with "yes" it loses the --exclusive its owner asked for. StartTime: Slurm lets a requeued job
+    nodes, and with "yes" it loses the --exclusive its owner asked for. StartTime: Slurm lets a requeued job
     wait two minutes; the begin time its owner gave has passed before the job is ours.
     """
     return (
         "scontrol", "update", f"JobId={name}", f"ReqNodeList={','.join(nodes)}", f"NumNodes={len(nodes)}-{len(nodes)}",
-        f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now",
+        f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now", *_MAKE[made],
     )  # fmt: skip
 
 
@@ -83,6 +87,7 @@ def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
     return (
         "scontrol", "update", f"JobId={name}", "ReqNodeList=", f"NumNodes={before.least}-{before.most or most_nodes}",
         f"MinCPUsNode={before.per_node}", f"NumCPUs={before.cpus}", f"AdminComment={text}",
+        *_MAKE[before.made and SHARED],
     )  # fmt: skip
 
 

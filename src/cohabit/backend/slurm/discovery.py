@@ -14,6 +14,9 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 
 NO_SHARING = ("EXCLUSIVE",)
+# How a job that did not ask for whole nodes gets them: asked for as such, or by all of a node's cores, which only 22.05
+# gives to every job; other versions give the cores of its tasks, or never start it. "": not at all.
+BY_REQUEST, BY_CORES, NOT_WHOLE = "request", "cores", ""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Discovered:
     terms: Terms
     version: str
     whole_nodes_because: str  # why jobs cannot share nodes here; empty: they can
+    whole_by: str = BY_CORES
 
 
 async def discover(
@@ -68,9 +72,13 @@ def arrange(
     terms = Terms(
         names, all_held, program, min(node.cpus for node in chosen), max(node.threads for node in chosen), memory
     )
+    version = config.get("SLURM_VERSION", "unknown")
+    whole_by = BY_CORES if version.startswith("22.05") else NOT_WHOLE
+    if config.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1") and not reason:
+        whole_by = BY_REQUEST
     return Discovered(
         Cluster(tuple(groups)), tuple(node.name for node in chosen), tuple(node.cpus for node in chosen), terms,
-        config.get("SLURM_VERSION", "unknown"), reason,
+        version, reason, whole_by,
     )  # fmt: skip
 
 

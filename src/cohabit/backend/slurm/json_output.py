@@ -6,13 +6,22 @@ Forms differ by version (v0.0.38 of Slurm 22.05 has plain numbers and one word f
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
+from cohabit.backend.slurm.commands import TELLS_SHARING
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.shapes import UNFINISHED, SlurmJob, SlurmNode
+from cohabit.backend.slurm.text_output import cpus_only
+
+NO_SPECIALISED = (None, 0, 0x7FFE)  # cores or threads set aside for the system; the last is what 24.11 says for none
+
+
+class Incomplete(ValueError):
+    """It does not say whether a job wants nodes for itself (v0.0.45 of Slurm 26.05)."""
 
 
 class NoAnswer(Exception):
@@ -25,7 +34,15 @@ def jobs(text: str | bytes) -> list[SlurmJob]:
     if errors := document.get("errors"):
         words = [one.get("description") or one.get("error") if isinstance(one, dict) else one for one in errors]
         raise NoAnswer("; ".join(str(word) for word in words))
+    form = str(((document.get("meta") or {}).get("plugin") or {}).get("data_parser", "")).rpartition("/")[2]
+    if form_number(form) > form_number(TELLS_SHARING) and any("exclusive" not in one for one in document["jobs"]):
+        raise Incomplete(f"{form} leaves out whether jobs want nodes for themselves")
     return [job for said in document.get("jobs", ()) for job in _tasks(said)]
+
+
+def form_number(form: str) -> tuple[int, ...]:
+    """To compare forms (v0.0.38) by."""
+    return tuple(int(part) for part in re.findall("[0-9]+", form))
 
 
 def nodes(text: str | bytes) -> list[SlurmNode]:
@@ -63,9 +80,10 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
     state = states[0] if states else ""
     waits = state == "PENDING"
     status, signal = _exit(said.get("exit_code"))
-    minutes, shared = _number(said.get("time_limit")), _words(said.get("shared"))
+    minutes, shared = _number(said.get("time_limit")), _words(said.get("exclusive") or said.get("shared"))
     start_s = float(_number(said.get("start_time")) or 0)
-    tasks = int(_number(said.get("tasks")) or 1)
+    least = int(_number(said.get("node_count")) or 1)
+    tasks = int(_number(said.get("tasks")) or least)
     priority = _number(said.get("priority"))
     return SlurmJob(
         name, int(said["job_id"]), state, _text(said.get("state_reason")).removeprefix("None"), priority == 0,
@@ -73,10 +91,10 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
         _text(said.get("comment")), _text(said.get("admin_comment")), said.get("partition") or "",
         said.get("dependency") or "", tasks, int(_number(said.get("cpus")) or 1),
         int(_number(said.get("cpus_per_task")) or _derived(said, tasks)), int(_number(said.get("tasks_per_node")) or 0),
-        int(_number(said.get("node_count")) or 1), int(_number(said.get("max_nodes")) or 0),
+        least, int(_number(said.get("max_nodes")) or 0),
         int(_number(said.get("minimum_cpus_per_node")) or 1),
         int(_number(said.get("memory_per_cpu")) or 0), int(_number(said.get("memory_per_node")) or 0),
-        None if minutes is None else minutes * 60.0, "none" in shared, bool(said.get("requeue")),
+        None if minutes is None else minutes * 60.0, bool({"none", "NODE"} & set(shared)), bool(said.get("requeue")),
         int(_number(said.get("restart_cnt")) or 0), expand(said.get("required_nodes") or ""),
         expand(said.get("excluded_nodes") or ""), expand(said.get("nodes") or ""), _cores_on(said),
         float(_number(said.get("submit_time")) or 0), start_s if waits else 0.0, 0.0 if waits else start_s,
@@ -104,11 +122,13 @@ def _special(said: dict[str, Any]) -> tuple[str, ...]:
         ("burst_buffer", "a burst buffer"),
     ):  # fmt: skip
         value = said.get(key) or ""
-        if value and not (key == "tres_per_task" and value.startswith("cpu=") and "," not in value):
+        if value and not (key == "tres_per_task" and cpus_only(value)):
             found.append(f"asks for {words} ({value})")
+    alone = {one.lower() for one in _words(said.get("exclusive") or said.get("shared"))} & {"user", "mcs", "topo"}
+    found += [f"asks for nodes that only its own kind shares ({word})" for word in sorted(alone)]
     if said.get("contiguous"):
         found.append("asks for contiguous nodes")
-    if _number(said.get("core_spec")) or _number(said.get("thread_spec")):
+    if any(_number(said.get(key)) not in NO_SPECIALISED for key in ("core_spec", "thread_spec")):
         found.append("asks for specialised cores")
     return tuple(dict.fromkeys(found))
 
@@ -155,7 +175,7 @@ def _exit(value: Any) -> tuple[int | None, int | None]:
         signal = value.get("signal") or {}
         number = _number(signal.get("id", signal.get("signal_id")))
         status = _number(value.get("return_code"))
-        return None if status is None else int(status), int(number) if number else None
+        return int(status or 0), int(number) if number else None
     found = _number(value)
     if found is None:
         return None, None

@@ -1,7 +1,10 @@
 """What we write into a job's administrators' comment, so that Slurm alone can say after a crash what was done with it.
 
     cohabit:held                                 waits for a decision (job_submit.lua writes this one)
-    cohabit:run:ATTEMPT:LEAST-MOST:PER_NODE:CPUS  steered and released; behind it what its owner had asked for
+    cohabit:held:open                            the same, and its owner named no largest number of nodes: 24.11 says
+                                                 afterwards that it wants as few as its tasks fit on
+    cohabit:run:ATTEMPT:LEAST-MOST:PER_NODE:CPUS  steered and released; behind it what its owner had asked for,
+                                                 and :whole where we gave it whole nodes, :shared where no longer
     cohabit:back                                 given back to plain Slurm, not ours any more
 
 Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the
@@ -15,6 +18,8 @@ import re
 from typing import NamedTuple
 
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
+OPEN = f"{HELD}:open"
+WHOLE, SHARED = "whole", "shared"
 _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
@@ -25,10 +30,11 @@ class Before(NamedTuple):
     most: int = 0  # 0: not stated
     per_node: int = 1  # CPUs on each node at least
     cpus: int = 1
+    made: str = ""  # WHOLE: we made Slurm give it whole nodes, which it did not ask for; SHARED: and took that back
 
     def text(self) -> str:
         """As in a mark."""
-        return f"{self.least}-{self.most}:{self.per_node}:{self.cpus}"
+        return f"{self.least}-{self.most}:{self.per_node}:{self.cpus}" + (f":{self.made}" if self.made else "")
 
 
 class Mark(NamedTuple):
@@ -38,6 +44,7 @@ class Mark(NamedTuple):
     attempt: int = 0
     before: Before = Before()
     mates: str = ""  # its group
+    open: bool = False  # no largest number of nodes was named
 
 
 def held_mark(mates: str = "") -> str:
@@ -64,14 +71,14 @@ def wished_mates(comment: str) -> str:
 def read_mark(text: str) -> Mark | None:
     """None: it is not ours."""
     text, _, mates = text.partition("@")
-    if text in (HELD, BACK):
-        return Mark(text, mates=mates)
+    if text in (HELD, OPEN, BACK):
+        return Mark(BACK if text == BACK else HELD, mates=mates, open=text == OPEN)
     kind, _, rest = text.partition(f"{RUN}:")
     parts = rest.split(":")
-    if kind or len(parts) != 4:
+    if kind or len(parts) not in (4, 5) or parts[4:] not in ([], [WHOLE], [SHARED]):
         return None
     try:
         least, _, most = parts[1].partition("-")
-        return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3])), mates)
+        return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3]), *parts[4:]), mates)
     except ValueError:
         return None

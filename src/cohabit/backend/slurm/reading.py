@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 
 
 class JobReader:
-    """Remembers what it read, and whether there is JSON."""
+    """Remembers what it read, and which JSON there is."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls, self.as_json = calls, True
+        self._calls = calls
+        self.forms = ["", commands.TELLS_SHARING]  # of JSON, to be tried in this order; none is left: there is none
         self._records: dict[int, str] = {}  # by Slurm's number
         self._read: dict[int, list[SlurmJob]] = {}  # a waiting array is several
 
@@ -50,17 +51,19 @@ class JobReader:
     async def _surely(self, numbers: list[int]) -> dict[int, list[SlurmJob]]:
         """These jobs as JSON has them; where there is none, as they are shown one by one, away from all others."""
         found: dict[int, list[SlurmJob]] = {number: [] for number in numbers}
-        if self.as_json:
+        while self.forms:
             try:
-                for job in json_output.jobs(await self._calls(commands.list_jobs_json())):
+                for job in json_output.jobs(await self._calls(commands.list_jobs_json(self.forms[0]))):
                     if job.number in found:
                         found[job.number].append(job)
                 return found
             except json_output.NoAnswer as error:
                 raise SlurmAway(f"squeue says: {error}") from error
+            except json_output.Incomplete:
+                self.forms.pop(0)
             except (SlurmRefused, ValueError) as error:
                 log.info("squeue does not speak JSON here (%s); odd names are read as text", error)
-                self.as_json = False
+                self.forms = []
         return dict(zip(numbers, await asyncio.gather(*(self._one(number) for number in numbers)), strict=True))
 
     async def _one(self, number: int) -> list[SlurmJob]:

@@ -1,8 +1,9 @@
 """slurmrestd as a second way to Slurm: what its own description offers is done there, the rest by commands.
 
-The version is the newest one it describes (/openapi/v3). Slurm 22.05 (v0.0.38) lists and shows jobs and nodes, holds,
-releases, cancels and changes limits there, but does not let anybody place a job or write an administrators' comment;
-later versions do. When it does not answer, one sentence says so and commands are used until it does.
+The version is the newest one it describes (/openapi/v3) and that tells all we need. Slurm 22.05 (v0.0.38) lists and
+shows jobs and nodes, holds, releases, cancels and changes limits there, but does not let anybody place a job or write
+an administrators' comment; later versions do. When it does not answer, one sentence says so and commands are used until
+it does.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ import msgspec
 
 from cohabit.backend.slurm import json_output
 from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.commands import TELLS_SHARING
+from cohabit.backend.slurm.json_output import form_number
+from cohabit.backend.slurm.marks import read_mark
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.steered import SlurmManager
 
 TIMEOUT_S = 10.0
 AGAIN_S = 10.0  # before one that did not answer is asked again
+OLDEST = "v0.0.38"  # v0.0.36 of 20.11 does not say that a node is drained
 BEFORE_S = 2.0  # what changed in the second in which it was last asked is asked for again
 _PATH = re.compile(r"^/slurm/(v[0-9.]+)/jobs/?$")
 log = logging.getLogger(__name__)
@@ -42,13 +47,21 @@ class Described:
         found = {match.group(1): path for path in document.get("paths", {}) if (match := _PATH.match(path))}
         if not found:
             raise RestAway("it describes no list of jobs")
-        self.version = max(found, key=lambda text: tuple(int(part) for part in re.findall(r"[0-9]+", text)))
-        self.jobs = found[self.version]
         self._schemas: dict[str, Any] = document.get("components", {}).get("schemas", {})
+        complete = [version for version in found if self._tells_all(version)]
+        if not complete:
+            raise RestAway(f"{', '.join(found)} leaves out which nodes are drained, or which jobs want nodes whole")
+        self.version = max(complete, key=form_number)
+        self.jobs = found[self.version]
         job = document["paths"].get(f"/slurm/{self.version}/job/{{job_id}}", {})
         body = job.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
         self._keys: dict[str, Any] = self._resolved(body.get("schema", {})).get("properties", {})
         self.cancels = "delete" in job
+
+    def _tells_all(self, version: str) -> bool:
+        told = self._schemas.get(f"{version}_job_info", {}).get("properties", {})
+        number = form_number(version)
+        return form_number(OLDEST) <= number <= form_number(TELLS_SHARING) or "exclusive" in told
 
     def changes(self, *keys: str) -> bool:
         """Whether all of these can be changed of a job."""
@@ -88,9 +101,11 @@ class Rest:
         answer = await self._send(method, path, body, {"update_time": str(since_s)} if since_s else None)
         if answer.status_code == httpx.codes.NOT_MODIFIED:
             return None
-        if answer.status_code in (401, 403, 404, 405):
+        if answer.status_code in (401, 403, 405):
             raise RestAway(f"it answers {answer.status_code}")
         judge(_decoded(answer.content))
+        if answer.status_code == httpx.codes.NOT_FOUND:  # not only Slurm's word on a job it does not know
+            raise RestAway(f"it answers {answer.status_code}")
         return answer.content
 
     async def _send(
@@ -165,6 +180,9 @@ class RestManager(SlurmManager):
         """Steer a held job to exactly these nodes."""
         values = {"required_nodes": list(nodes), "minimum_nodes": len(nodes), "maximum_nodes": len(nodes),
                   "minimum_cpus_per_node": cores, "admin_comment": mark, "begin_time": int(time.time())}  # fmt: skip
+        if (read := read_mark(mark)) is not None and read.before.made:  # not to be said here
+            await super().place(name, nodes, cores, mark)
+            return
         await self._change([name], values, lambda: super(RestManager, self).place(name, nodes, cores, mark))
 
     async def mark(self, names: Sequence[str], text: str) -> None:

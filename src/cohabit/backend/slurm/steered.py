@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.marks import Before
+from cohabit.backend.slurm.marks import Before, read_mark
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode
 
@@ -66,6 +66,9 @@ class Manager(Protocol):
 
     async def ended(self, name: str) -> Ended | None:
         """How a job ended that is not remembered any more, from the accounting; None: nobody knows."""
+
+    async def started_s(self) -> float:
+        """When it was last started (Unix time), so that it may have forgotten what it was told before; 0: unknown."""
 
 
 class Together:
@@ -143,7 +146,8 @@ class SlurmManager:
 
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
         """Steer a held job to exactly these nodes, so many cores on each."""
-        await self._places.do(commands.place(name, nodes, cores, mark))
+        made = read.before.made if (read := read_mark(mark)) is not None else ""
+        await self._places.do(commands.place(name, nodes, cores, mark, made))
 
     async def unplace(self, name: str, before: Before, most_nodes: int, mark: str) -> None:
         """Take a steering back."""
@@ -193,3 +197,7 @@ class SlurmManager:
         except SlurmRefused:
             return None
         return {one.name: one for one in found}.get(name)
+
+    async def started_s(self) -> float:
+        """When slurmctld was started."""
+        return text_output.booted_s(await self.calls(commands.show_config()))

@@ -15,19 +15,20 @@ from cohabit.backend.slurm.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode,
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
 _NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # as far as it goes: a name may look like a field
 _FREE = re.compile(r" Command=(.*)( StdErr=)")  # with the folder and the comments, which users write
-_LATER = re.compile(r" (WorkDir|AdminComment|SystemComment|Comment)=")
+_LATER = re.compile(r" (SubmitLine|WorkDir|AdminComment|SystemComment|Comment)=")
 _DAYS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
 _FIRST = "JobId="
 _CLOCK = re.compile(r" RunTime=\S+")
 _OFTEN = ("Nodes", "CPU_IDs", "Mem", "GRES")  # in a record once for every kind of node
+_ALONE = {"NO": "NODE"}  # what later versions call Exclusive; there OverSubscribe=NO is said of nearly every job
 
 
 def fields(line: str) -> dict[str, str]:
     """The keys and values of one line; of a key that is there twice the first."""
     found: dict[str, str] = {}
     if (name := _NAME.search(line)) is not None:
-        found["JobName"] = re.sub(r" HetJobIdSet=\S+$", "", name.group(1))
+        found["JobName"] = re.sub(r"( SLUID=s\w+)?( HetJobIdSet=\S+)?$", "", name.group(1))  # Slurm's own words
         line = f"{line[: name.start()]} {line[name.start(2) :]}"
     if (free := _FREE.search(line)) is not None:
         parts = _LATER.split(free.group(1))
@@ -72,6 +73,8 @@ def jobs(text: str) -> list[SlurmJob]:
 
 def _tasks(line: str) -> list[SlurmJob]:
     said = fields(line)
+    if "JobState" not in said:  # 26.05 prints the line of its submission, in which its owner wrote what a record has
+        return []
     number, array, task = said["JobId"], said.get("ArrayJobId", ""), said.get("ArrayTaskId", "")
     if not array:
         return [_job(number, said, line)]
@@ -85,6 +88,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
     per_cpu, per_node = _mb(said.get("MinMemoryCPU", "")), _mb(said.get("MinMemoryNode", ""))
     state = said["JobState"].split("+")[0]
     waits = state == "PENDING"
+    nodes_least = _count(least, 1)
     cores_on = {
         node: len(numbers(ids))
         for hosts, ids in _CPU_IDS.findall(line)
@@ -94,11 +98,12 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         name, int(said["JobId"]), state, said.get("Reason", ""), said.get("Priority") == "0",
         _user(said.get("UserId", "")), said.get("JobName", ""), said.get("Command", ""), said.get("Comment", ""),
         said.get("AdminComment", ""), said.get("Partition", ""), said.get("Dependency", ""),
-        _whole(said.get("NumTasks", ""), 1), _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
+        _whole(said.get("NumTasks", ""), 1) or nodes_least, _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
         _whole(said.get("CPUs/Task", ""), 1), _whole(said.get("NtasksPerN:B:S:C", "0").partition(":")[0], 0),
-        _count(least, 1), _count(most, 0), _whole(said.get("MinCPUsNode", ""), 1), per_cpu, per_node,
+        nodes_least, _count(most, 0), _whole(said.get("MinCPUsNode", ""), 1), per_cpu, per_node,
         seconds(said.get("TimeLimit", "")),
-        said.get("OverSubscribe") == "NO", said.get("Requeue") == "1", _whole(said.get("Restarts", ""), 0),
+        said.get("Exclusive", _ALONE.get(said.get("OverSubscribe", ""))) == "NODE",
+        said.get("Requeue") == "1", _whole(said.get("Restarts", ""), 0),
         expand(said.get("ReqNodeList", "")), expand(said.get("ExcNodeList", "")), expand(said.get("NodeList", "")),
         cores_on, _instant(said.get("SubmitTime", "")), _instant(said.get("StartTime", "")) if waits else 0.0,
         0.0 if waits else _instant(said.get("StartTime", "")), _instant(said.get("EligibleTime", "")),
@@ -116,13 +121,21 @@ def _special(said: dict[str, str]) -> tuple[str, ...]:
         ("TresPerNode", "generic resources"), ("TresPerJob", "generic resources"), ("TresPerTask", "generic resources"),
         ("TresPerSocket", "generic resources"), ("BurstBuffer", "a burst buffer"),
     ):  # fmt: skip
-        if said.get(key):
+        if said.get(key) and not (key == "TresPerTask" and cpus_only(said[key])):
             found.append(f"asks for {words} ({said[key]})")
+    alone = said.get("Exclusive") or said.get("OverSubscribe", "")
+    if alone in ("USER", "MCS", "TOPO"):
+        found.append(f"asks for nodes that only its own kind shares ({alone.lower()})")
     if said.get("Contiguous") == "1":
         found.append("asks for contiguous nodes")
     if said.get("CoreSpec", "*") not in ("*", "", "0"):
         found.append("asks for specialised cores")
     return tuple(dict.fromkeys(found))
+
+
+def cpus_only(per_task: str) -> bool:
+    """What -c comes to (23.02 and later); no generic resource."""
+    return per_task.startswith(("cpu=", "cpu:")) and "," not in per_task
 
 
 def nodes(text: str) -> list[SlurmNode]:
@@ -146,7 +159,8 @@ def partitions(text: str) -> list[SlurmPartition]:
     """`scontrol show partition -o`."""
     return [
         SlurmPartition(
-            said["PartitionName"], expand(said.get("Nodes", "")), said.get("OverSubscribe", "NO").partition(":")[0],
+            said["PartitionName"], expand(said.get("Nodes", "")),
+            "EXCLUSIVE" if said.get("Exclusive") == "NODE" else said.get("OverSubscribe", "NO").partition(":")[0],
             said.get("State", "UP") == "UP", said.get("Default") == "YES",
         )
         for said in (fields(line) for line in text.splitlines() if line.startswith("PartitionName="))
@@ -157,6 +171,11 @@ def config(text: str) -> dict[str, str]:
     """`scontrol show config`: one key per line."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def booted_s(text: str) -> float:
+    """`scontrol show config`: since when slurmctld has run."""
+    return _instant(config(text).get("BOOT_TIME", ""))
 
 
 def accounted(text: str) -> list[Ended]:

@@ -74,13 +74,21 @@ def before_of(job: SlurmJob) -> Before:
     mark = read_mark(job.mark)
     if mark is not None and mark.kind == RUN:
         return mark.before
+    implied = job.nodes_least < job.nodes_most >= job.tasks  # 26.05: without a bound of its own, that of its tasks
+    if implied or (mark is not None and mark.open):
+        return Before(job.nodes_least, 0, job.cpus_per_node, job.cpus)
     return Before(job.nodes_least, job.nodes_most, job.cpus_per_node, job.cpus)
+
+
+def asked_whole(job: SlurmJob) -> bool:
+    """Whether its owner wants nodes for itself."""
+    return job.exclusive and not before_of(job).made
 
 
 def shape_of(job: SlurmJob) -> tuple[object, ...]:
     """What must not change while the core has it in its queue."""
     return (
-        job.tasks, job.cpus_per_task, job.partition, job.exclusive, job.memory_per_cpu_mb, job.memory_per_node_mb
+        job.tasks, job.cpus_per_task, job.partition, asked_whole(job), job.memory_per_cpu_mb, job.memory_per_node_mb
     )  # fmt: skip
 
 
@@ -101,7 +109,7 @@ def job_of(job: SlurmJob, terms: Terms) -> Job:
         whole = -(-job.tasks // job.tasks_per_node)
     return Job(
         job.name, limit_of(job), cpus, whole, _memory(job, cpus, terms) if terms.memory else 0, job.user,
-        _program(job, terms), job.partition, requeue=job.requeue, exclusive=job.exclusive or bool(whole),
+        _program(job, terms), job.partition, requeue=job.requeue, exclusive=asked_whole(job) or bool(whole),
         single_node=single and not whole, mates=terms.group_of(job.mates) if job.mates else None,
     )  # fmt: skip
 

@@ -11,9 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
-from cohabit.backend.slurm.marks import BACK, Before, read_mark
+from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, Discovered
+from cohabit.backend.slurm.marks import BACK, SHARED, WHOLE, Before, read_mark
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
-from cohabit.backend.slurm.translate import Terms, before_of, is_ours, job_of, limit_of, may_run, shape_of, why_not
+from cohabit.backend.slurm.translate import (
+    Terms,
+    asked_whole,
+    before_of,
+    is_ours,
+    job_of,
+    limit_of,
+    may_run,
+    shape_of,
+    why_not,
+)
+from cohabit.model.command import StartJob
 from cohabit.model.event import (
     Event,
     JobCancelled,
@@ -71,6 +83,23 @@ class Known:
     ordered_s: float = 0.0  # when its start was ordered
     kept_by: str = ""  # why Slurm has not started it yet, as it says
     awaits: bool = False  # it depends on others, and the core knows
+    asked_whole: bool = False  # its owner wants nodes for itself
+
+    def take_down(self, order: StartJob, found: Discovered) -> None:
+        """Where it is to run, and with how much of each node. Of whole nodes no more cores are asked for than it needs:
+        a job with a number of tasks per node, or of CPUs per task, would never start (all versions but 22.05)."""
+        numbers = [number for first, count in order.nodes for number in range(first, first + count)]
+        self.nodes = tuple(found.names[number] for number in numbers)
+        whole, by = order.exclusive or not order.cores, found.whole_by
+        self.cores = order.cores
+        if whole and by == BY_CORES and not self.asked_whole:
+            self.cores = min(found.cpus[number] for number in numbers)
+        elif whole:
+            self.cores = max(-(-self.before.cpus // len(numbers)), 1)
+        if whole and by == BY_REQUEST and not self.asked_whole:
+            self.before = self.before._replace(made=WHOLE)
+        elif self.before.made:
+            self.before = self.before._replace(made=SHARED)
 
 
 @dataclass
@@ -279,6 +308,7 @@ class Watcher:
             job.restarts,
             mates=job.mates,
             awaits=bool(job.dependency),
+            asked_whole=asked_whole(job),
         )
         self.known[job.name] = known
         self.over.add(job.name)
