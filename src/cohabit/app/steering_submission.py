@@ -110,7 +110,8 @@ class SteeredTaking(Taking):
         """What the core will call it, and the job or its tasks as the manager has them."""
         manager, names = self._backend.manager, self._backend.names
         try:
-            await manager.mark([number], held_mark("" if job.mates is None else job.mates.name))
+            any_nodes = not job.nodes and not job.single_node
+            await manager.mark([number], held_mark("" if job.mates is None else job.mates.name, any_nodes))
             if job.array_count:
                 return number, [one for one in await manager.jobs() if one.array == number]
             found = await manager.job(number)

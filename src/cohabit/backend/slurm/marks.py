@@ -47,9 +47,10 @@ class Mark(NamedTuple):
     open: bool = False  # no largest number of nodes was named
 
 
-def held_mark(mates: str = "") -> str:
-    """Of a job that waits for a decision."""
-    return f"{HELD}@{mates}" if mates else HELD
+def held_mark(mates: str = "", any_nodes: bool = False) -> str:
+    """Of a job that waits for a decision; any_nodes: its owner named no largest number of nodes."""
+    held = OPEN if any_nodes else HELD
+    return f"{held}@{mates}" if mates else held
 
 
 def run_mark(attempt: int, before: Before, mates: str = "") -> str:
