@@ -45,6 +45,7 @@ from cohabit.core.columns import (
     SUBMIT,
     USER,
     WAKE,
+    Columns,
     columns_of,
 )
 from cohabit.core.protocols import PolicySet
@@ -95,6 +96,18 @@ def _write(clock, lines, when, kind, row, now):
     when[clock[LINES]] = now
     lines[0, clock[LINES]], lines[1, clock[LINES]] = kind, row
     clock[LINES] += 1
+
+
+@compiled_lean
+def _write_ranges(clock, row, jobs, pool, ranges, range_owner):
+    """The nodes a job was given."""
+    link = jobs[RANGES, row]
+    while link >= 0:
+        ranges[0, clock[RANGE_LINES]] = pool[RANGE_FIRST, link]
+        ranges[1, clock[RANGE_LINES]] = pool[RANGE_COUNT, link]
+        range_owner[clock[RANGE_LINES]] = row
+        clock[RANGE_LINES] += 1
+        link = pool[RANGE_NEXT, link]
 
 
 @compiled_lean
@@ -168,13 +181,7 @@ def drive(
             clock[COUNTER] += 1
             _write(clock, lines, when, START, row, now)
             if record_ranges:
-                link = jobs[RANGES, row]
-                while link >= 0:
-                    ranges[0, clock[RANGE_LINES]] = pool[RANGE_FIRST, link]
-                    ranges[1, clock[RANGE_LINES]] = pool[RANGE_COUNT, link]
-                    range_owner[clock[RANGE_LINES]] = row
-                    clock[RANGE_LINES] += 1
-                    link = pool[RANGE_NEXT, link]
+                _write_ranges(clock, row, jobs, pool, ranges, range_owner)
         if shortlisted and marks[shortlist.GIVEN_UP]:
             return NEEDS_NO_LIST
         if len(when) - 3 * total - clock[WAKES] < 8:
@@ -219,12 +226,9 @@ def replay(
         jobs[RESERVED], jobs[PROMISED] = profile.UNRESERVED, profile.UNRESERVED
     usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
-    columns, everyone = columns_of(jobs, usage), np.arange(total)
-    second = policies.backfill_order
+    columns, second = columns_of(jobs, usage), policies.backfill_order
     if not policies.changing:
-        keys[SCORE] = policies.order.scores(columns, everyone, 0)
-        if second is not None:
-            keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
+        _score_once(policies, columns, keys)
     queue, backfill = ladder.make(total), ladder.make(total if second is not None else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
@@ -280,6 +284,14 @@ def replay(
         range_owner=owner[:used] if record_ranges else None,
         finished=int((end_us > -(2**63)).sum()),
     )
+
+
+def _score_once(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> None:
+    """Of orders whose scores stay the same."""
+    everyone, second = np.arange(keys.shape[1]), policies.backfill_order
+    keys[SCORE] = policies.order.scores(columns, everyone, 0)
+    if second is not None:
+        keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
 
 
 def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
