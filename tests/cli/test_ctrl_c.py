@@ -109,3 +109,28 @@ def test_ctrl_c_while_machine_code_is_made(scenario: Path, tmp_path: Path) -> No
         assert (answer.code, answer.out) == (130, ""), answer
         assert answer.err.endswith("cohabit: stopped; nothing was kept\n"), answer
         assert "Traceback" not in answer.err
+
+
+def test_what_was_to_be_raised_again_does_not_kill_a_program_that_has_ended() -> None:
+    """A library swallowed Ctrl-C just before the program came to its end: the moment falls while Python goes down."""
+    lines = """
+import signal, sys, time
+from cohabit.cli import interrupts
+interrupts.while_loading()
+interrupts.while_working()
+class Swallows:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+Swallows()
+assert interrupts.seen()
+interrupts.at_the_end()
+class TakesAMoment:  # after Python has taken its signal handlers down
+    def __del__(self, wait=time.sleep, moment=5 * interrupts.AGAIN_S):
+        wait(moment)
+last = TakesAMoment()
+sys.exit(interrupts.STATUS)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, preexec_fn=listen_to_ctrl_c
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

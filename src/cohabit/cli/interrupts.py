@@ -34,9 +34,10 @@ def while_working() -> None:
 
 
 def at_the_end() -> None:
-    """All is said: while Python takes itself down nothing can be stopped any more."""
+    """All is said: while Python takes itself down nothing can be stopped any more, and nothing is to be raised again."""
     if signal.getsignal(signal.SIGINT) in (_leave_at_once, _raise):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one still to come would kill the program
 
 
 def seen() -> bool:

@@ -127,5 +127,6 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _leave(sentence: str, code: int) -> NoReturn:
+    interrupts.at_the_end()  # the sentence is said whole
     typer.echo(f"cohabit: {sentence}", err=True)
     sys.exit(code)
