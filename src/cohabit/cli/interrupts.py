@@ -2,8 +2,9 @@
 
 While our own modules are loaded nothing has begun, and the program just leaves. From then on the interruption is raised
 as usual, and remembered: whatever a library makes of it, the program ends as one that was stopped. Where machine code
-called Python, what is raised there is only printed: then it is raised again a moment later. For the program alone, and
-never for callers of `cohabit` from Python: how a process takes signals is for its owner to say.
+called Python, what is raised there is only printed: then it is raised again a moment later. Inside the library that
+makes machine code nothing is raised at all: it would lose track of what it has made, and crash. For the
+program alone, and never for callers of `cohabit` from Python: how a process takes signals is for its owner to say.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 
 STATUS = 130
 AGAIN_S = 0.02
+FRAGILE = "llvmlite."
 _seen = False
 
 
@@ -34,7 +36,7 @@ def while_working() -> None:
 
 
 def at_the_end() -> None:
-    """All is said: while Python takes itself down nothing can be stopped any more, and nothing is to be raised again."""
+    """All is said: nothing can be stopped any more while Python takes itself down, nor raised again."""
     if signal.getsignal(signal.SIGINT) in (_leave_at_once, _raise):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one still to come would kill the program
@@ -50,9 +52,14 @@ def _leave_at_once(number: int, frame: FrameType | None) -> NoReturn:
     os._exit(STATUS)
 
 
-def _raise(number: int, frame: FrameType | None) -> NoReturn:
+def _raise(number: int, frame: FrameType | None) -> None:
     global _seen
     _seen = True
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(FRAGILE):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+            return
+        frame = frame.f_back
     raise KeyboardInterrupt
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_lean, least_in_eights
 from cohabit.core.columns import EXPECTED, EXTRA, FREE, LIMIT, NODES, SHADOW
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE, SUM_NODES
 
 FOREVER = 2**62
+BLOCK = 64  # scores among which the smallest is looked for at once
 
 
 @compiled_lean
@@ -73,13 +74,16 @@ def sure_to_start(now, promised, jobs, q_items, q_info, q_meta, r_items, r_info,
 @compiled_lean
 def least(waiting, scores):
     """Where the smallest score stands, of equal ones the first; rows below zero have been started and score `inf`."""
-    best = 0
-    while waiting[best] < 0:
-        best += 1
-    least = scores[best]
-    for index in range(len(waiting)):  # from the beginning: an index known not to be negative takes half the time
+    least, best, many = np.inf, 0, len(waiting) - len(waiting) % 8
+    for first in range(0, many, BLOCK):
+        found = least_in_eights(scores, first, min(BLOCK, many - first))
+        if found < least:
+            least, best = found, first
+    for index in range(many, len(waiting)):
         if scores[index] < least:
-            best, least = index, scores[index]
+            least, best = scores[index], index
+    while scores[best] != least or waiting[best] < 0:
+        best += 1
     return best
 
 

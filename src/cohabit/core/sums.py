@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean
+from cohabit.compiled import compiled, compiled_lean, sum_in_eights
 
 BLOCK = 128  # numbers added in eight rows, not in two halves
 BUFFER = 8192  # numbers converted at once
@@ -17,20 +17,9 @@ BUFFER = 8192  # numbers converted at once
 @compiled_lean
 def _block(numbers, first, count):
     """The sum of at most BLOCK numbers."""
-    end = first + count
-    if count < 8:
-        total = -0.0
-        for index in range(first, end):
-            total += numbers[index]
-        return total
-    a, b, c, d = numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3]
-    e, f, g, h = numbers[first + 4], numbers[first + 5], numbers[first + 6], numbers[first + 7]
-    whole = end - count % 8
-    for index in range(first + 8, whole, 8):
-        a, b, c, d = a + numbers[index], b + numbers[index + 1], c + numbers[index + 2], d + numbers[index + 3]
-        e, f, g, h = e + numbers[index + 4], f + numbers[index + 5], g + numbers[index + 6], h + numbers[index + 7]
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for index in range(whole, end):
+    whole = count - count % 8
+    total = sum_in_eights(numbers, first, whole) if whole > 0 else -0.0
+    for index in range(first + whole, first + count):
         total += numbers[index]
     return total
 
