@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cohabit.compiled import compile_bounds
-from cohabit.core import intervals
+from cohabit.core import intervals, shortlist
 from cohabit.core.columns import CORES, JOB_COLUMNS, LIMIT, NODES, QOS, SUBMIT, USER, columns_of
 from cohabit.core.protocols import Order
 from cohabit.model.units import SECOND
@@ -271,6 +271,52 @@ def test_relying_on_them_changes_nothing(name: str) -> None:
     short, full = (overloaded(place, one, backfill, second) for one in (bounded, order))
     assert np.array_equal(short.start_us, full.start_us)
     assert short.journal.hash() == full.journal.hash()
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_list_for_good_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of core/lasting.py, from the beginning, not only when the short one has cost too much."""
+    seen, make = list[Any](), fast._lists
+
+    def spent(*what: Any) -> Any:
+        listed, marks, bounds = make(*what)
+        marks[shortlist.SPENT] = shortlist.TOO_MUCH + 1
+        seen.append(marks)
+        return listed, marks, bounds
+
+    source = for_window(BOUNDED[name], ())
+    assert source is not None
+    order = Order(BOUNDED[name], True, name="own")
+    bounded = replace(order, bound=compile_bounds(f"test of bounds: {name}", source, 0))
+    place = list(BOUNDED).index(name)
+    backfill, second = ("easy", "none", "easy", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
+    full = overloaded(place, order, backfill, second)
+    monkeypatch.setattr(fast, "_lists", spent)
+    listed = overloaded(place, bounded, backfill, second)
+    assert seen[0][shortlist.LASTING] == 1
+    assert listed.journal.hash() == full.journal.hash()
+
+
+def test_a_list_for_good_serves_what_swings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the short list nor none: few are looked at, as none swings below its own nodes."""
+    seen, make = list[Any](), fast._lists
+
+    def noted(*what: Any) -> Any:
+        seen.append(make(*what))
+        return seen[-1]
+
+    def swings(jobs: Any, rows: Any, now_us: int) -> Any:
+        return np.sin(jobs.seq[rows] * waited_s(jobs, rows, now_us)) * jobs.nodes[rows]
+
+    source = for_window(swings, ())
+    assert source is not None
+    bounded = replace(Order(swings, True, name="own"), bound=compile_bounds("test of a list for good", source, 0))
+    full = overloaded(6, replace(bounded, bound=None), "easy")
+    monkeypatch.setattr(fast, "_lists", noted)
+    assert overloaded(6, bounded, "easy").journal.hash() == full.journal.hash()
+    _, marks, _ = seen[0]
+    assert (marks[shortlist.LASTING], marks[shortlist.GIVEN_UP]) == (1, 0)
 
 
 def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,19 +13,51 @@ from cohabit.compiled import compiled, compiled_lean
 
 FEW = 32  # so many may come or go before everybody is sorted anew
 NEAR = 8  # so many places away one at a place is looked for, from the one who was there before
+BLOCK = 32  # so many are compared before anybody asks what came out: the compiler handles several at once
 
 
-# Slices are taken so that indices start at zero: then the compiler handles several numbers at once.
+# Slices are taken so that indices start at zero, and indices without a sign: then the compiler need not ask whether
+# they are from the end, and handles several numbers at once.
+
+
+@compiled_lean
+def _differences(some, others):
+    found = 0
+    for index in range(len(some)):
+        found += some[index] != others[index]
+    return found
 
 
 @compiled_lean
 def _same(some, others):
     """How many are the same from the beginning."""
-    most = min(len(some), len(others))
-    for index in range(most):
-        if some[index] != others[index]:
+    most, index = min(len(some), len(others)), 0
+    while index + BLOCK <= most and _differences(some[index : index + BLOCK], others[index : index + BLOCK]) == 0:
+        index += BLOCK
+    while index < most and some[index] == others[index]:
+        index += 1
+    return index
+
+
+@compiled_lean
+def _equals(values, value):
+    found = 0
+    for index in range(len(values)):
+        found += values[index] == value
+    return found
+
+
+@compiled_lean
+def _find(values, value):
+    """Where it stands first; -1: nowhere."""
+    index = 0
+    while index + BLOCK <= len(values) and _equals(values[index : index + BLOCK], value) == 0:
+        index += BLOCK
+    while index < len(values):
+        if values[index] == value:
             return index
-    return most
+        index += 1
+    return -1
 
 
 @compiled_lean
@@ -77,34 +109,45 @@ def _put_in(values, kept, places):
 
 
 @compiled_lean
-def _before(values, one, other):
-    first, second = values[one], values[other]
+def _before(first, one, second, other):
+    """By values, then by who they are."""
     if first == second or (first != first and second != second):
         return one < other
     return first < second or second != second
 
 
 @compiled_lean
-def _put_right(values, places, order):
+def _misplaced(values, who):
+    """How many perhaps do not stand behind the one before them."""
+    found = 0
+    for place in range(1, len(values)):
+        less, equal = values[place - 1] < values[place], values[place - 1] == values[place]
+        found += not (less | (equal & (who[place - 1] < who[place])))
+    return found
+
+
+@compiled_lean
+def _put_right(values, places, order, in_order):
     """Sort by insertion, for values that have changed since; False: it takes too long."""
     for index in range(len(values)):
-        order[places[index]] = index
-    moves, last = 0, order[0]
-    for place in range(len(values)):
-        index = order[place]
-        if place == 0 or values[last] < values[index]:  # mostly
-            last = index
-            continue
-        to = place
-        while to > 0 and _before(values, index, order[to - 1]):
-            order[to] = order[to - 1]
-            to -= 1
-        order[to], last = index, order[place] if to < place else index
-        moves += place - to
+        place = np.uint64(places[index])
+        order[place], in_order[place] = index, values[index]
+    moves, place = 0, 1
+    while place < len(values):
+        end = min(place + BLOCK, len(values))
+        if _misplaced(in_order[place - 1 : end], order[place - 1 : end]) == 0:  # mostly
+            place = end
+        while place < end:
+            value, index, to = in_order[place], order[place], place
+            while to > 0 and _before(value, index, in_order[to - 1], order[to - 1]):
+                in_order[to], order[to] = in_order[to - 1], order[to - 1]
+                to -= 1
+            in_order[to], order[to] = value, index
+            moves, place = moves + place - to, place + 1
         if moves > 4 * len(values):
             return False
-    for place in range(len(values)):
-        places[order[place]] = place
+    for place in range(len(values) if moves > 0 else 0):
+        places[np.uint64(order[place])] = place
     return True
 
 
@@ -122,7 +165,9 @@ def places_of(values, rows, fixed, memory, slot, first, capacity):
     done = kept >= 0 and count - kept <= FEW
     if done:
         _put_in(values, kept, places)
-        done = fixed or count == 0 or _put_right(values, places, np.empty(count, np.int64))
+        done = (
+            fixed or count == 0 or _put_right(values, places, np.empty(count, np.int64), np.empty(count, values.dtype))
+        )
     if not done:
         order = np.argsort(values, kind="mergesort")
         for place in range(count):
@@ -138,7 +183,7 @@ def order_of(places):
     """Who stands at each place."""
     order = np.empty(len(places), np.int64)
     for index in range(len(places)):
-        order[places[index]] = index
+        order[np.uint64(places[index])] = index
     return order
 
 
@@ -166,47 +211,53 @@ def _next(values, value, above):
     return found
 
 
-@compiled
-def _at_place(values, rows, place, memory, slot):
-    """The value at this place in rising order, what is no number last; and how many are not more than it.
-
-    memory[slot] tells which row it was last time, plus one: mostly it is the same or one near it.
-    """
-    hint = np.int64(memory[slot]) - 1
-    for index in range(len(rows) if hint >= 0 else 0):
-        if rows[index] == hint and values[index] == values[index]:
-            value = values[index]
-            less, upto = _less_and_upto(values, value)
-            for _ in range(NEAR):
-                if less <= place < upto:
-                    break
-                nearest = _next(values, value, place >= upto)
-                if nearest == value:  # only what is no number is left
-                    break
-                value = nearest
-                less, upto = _less_and_upto(values, value)
-            if less <= place < upto:
-                _remember_row(values, rows, value, memory, slot)
-                return value, upto
-            break
-    value = np.sort(values)[place]
-    _remember_row(values, rows, value, memory, slot)
-    return value, _less_and_upto(values, value)[1] if value == value else len(values)
-
-
 @compiled_lean
-def _remember_row(values, rows, value, memory, slot):
-    for index in range(len(rows)):
-        if values[index] == value:
-            memory[slot] = rows[index] + 1
-            return
+def _near(values, value, place):
+    """The value at this place, if it is this one or one near it, and whether it is."""
+    less, upto = _less_and_upto(values, value)
+    for _ in range(NEAR):
+        if less <= place < upto:
+            break
+        nearest = _next(values, value, place >= upto)
+        if nearest == value:  # only what is no number is left
+            break
+        value = nearest
+        less, upto = _less_and_upto(values, value)
+    return value, less <= place < upto
+
+
+@compiled
+def _at_place(values, rows, place, hint, other):
+    """The value at this place in rising order, what is no number last; and whose it is, for the next time.
+
+    The hints tell whose it was, or a neighbour's, last time, as the row plus one: mostly it is there or near.
+    """
+    near = -1
+    for who in (hint, other):
+        index = _find(rows, np.int64(who) - 1) if who > 0 else -1
+        if index >= 0 and values[index] == values[index]:
+            less, upto = _less_and_upto(values, values[index])
+            if less <= place < upto:
+                return values[index], who
+            near = index
+    found = False
+    if near >= 0:
+        value, found = _near(values, values[near], place)
+    if not found:
+        value = np.sort(values)[place]
+    return value, (np.float64(rows[_find(values, value)] + 1) if value == value else 0.0)
 
 
 @compiled
 def _at_place_and_next(values, rows, place, memory, slot):
     """The value at this place in rising order, and at the next if there is one; all are numbers."""
-    value, upto = _at_place(values, rows, place, memory, slot)
-    return value, (value if upto > place + 1 else _next(values, value, True))
+    low, high = memory[slot], memory[slot + 1]
+    value, memory[slot] = _at_place(values, rows, place, low, high)
+    if place + 1 == len(values):
+        return value, value
+    likely = high if memory[slot] == low or memory[slot] == high else low
+    after, memory[slot + 1] = _at_place(values, rows, place + 1, likely, memory[slot])
+    return value, after
 
 
 @compiled_lean
@@ -222,7 +273,8 @@ def at(values, rows, place, memory, slot):
     """The one at a place in rising order, counted from the end if negative."""
     if place < 0:
         place += len(values)
-    return _at_place(values, rows, min(max(place, 0), len(values) - 1), memory, slot)[0]
+    value, memory[slot] = _at_place(values, rows, min(max(place, 0), len(values) - 1), memory[slot], 0.0)
+    return value
 
 
 @compiled
@@ -259,22 +311,49 @@ def sorted_of(values, places):
     """The values in rising order."""
     out = np.empty(len(values), values.dtype)
     for index in range(len(values)):
-        out[places[index]] = values[index]
+        out[np.uint64(places[index])] = values[index]
     return out
+
+
+@compiled_lean
+def _firsts(values, found):
+    """Where those who are equal begin, of values in rising order."""
+    first, last = 0, values[0]
+    for place in range(len(values)):
+        value = values[place]
+        first, last = place if value != last else first, value
+        found[place] = first
+
+
+@compiled_lean
+def _ends(values, found):
+    """Where those who are equal end."""
+    end, last = len(values), values[len(values) - 1]
+    for step in range(len(values)):
+        place = np.uint64(len(values) - 1 - step)
+        value = values[place]
+        end, last = len(values) - step if value != last else end, value
+        found[place] = end
 
 
 @compiled
 def below_of(values, places, or_equal):
-    """How many are less than each; or_equal: or equal."""
-    count, out = len(values), np.empty(len(values), np.int64)
-    in_order, found = sorted_of(values, places), np.empty(len(values), np.int64)
-    for step in range(count):
-        place = count - 1 - step if or_equal else step
-        before = place + 1 if or_equal else place - 1
-        same = step > 0 and _equal(in_order[place], in_order[before])
-        found[place] = found[before] if same else place + or_equal
+    """How many are less than each; or_equal: or equal. What is no number is equal to what is none."""
+    count, room = len(values), np.empty(2 * len(values), np.int64)
+    in_order, found, out = sorted_of(values, places), room[:count], room[count:]
+    if count == 0:
+        return out
+    if or_equal:
+        _ends(in_order, found)
+    else:
+        _firsts(in_order, found)
+    numbers = count
+    while numbers > 0 and in_order[numbers - 1] != in_order[numbers - 1]:
+        numbers -= 1
+    for place in range(numbers, count):
+        found[place] = count if or_equal else numbers
     for index in range(count):
-        out[index] = found[places[index]]
+        out[index] = found[np.uint64(places[index])]
     return out
 
 

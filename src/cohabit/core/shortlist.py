@@ -4,10 +4,10 @@ policy/bounds.py gives such bounds; an order whose scores only fall while jobs w
 is bounded by its scores at the end of a window of time. So the whole queue is bounded once per window, and only the
 best are kept on the list; as long as one of them scores below all that were left out, the first of the list is the
 first of the queue, and a pass scores the list alone. Where that cannot be told, the list is made anew; where that
-happens too often, sim/fast.py goes on without. Of those who may pass the head, too, only those are scored whose bound
-is below the best found. `schedule_pass` here does what kernels.schedule_pass does with scores of the whole queue, for
-depths up to EASY; property tests hold the two together. It never guesses. The queue ladder is kept by nodes here
-(keys[ARRIVAL]), so that only jobs that fit are looked at.
+happens too often, core/lasting.py has another list, and after that sim/fast.py goes on without. Of those who may pass
+the head, too, only those are scored whose bound is below the best found. `schedule_pass` here does what
+kernels.schedule_pass does with scores of the whole queue, for depths up to EASY; property tests hold the two together.
+It never guesses. The queue ladder is kept by nodes here (keys[ARRIVAL]), so that only jobs that fit are looked at.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_lean
-from cohabit.core import fair_share, kernels, ladder, overrunning, passing, scoring
+from cohabit.core import fair_share, kernels, ladder, lasting, overrunning, passing, scoring
 from cohabit.core.columns import (
-    BACKFILL_SCORE,
-    ENDS,
     EXTRA,
     FREE,
     HEAD,
@@ -32,21 +30,19 @@ from cohabit.core.columns import (
 )
 from cohabit.core.kernels import EASY, FOREVER, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
+from cohabit.core.lasting import BOUND, KNOWN, LIST, LISTED, SORTED, SPENT, UNTIL, before
 from cohabit.core.overrunning import SECOND
 
-# marks[...] (int64): rows on the list, the instant it is good until, the length of a window, rows it may grow to,
-# the first row that is not on it of those who score OUTSIDE, whether a call of the order costs little, how much the
-# making of lists has cost of late, and whether that is too much
-LISTED, UNTIL, WINDOW, MOST, LAST, CHEAP_CALLS, SPENT, GIVEN_UP = 0, 1, 2, 3, 4, 5, 6, 7
-MARKS = 8
+# marks[...] (int64; core/lasting.py has the others): the length of a window, rows the list may grow to, the first row
+# that is not on it of those who score OUTSIDE, whether a call of the order costs little, whether lists cost too much,
+# and whether the list is that of core/lasting.py
+WINDOW, MOST, LAST, CHEAP_CALLS, GIVEN_UP, LASTING = 2, 3, 4, 5, 7, 10
+MARKS = 11
 # bounds[...] (float64): nobody left out scores less in this window, as long as a unit of usage is worth so much
 # and usage is reckoned to this instant
 OUTSIDE, WORTH, RECKONED = 0, 1, 2
-# rows of `listed`: who is on the list, who may pass the head, and who of these has been scored though not on the list
-LIST, ABLE, SCORED = 0, 1, 2
-# Columns of `keys` that no ladder needs while a job waits: SCORE is its score in this pass where that is KNOWN, as
-# it is of all on the list, else its BOUND, which it does not undercut in this window.
-KNOWN, BOUND = ENDS, BACKFILL_SCORE
+# rows of `listed` beside LIST: who may pass the head, and who of these has been scored though not on the list
+ABLE, SCORED = 1, 2
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
 A_LIST, TOO_MUCH = 6, 400  # a list costs as much as it saves in so many passes; what may be lost before it is given up
@@ -69,12 +65,6 @@ def add(row, keys, listed, marks):
 
 
 @compiled_lean
-def _before(score, row, other_score, other):
-    """The smaller score goes first; rows are numbered in order of submission here."""
-    return score < other_score or (score == other_score and row < other)
-
-
-@compiled_lean
 def _list_everybody(now, q_items, q_info, q_meta, listed, marks, bounds):
     """Nothing can be told from bounds: a list for this instant alone."""
     marks[LISTED] = ladder.rows_in_order(q_items, q_info, q_meta, listed[LIST])
@@ -94,13 +84,13 @@ def _part(count, rank, waiting, scores):
     while low < high:
         middle = (low + high) // 2
         for one, other in ((middle, low), (high, low), (high, middle)):
-            if _before(scores[one], waiting[one], scores[other], waiting[other]):
+            if before(scores[one], waiting[one], scores[other], waiting[other]):
                 _swap(waiting, scores, one, other)
         score, row, left, right = scores[middle], waiting[middle], low, high
         while left <= right:
-            while _before(scores[left], waiting[left], score, row):
+            while before(scores[left], waiting[left], score, row):
                 left += 1
-            while _before(score, row, scores[right], waiting[right]):
+            while before(score, row, scores[right], waiting[right]):
                 right -= 1
             if left <= right:
                 _swap(waiting, scores, left, right)
@@ -184,7 +174,7 @@ def _first(waiting, fresh, marks):
     best = -1
     for index in range(marks[LISTED]):
         row = waiting[index]
-        if row >= 0 and (best < 0 or _before(fresh[0, index], row, fresh[0, best], waiting[best])):
+        if row >= 0 and (best < 0 or before(fresh[0, index], row, fresh[0, best], waiting[best])):
             best = index
     return best
 
@@ -198,7 +188,7 @@ def _shares_hold(usage, bounds):
 def _surely_first(best, waiting, fresh, marks, bounds):
     if bounds[OUTSIDE] == np.inf:
         return True
-    return best >= 0 and _before(fresh[0, best], waiting[best], bounds[OUTSIDE], marks[LAST])
+    return best >= 0 and before(fresh[0, best], waiting[best], bounds[OUTSIDE], marks[LAST])
 
 
 @compiled_lean
@@ -208,7 +198,6 @@ def _renew_list(
 ):  # fmt: skip
     """Make the list anew where it is out of date."""
     marks[SPENT] = max(marks[SPENT] - 1, 0)
-    marks[GIVEN_UP] = marks[SPENT] > TOO_MUCH
     if now > marks[UNTIL]:
         marks[WINDOW] = min(2 * marks[WINDOW], LONGEST_WINDOW)
     if now > marks[UNTIL] or marks[LISTED] > marks[MOST] or not (bounded or _shares_hold(usage, bounds)):
@@ -256,8 +245,8 @@ def _start_heads(
 
 
 @compiled_lean
-def _comes_before(row, other, keys):
-    return _before(keys[SCORE, row], row, keys[SCORE, other], other)
+def _comesbefore(row, other, keys):
+    return before(keys[SCORE, row], row, keys[SCORE, other], other)
 
 
 @compiled_lean
@@ -298,7 +287,7 @@ def _first_able(count, keys, able):
     """Who is first by what is known."""
     best = able[0]
     for index in range(1, count):
-        if _comes_before(able[index], best, keys):
+        if _comesbefore(able[index], best, keys):
             best = able[index]
     return best
 
@@ -310,7 +299,7 @@ def _choose(count, first, everybody, keys, able, waiting):
     for index in range(count):
         row = able[index]
         waiting[chosen] = row
-        chosen += keys[KNOWN, row] == 0 and (everybody or _comes_before(row, first, keys))
+        chosen += keys[KNOWN, row] == 0 and (everybody or _comesbefore(row, first, keys))
     return chosen
 
 
@@ -358,11 +347,22 @@ def schedule_pass(
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
-    head = _start_heads(
-        now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, usage, waiting, fresh, listed,
-        marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
-        pool, gauges, started,
-    )  # fmt: skip
+    if bounded and not marks[LASTING] and marks[SPENT] > TOO_MUCH:
+        lasting.begin(now, q_items, q_info, q_meta, listed, marks)
+        marks[LASTING] = 1
+    if marks[LASTING]:
+        head = lasting.start_heads(
+            now, two_orders, entry, parameters, bound_entry, bound_parameters, usage, waiting, fresh[0], listed, marks,
+            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+            started,
+        )  # fmt: skip
+    else:
+        head = _start_heads(
+            now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, usage, waiting, fresh, listed,
+            marks, bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
+            pool, gauges, started,
+        )  # fmt: skip
+    marks[GIVEN_UP] = marks[SPENT] > TOO_MUCH and (marks[LASTING] or not bounded)
     able = 0
     if q_meta[ROWS] < 2 or depth == STRICT or gauges[FREE] == 0:
         head = np.int64(-1)
@@ -386,10 +386,12 @@ def schedule_pass(
             jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
             started,
         )  # fmt: skip
+    if marks[LASTING]:
+        lasting.forget_scores(jobs, keys, listed, marks)
     if gauges[STARTED] > 0:
         left = 0
         for index in range(marks[LISTED]):
             if jobs[STATE, listed[LIST, index]] == QUEUED:
                 listed[LIST, left] = listed[LIST, index]
                 left += 1
-        marks[LISTED] = left
+        marks[LISTED], marks[SORTED] = left, left

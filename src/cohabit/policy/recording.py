@@ -174,9 +174,9 @@ class _Writer:
         if how in ("max", "min"):
             return [*text, f"{name} = sums.most_of({name}_all, {1.0 if how == 'max' else -1.0})"]
         if how in AT_A_PLACE:
-            self.hints += 1
+            first, self.hints = self.hints + 1, self.hints + 2  # who it was, and its neighbour
             more = "".join(f"{one}, " for one in line.uses[1:])
-            return [*text, f"{name} = ranks.{AT_A_PLACE[how]}({name}_all, rows, {more}memory, {self.hints})"]
+            return [*text, f"{name} = ranks.{AT_A_PLACE[how]}({name}_all, rows, {more}memory, {first})"]
         if how in PER_ROW:
             stored[name] = f"{name}_{how}[index]"
             return [*text, PER_ROW[how].format(name)]
