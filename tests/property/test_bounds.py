@@ -248,7 +248,9 @@ def test_bounds_that_do_not_hold_are_noticed() -> None:
     assert not hold(right, lambda jobs, rows, now_us: FALLING["credit"](jobs, rows, now_us) - 1.0, ())
 
 
-def overloaded(seed: int, order: Order, backfill: str, second: str | None = None) -> fast.Replay:
+def overloaded(
+    seed: int, order: Order, backfill: str, second: str | None = None, own_second: Order | None = None
+) -> fast.Replay:
     rng = np.random.default_rng(seed)
     jobs = 1200
     submit = np.sort(rng.integers(0, 30_000, jobs)) * SECOND
@@ -256,6 +258,8 @@ def overloaded(seed: int, order: Order, backfill: str, second: str | None = None
     size = rng.choice([1, 1, 2, 4, 8, 33, 64], jobs)
     run = np.minimum((limit * rng.random(jobs) * 1.3).astype(np.int64), limit)
     chosen = replace(policies("wfp", backfill, second), order=order)
+    if own_second is not None:
+        chosen = replace(chosen, backfill_order=own_second)
     return fast.replay(submit, run, limit, size, size, np.zeros(jobs, np.int64), 64, chosen)
 
 
@@ -340,3 +344,20 @@ def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch)
         assert len(given_up) == 1
         full = overloaded(5, order, backfill)
         assert short.journal.hash() == full.journal.hash()
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit"])
+def test_a_second_order_that_looks_at_the_queue_sees_all_of_it(backfill: str) -> None:
+    """Though the first needs few scores; one event at a time everybody is scored."""
+
+    def beside_the_others(jobs: Any, rows: Any, now_us: int) -> Any:
+        return jobs.limit_us[rows] / np.mean(jobs.limit_us[rows]) - waited_s(jobs, rows, now_us) / 600.0 * len(rows)
+
+    source = for_window(FALLING["credit"], ())
+    assert source is not None
+    order = Order(FALLING["credit"], True, name="own")
+    bounded = replace(order, bound=compile_bounds("test of a second order", source, 0))
+    second = Order(beside_the_others, True, name="second")
+    found = [overloaded(7, one, backfill, None, second).journal.hash() for one in (bounded, order)]
+    assert found[0] == found[1]

@@ -135,7 +135,7 @@ class SchedulerCore:
             self._entry(order, now_us, waiting, fresh[index])
             for index, order in enumerate((policies.order, policies.backfill_order))
         )
-        started, alone = np.empty(room, np.int64), policies.order.alone and not state.raises
+        started, alone = np.empty(room, np.int64), policies.alone and not state.raises
         kernels.schedule_pass(
             now_us, state.depth, state.changing, alone, state.two_orders, len(arrivals), *entry,
             *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,

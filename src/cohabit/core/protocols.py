@@ -268,6 +268,12 @@ class PolicySet:
         """Whether any order must be computed anew in every pass."""
         return self.order.changing or (self.backfill_order is not None and self.backfill_order.changing)
 
+    @property
+    def alone(self) -> bool:
+        """Whether some rows can be scored without the others."""
+        second = self.backfill_order
+        return self.order.alone and (second is None or not second.changing or second.alone)
+
 
 def shared_dimensions(policies: PolicySet) -> tuple[Dimension, ...]:
     """What is counted on shared nodes."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cohabit.compiled import EMPTY, MEMORY_HEAD, ScoreEntry
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, Columns, columns_of
+from cohabit.policy.quotients import fits, quotients
 from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
 from cohabit.policy.settled import with_numpy
 from cohabit.policy.stand_ins import Beyond, Column, Line, Noted, Rows, Tape
@@ -185,8 +186,8 @@ class _Writer:
     def _of_chosen(self, lines: list[Line], line: Line, stored: dict[str, str]) -> list[str]:
         """What is made of those for whom something is so."""
         name, (value, chosen) = line.name, line.uses
-        both = self._loop(lines, value, "", stored)[:-1]
-        both += [step for step in self._steps(lines, chosen, stored) if step not in both]
+        both = self._steps(lines, value, stored)
+        both = _over_all([*both, *(step for step in self._steps(lines, chosen, stored) if step not in both)])
         return [
             f"{name}_all, {name}_chosen = numpy.empty(count, numpy.float64), 0",
             *both,
@@ -209,8 +210,28 @@ class _Writer:
 
     def _loop(self, lines: list[Line], needed: str, last: str, stored: dict[str, str]) -> list[str]:
         """Over all rows: what `needed` is computed from, then `last`."""
-        kept = self._steps(lines, needed, stored)
-        return ["for index in range(count):", "    row = numpy.uint64(rows[index])", *kept, f"    {last}"]
+        plain = self._steps(lines, needed, stored)
+        quick, text, questions = list[str](), list[str](), list[str]()
+        known = quotients(lines)
+        for step in plain:
+            name = step.split()[0]
+            if name not in known or stored.get(name) or step.endswith("]"):  # it is looked up here
+                quick.append(step)
+                continue
+            dividend, divisor, signed, sure = known[name]
+            text.append(f"{name}_part = numpy.divide(1.0, numpy.float64({divisor}))")
+            does = "signed_quotient" if signed else "quotient"
+            numbers = f"numpy.float64({dividend}), numpy.float64({divisor}), {name}_part"
+            quick.append(f"    {name} = powers.{does}({numbers})")
+            questions += [] if sure else [fits(divisor)]
+        end = f"    {last}"
+        if not questions:
+            return [*text, *_over_all([*quick, end])]
+        inner = [*text, *_over_all([*quick, end])]
+        return [
+            f"if {' and '.join(dict.fromkeys(questions))}:", *(f"    {line}" for line in inner),
+            "else:", *(f"    {line}" for line in _over_all([*plain, end])),
+        ]  # fmt: skip
 
     def _steps(self, lines: list[Line], needed: str, stored: dict[str, str]) -> list[str]:
         names, kept = {needed}, []
@@ -245,6 +266,10 @@ class _Writer:
                 names.update(() if numbered else one.uses)
                 steps.append(f"{one.name} = {self._once(lines, one) if numbered else one.text}")
         return steps[::-1]
+
+
+def _over_all(steps: list[str]) -> list[str]:
+    return ["for index in range(count):", "    row = numpy.uint64(rows[index])", *steps]
 
 
 def _for_everybody(steps: dict[str, None]) -> list[str]:

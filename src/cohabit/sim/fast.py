@@ -241,7 +241,7 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    order, alone, lists = policies.order, policies.order.alone, _lists(policies, total)
+    order, alone, lists = policies.order, policies.alone, _lists(policies, total)
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
     if alone and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
@@ -297,7 +297,7 @@ def _score_once(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]
 def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
     """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
     order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
-    listed = np.empty((3, total if order.alone or conservative else 1), np.int64)
+    listed = np.empty((3, total if policies.alone or conservative else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(3)
     shortlist.initialise(marks, bounds, order.entry is not None)
     return listed, marks, bounds
