@@ -55,6 +55,7 @@ __all__ = [
     "compiled_free",
     "compiled_lean",
     "fused",
+    "largest_in_eights",
     "leading_zeros",
     "least_in_eights",
     "load_source",
@@ -167,14 +168,18 @@ def _in_eights(join: Callable[[Any, Any, Any], Any]) -> Any:
     return joined
 
 
-def _lesser(builder: Any, one: Any, other: Any) -> Any:
-    kind = "v8f64" if one.type == _EIGHT else "f64"
-    smaller = builder.module.declare_intrinsic(f"llvm.minnum.{kind}", fnty=ir.FunctionType(one.type, [one.type] * 2))
-    return builder.call(smaller, [one, other])
+def _of_two(name: str) -> Callable[[Any, Any, Any], Any]:
+    def join(builder: Any, one: Any, other: Any) -> Any:
+        kind = f"llvm.{name}.{'v8f64' if one.type == _EIGHT else 'f64'}"
+        chosen = builder.module.declare_intrinsic(kind, fnty=ir.FunctionType(one.type, [one.type] * 2))
+        return builder.call(chosen, [one, other])
+
+    return join
 
 
 sum_in_eights = _in_eights(lambda builder, one, other: builder.fadd(one, other))
-least_in_eights = _in_eights(_lesser)  # what is no number is passed over
+least_in_eights = _in_eights(_of_two("minnum"))  # what is no number is passed over
+largest_in_eights = _in_eights(_of_two("maxnum"))
 
 
 # ---- order policies: one vectorised Python function, compiled as it stands and called by address from the kernels ----

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean, sum_in_eights
+from cohabit.compiled import compiled, compiled_lean, largest_in_eights, least_in_eights, sum_in_eights
 
 BLOCK = 128  # numbers added in eight rows, not in two halves
 BUFFER = 8192  # numbers converted at once
@@ -54,16 +54,12 @@ def running(numbers):
 
 @compiled_lean
 def most_of(numbers, sign):
-    """The largest, or with a sign of -1 the smallest; no number if any of them is none. Four at a time are faster."""
-    a = b = c = d = numbers[0]
-    others, end = 0, len(numbers)
-    for index in range(0, end - 3, 4):
-        one, two, three, four = numbers[index], numbers[index + 1], numbers[index + 2], numbers[index + 3]
-        others += (one != one) + (two != two) + (three != three) + (four != four)
-        a, b = one if sign * one > sign * a else a, two if sign * two > sign * b else b
-        c, d = three if sign * three > sign * c else c, four if sign * four > sign * d else d
-    for index in range(end - end % 4, end):
+    """The largest, or with a sign of -1 the smallest; no number if any of them is none."""
+    others, whole, found = 0, len(numbers) - len(numbers) % 8, numbers[0]
+    for index in range(len(numbers)):
         others += numbers[index] != numbers[index]
-        a = numbers[index] if sign * numbers[index] > sign * a else a
-    a, c = b if sign * b > sign * a else a, d if sign * d > sign * c else c
-    return np.nan if others else c if sign * c > sign * a else a
+    if whole > 0:
+        found = largest_in_eights(numbers, 0, whole) if sign > 0 else least_in_eights(numbers, 0, whole)
+    for index in range(whole, len(numbers)):
+        found = numbers[index] if sign * numbers[index] > sign * found else found
+    return np.nan if others else found

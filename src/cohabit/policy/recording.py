@@ -37,6 +37,10 @@ OF_CHOSEN = {
     "max_of_chosen": "sums.most_of({0}, 1.0)", "min_of_chosen": "sums.most_of({0}, -1.0)",
 }  # fmt: skip
 AT_A_PLACE = {"median": "middle_of", "quantile": "quantile_of", "at": "at"}
+SIMPLE = [
+    f"numpy.{name}"
+    for name in ("add", "subtract", "multiply", "divide", "negative", "absolute", "square", "sqrt", "float64")
+]
 PER_ROW = {
     "cubes": "{0}_cubes = powers.cubes({0}_all)", "running": "{0}_running = sums.running({0}_all)",
     "totals": "{0}_totals = ranks.totals_of({0}_all, {0}_weights)",
@@ -163,8 +167,12 @@ class _Writer:
         if how == "sum" and not fractions:
             return [f"{name} = 0", *self._loop(lines, value, f"{name} += {value}", stored)]
         kind = "float64" if how in SUMS else line.text
-        text = [f"{name}_all = numpy.empty(count, numpy.{kind})"]
-        text += self._loop(lines, value, f"{name}_all[index] = {value}", stored)
+        before = stored.get(value, "")
+        if fractions and before.endswith("_all[index]"):  # an earlier loop has left it
+            text = [f"{name}_all = {before.removesuffix('[index]')}"]
+        else:
+            text = [f"{name}_all = numpy.empty(count, numpy.{kind})"]
+            text += self._loop(lines, value, f"{name}_all[index] = {value}", stored)
         if fractions:
             stored[value] = f"{name}_all[index]"
         if how in SUMS:
@@ -210,28 +218,35 @@ class _Writer:
 
     def _loop(self, lines: list[Line], needed: str, last: str, stored: dict[str, str]) -> list[str]:
         """Over all rows: what `needed` is computed from, then `last`."""
+        plain, known = self._steps(lines, needed, stored), quotients(lines)
+        divided = [step.split()[0] for step in plain if " = numpy.divide(" in step and step.split()[0] in known]
+        if not divided or not all(_is_simple(step) for step in plain):
+            return _over_all([*plain, f"    {last}"])
+        text = self._looked_up(lines, plain, stored)
         plain = self._steps(lines, needed, stored)
-        quick, text, questions = list[str](), list[str](), list[str]()
-        known = quotients(lines)
-        for step in plain:
-            name = step.split()[0]
-            if name not in known or stored.get(name) or step.endswith("]"):  # it is looked up here
-                quick.append(step)
-                continue
+        parts, quick, questions = list[str](), dict[str, str](), list[str]()
+        for name in divided:
             dividend, divisor, signed, sure = known[name]
-            text.append(f"{name}_part = numpy.divide(1.0, numpy.float64({divisor}))")
+            parts.append(f"{name}_part = numpy.divide(1.0, numpy.float64({divisor}))")
             does = "signed_quotient" if signed else "quotient"
             numbers = f"numpy.float64({dividend}), numpy.float64({divisor}), {name}_part"
-            quick.append(f"    {name} = powers.{does}({numbers})")
+            quick[name] = f"    {name} = powers.{does}({numbers})"
             questions += [] if sure else [fits(divisor)]
-        end = f"    {last}"
+        fast = [*parts, *_over_all([*(quick.get(step.split()[0], step) for step in plain), f"    {last}"])]
         if not questions:
-            return [*text, *_over_all([*quick, end])]
-        inner = [*text, *_over_all([*quick, end])]
-        return [
-            f"if {' and '.join(dict.fromkeys(questions))}:", *(f"    {line}" for line in inner),
-            "else:", *(f"    {line}" for line in _over_all([*plain, end])),
-        ]  # fmt: skip
+            return [*text, *fast]
+        slow = _over_all([*plain, f"    {last}"])
+        question = f"if {' and '.join(dict.fromkeys(questions))}:"
+        return [*text, question, *(f"    {line}" for line in fast), "else:", *(f"    {line}" for line in slow)]
+
+    def _looked_up(self, lines: list[Line], steps: list[str], stored: dict[str, str]) -> list[str]:
+        """A loop of its own for what is looked up by row: in the others the compiler handles several numbers at once."""
+        names = {step.split()[0] for step in steps if step.endswith("[row]")}
+        kinds = {line.name: "float64" if line.kind == "float64" else "int64" for line in lines if line.name in names}
+        arrays = [f"{name}_at = numpy.empty(count, numpy.{kind})" for name, kind in kinds.items()]
+        found = [f"    {name}_at[index] = {step.split()[2]}" for step in steps if (name := step.split()[0]) in names]
+        stored.update({name: f"{name}_at[index]" for name in names})
+        return [*arrays, *_over_all(found)] if names else []
 
     def _steps(self, lines: list[Line], needed: str, stored: dict[str, str]) -> list[str]:
         names, kept = {needed}, []
@@ -266,6 +281,12 @@ class _Writer:
                 names.update(() if numbered else one.uses)
                 steps.append(f"{one.name} = {self._once(lines, one) if numbered else one.text}")
         return steps[::-1]
+
+
+def _is_simple(step: str) -> bool:
+    """Whether the compiler handles several at once: arithmetic, and what is looked up."""
+    _, _, text = step.strip().partition(" = ")
+    return text.endswith(("[row]", "[index]")) or text.partition("(")[0] in SIMPLE
 
 
 def _over_all(steps: list[str]) -> list[str]:
