@@ -240,7 +240,7 @@ class _Writer:
         return [*text, question, *(f"    {line}" for line in fast), "else:", *(f"    {line}" for line in slow)]
 
     def _looked_up(self, lines: list[Line], steps: list[str], stored: dict[str, str]) -> list[str]:
-        """A loop of its own for what is looked up by row: in the others the compiler handles several numbers at once."""
+        """A loop of its own for what is looked up by row: in others the compiler handles several numbers at once."""
         names = {step.split()[0] for step in steps if step.endswith("[row]")}
         kinds = {line.name: "float64" if line.kind == "float64" else "int64" for line in lines if line.name in names}
         arrays = [f"{name}_at = numpy.empty(count, numpy.{kind})" for name, kind in kinds.items()]
