@@ -263,14 +263,19 @@ def overloaded(
     return fast.replay(submit, run, limit, size, size, np.zeros(jobs, np.int64), 64, chosen)
 
 
-@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-@pytest.mark.parametrize("name", BOUNDED)
-def test_relying_on_them_changes_nothing(name: str) -> None:
+def with_bounds_and_without(name: str) -> tuple[Order, Order, int]:
+    """The order, the same of which nothing is known, and its number."""
     source = for_window(BOUNDED[name], ())
     assert source is not None
     order = Order(BOUNDED[name], True, name="own")
-    bounded = replace(order, bound=compile_bounds(f"test of bounds: {name}", source, 0))
-    place = list(BOUNDED).index(name)
+    bound = compile_bounds(f"test of bounds: {name}", source, 0)
+    return replace(order, bound=bound), order, list(BOUNDED).index(name)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("name", BOUNDED)
+def test_relying_on_them_changes_nothing(name: str) -> None:
+    bounded, order, place = with_bounds_and_without(name)
     backfill, second = ("easy", "none", "easy", "conservative")[place % 4], "wfp" if place % 8 == 2 else None
     short, full = (overloaded(place, one, backfill, second) for one in (bounded, order))
     assert np.array_equal(short.start_us, full.start_us)
@@ -289,11 +294,7 @@ def test_a_list_for_good_changes_nothing(name: str, monkeypatch: pytest.MonkeyPa
         seen.append(marks)
         return listed, marks, bounds
 
-    source = for_window(BOUNDED[name], ())
-    assert source is not None
-    order = Order(BOUNDED[name], True, name="own")
-    bounded = replace(order, bound=compile_bounds(f"test of bounds: {name}", source, 0))
-    place = list(BOUNDED).index(name)
+    bounded, order, place = with_bounds_and_without(name)
     backfill, second = ("easy", "none", "easy", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
     full = overloaded(place, order, backfill, second)
     monkeypatch.setattr(fast, "_lists", spent)
