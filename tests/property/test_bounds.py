@@ -20,6 +20,8 @@ from cohabit.policy.bounds import for_window, hold
 from cohabit.sim import fast
 from cohabit.testing.builders import policies
 
+pytestmark = pytest.mark.slow  # machine code is made for every order
+
 
 def waited_s(jobs: Any, rows: Any, now_us: int) -> Any:
     return (now_us - jobs.submit_us[rows]) / 1e6

@@ -16,6 +16,8 @@ from cohabit.core.columns import LIMIT, SUBMIT, columns_of
 from cohabit.policy.quotients import LEAST, MOST, quotients
 from cohabit.policy.recording import for_queue, record, various_jobs
 
+pytestmark = pytest.mark.slow  # machine code is made for every order
+
 MANY = 300_000
 
 

@@ -23,6 +23,8 @@ from cohabit.testing.builders import policies
 from tests.property.test_one_by_one import TOGETHER
 from tests.property.test_orders import by_machine_code, random_jobs
 
+pytestmark = pytest.mark.slow  # machine code is made for every order
+
 HEADER = """import builtins
 import datetime
 import itertools
