@@ -245,7 +245,7 @@ def _start_heads(
 
 
 @compiled_lean
-def _comesbefore(row, other, keys):
+def _comes_before(row, other, keys):
     return before(keys[SCORE, row], row, keys[SCORE, other], other)
 
 
@@ -287,7 +287,7 @@ def _first_able(count, keys, able):
     """Who is first by what is known."""
     best = able[0]
     for index in range(1, count):
-        if _comesbefore(able[index], best, keys):
+        if _comes_before(able[index], best, keys):
             best = able[index]
     return best
 
@@ -299,7 +299,7 @@ def _choose(count, first, everybody, keys, able, waiting):
     for index in range(count):
         row = able[index]
         waiting[chosen] = row
-        chosen += keys[KNOWN, row] == 0 and (everybody or _comesbefore(row, first, keys))
+        chosen += keys[KNOWN, row] == 0 and (everybody or _comes_before(row, first, keys))
     return chosen
 
 
