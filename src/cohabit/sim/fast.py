@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_lean, no_scores
-from cohabit.core import fair_share, idle_nodes, kernels, ladder, profile, scoring, shortlist
+from cohabit.core import fair_share, few_scores, idle_nodes, kernels, ladder, profile, scoring, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -115,7 +115,7 @@ def drive(
     depth, changing, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
     when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
-    bound_parameters, second_entry, second_parameters, listed, marks, bounds,
+    bound_parameters, second_entry, second_parameters, listed, marks, bounds, least,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
@@ -150,20 +150,23 @@ def drive(
         clock[ARRIVED] = clock[NEXT]
         while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
             row = clock[NEXT]
-            kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             if shortlisted:
-                shortlist.add(row, keys, listed, marks)
+                shortlist.bound_arrival(
+                    row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
+                    waiting, fresh[0], marks,
+                )  # fmt: skip
+            kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
             continue
         if shortlisted:
-            shortlist.schedule_pass(
+            few_scores.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
-                bound_parameters, second_entry, second_parameters, usage, waiting, fresh, listed, marks, bounds, jobs,
-                keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
-                started,
+                bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, marks, bounds,
+                jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool,
+                gauges, started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
@@ -241,9 +244,9 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    order, alone, lists = policies.order, policies.alone, _lists(policies, total)
+    order, alone, lists = policies.order, policies.alone, _lists(policies, total, usage.shape[1])
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    if alone and (depth <= kernels.EASY or depth == kernels.CONSERVATIVE):
+    if alone and depth == kernels.CONSERVATIVE:
         keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
     failures: list[Exception] = []
     (entry, parameters), (second_entry, second_parameters) = (
@@ -294,13 +297,13 @@ def _score_once(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]
         keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
 
 
-def _lists(policies: PolicySet, total: int) -> tuple[NDArray[Any], ...]:
+def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
     """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
     order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
-    listed = np.empty((3, total if policies.alone or conservative else 1), np.int64)
-    marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(3)
+    listed = np.empty((2, total if policies.alone or conservative else 1), np.int64)
+    marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
     shortlist.initialise(marks, bounds, order.entry is not None)
-    return listed, marks, bounds
+    return listed, marks, bounds, np.zeros(users)
 
 
 def _queue_by_arrival(jobs: NDArray[np.int64], keys: NDArray[np.float64], arrived: int) -> ladder.Ladder:
