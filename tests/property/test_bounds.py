@@ -284,46 +284,47 @@ def test_relying_on_them_changes_nothing(name: str) -> None:
     assert short.journal.hash() == full.journal.hash()
 
 
+def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int, growth: float) -> list[Any]:
+    """Windows begin with this length and grow so; returns what the replays to come have noted in the end."""
+    noted, make = list[Any](), fast._lists
+
+    def begun(*what: Any) -> Any:
+        listed, scores, marks, bounds, least = make(*what)
+        marks[shortlist.WINDOW], bounds[shortlist.GROWTH] = window_us, growth
+        noted.append(marks)
+        return listed, scores, marks, bounds, least
+
+    monkeypatch.setattr(fast, "_lists", begun)
+    return noted
+
+
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 @pytest.mark.parametrize("name", BOUNDED)
-def test_a_list_for_good_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of core/lasting.py, from the beginning, not only when the short one has cost too much."""
-    seen, make = list[Any](), fast._lists
-
-    def spent(*what: Any) -> Any:
-        listed, marks, bounds = make(*what)
-        marks[shortlist.SPENT] = shortlist.TOO_MUCH + 1
-        seen.append(marks)
-        return listed, marks, bounds
-
+def test_long_and_short_windows_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From one that ends with the pass it was made in to one that outlasts the trace."""
     bounded, order, place = with_bounds_and_without(name)
     backfill, second = ("easy", "none", "easy", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
     full = overloaded(place, order, backfill, second)
-    monkeypatch.setattr(fast, "_lists", spent)
-    listed = overloaded(place, bounded, backfill, second)
-    assert seen[0][shortlist.LASTING] == 1
-    assert listed.journal.hash() == full.journal.hash()
+    for window_us in (1, 600 * SECOND, shortlist.LONGEST_WINDOW):
+        with monkeypatch.context() as patch:
+            windows_of(patch, window_us, 1.0)
+            assert overloaded(place, bounded, backfill, second).journal.hash() == full.journal.hash()
 
 
-def test_a_list_for_good_serves_what_swings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the short list nor none: few are looked at, as none swings below its own nodes."""
-    seen, make = list[Any](), fast._lists
-
-    def noted(*what: Any) -> Any:
-        seen.append(make(*what))
-        return seen[-1]
+def test_what_swings_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None swings below its own nodes: few are looked at in a long window, and bounds are not given up."""
 
     def swings(jobs: Any, rows: Any, now_us: int) -> Any:
         return np.sin(jobs.seq[rows] * waited_s(jobs, rows, now_us)) * jobs.nodes[rows]
 
     source = for_window(swings, ())
     assert source is not None
-    bounded = replace(Order(swings, True, name="own"), bound=compile_bounds("test of a list for good", source, 0))
+    bounded = replace(Order(swings, True, name="own"), bound=compile_bounds("test of what swings", source, 0))
     full = overloaded(6, replace(bounded, bound=None), "easy")
-    monkeypatch.setattr(fast, "_lists", noted)
+    noted = windows_of(monkeypatch, 600 * SECOND, 2.0)
     assert overloaded(6, bounded, "easy").journal.hash() == full.journal.hash()
-    _, marks, _ = seen[0]
-    assert (marks[shortlist.LASTING], marks[shortlist.GIVEN_UP]) == (1, 0)
+    assert noted[0][shortlist.GIVEN_UP] == 0
+    assert noted[0][shortlist.WINDOW] > 600 * SECOND
 
 
 def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

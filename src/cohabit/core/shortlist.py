@@ -1,11 +1,11 @@
 """Who could be first: the queue in order of how low scores can go, for orders of which that is known.
 
 policy/bounds.py gives such bounds; an order whose scores only fall while jobs wait (`FALLING`, see policy/registry.py)
-is bounded by its scores at the end of a window of time. So everybody is bounded once per window, and the queue ladder is
-kept in order of the bounds (keys[BOUND]). A pass scores from its beginning in a few steps until the best found is below
-all bounds that follow; then it is the first of the queue. How long windows are is found by trying: long ones bound the
-queue seldom, but so loosely that more must be scored. Where bounds cost more than they save, sim/fast.py goes on
-without. It never guesses; core/few_scores.py has the passes that use it.
+is bounded by its scores at the end of a window of time. So everybody is bounded once per window, and the queue ladder
+is kept in order of the bounds (keys[BOUND]). A pass scores from its beginning in a few steps until the best found is
+below all bounds that follow; then it is the first of the queue. How long windows are is found by trying: long ones
+bound the queue seldom, but so loosely that more must be scored. Where bounds cost more than they save, sim/fast.py goes
+on without. It never guesses; core/few_scores.py has the passes that use it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from cohabit.compiled import compiled_lean
 from cohabit.core import ladder, scoring
-from cohabit.core.columns import ARRIVAL, ENDS, QUEUED, SCORE, STATE
+from cohabit.core.columns import ARRIVAL
 from cohabit.core.kernels import FOREVER
 from cohabit.core.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
@@ -22,27 +22,29 @@ from cohabit.core.overrunning import SECOND
 # marks[...] (int64): the instant the bounds are good until, the length of a window, whether the queue is so short that
 # nobody is bounded
 UNTIL, WINDOW, UNBOUNDED = 0, 1, 2
-# how many have been looked at in this pass, from the beginning of the ladder; where that goes on; its number
-LOOKED_AT, PLACE, POSITION, PASS = 3, 4, 5, 6
+# how many have been looked at in this pass, from the beginning of the ladder, and where that goes on
+LOOKED_AT, PLACE, POSITION = 3, 4, 5
 # what these bounds have cost: rows bounded, rows scored and passes since
-BOUNDED_ROWS, SCORED_ROWS, PASSES = 7, 8, 9
+BOUNDED_ROWS, SCORED_ROWS, PASSES = 6, 7, 8
 # how much bounds have cost of late beyond what they saved, whether that is too much; whether calls are cheap
-SPENT, GIVEN_UP, CHEAP_CALLS = 10, 11, 12
-MARKS = 13
+SPENT, GIVEN_UP, CHEAP_CALLS = 9, 10, 11
+MARKS = 12
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much and usage is reckoned to this
 # instant; what a pass cost in the last window; by how much windows grow from one to the next
 WORTH, RECKONED, COST, GROWTH = 0, 1, 2, 3
 BOUNDS = 4
-LOOKED = 0  # row of `listed`: who has been looked at in this pass
-# keys[BOUND] is what a score does not undercut while the bounds are good; keys[SCORE] is the score in the pass of which
-# keys[KNOWN] has the number, a column that no ladder needs while a job waits
-BOUND, KNOWN = ARRIVAL, ENDS
+LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
+BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
 FEW, MANY = 16, 64  # so short a queue is not bounded until it is as long as that
-STEP = 16  # so many are scored first
+STEP = 8  # so many are scored first
+GROW, SHRINK = 1.25, 0.8  # windows, from one to the next
 A_BOUND = 3  # bounding a row costs as much as scoring so many
-A_WINDOW, TOO_MUCH = 6, 400  # bounds cost as much as they save in so many passes; what may be lost before they are given up
+A_WINDOW, TOO_MUCH = (
+    6,
+    400,
+)  # bounds cost as much as they save in so many passes; what may be lost before they are given up
 
 
 @compiled_lean
@@ -79,7 +81,7 @@ def bound_arrival(
     row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh, marks
 ):  # fmt: skip
     """A job is about to come into the queue."""
-    keys[BOUND, row], keys[KNOWN, row] = -np.inf, 0
+    keys[BOUND, row] = -np.inf
     if not marks[UNBOUNDED] and now <= marks[UNTIL]:
         waiting[0] = row
         _bound(
@@ -89,19 +91,46 @@ def bound_arrival(
 
 
 @compiled_lean
-def _sort(count, waiting, scores):
-    """So many into order, over ever shorter distances (Shell): mostly they nearly are."""
-    gap = 1
-    while 9 * gap < 4 * count:
-        gap = 9 * gap // 4 + 1
-    while gap > 0:
-        for index in range(gap, count):
-            row, score, place = waiting[index], scores[index], index
-            while place >= gap and before(score, row, scores[place - gap], waiting[place - gap]):
-                waiting[place], scores[place] = waiting[place - gap], scores[place - gap]
-                place -= gap
-            waiting[place], scores[place] = row, score
-        gap = max(4 * gap // 9, 1) if gap > 1 else 0
+def _sort_few(first, end, rows, scores):
+    for index in range(first + 1, end):
+        row, score, place = rows[index], scores[index], index
+        while place > first and before(score, row, scores[place - 1], rows[place - 1]):
+            rows[place], scores[place] = rows[place - 1], scores[place - 1]
+            place -= 1
+        rows[place], scores[place] = row, score
+
+
+@compiled_lean
+def _merge(first, middle, end, rows, scores, spare_rows, spare_scores):
+    """Two stretches that are in order, one behind the other, into one."""
+    while first < middle and before(scores[first], rows[first], scores[middle], rows[middle]):
+        first += 1
+    for index in range(first, middle):
+        spare_rows[index], spare_scores[index] = rows[index], scores[index]
+    left, right, place = first, middle, first
+    while left < middle and right < end:
+        if before(scores[right], rows[right], spare_scores[left], spare_rows[left]):
+            rows[place], scores[place] = rows[right], scores[right]
+            right += 1
+        else:
+            rows[place], scores[place] = spare_rows[left], spare_scores[left]
+            left += 1
+        place += 1
+    for index in range(left, middle):
+        rows[place + index - left], scores[place + index - left] = spare_rows[index], spare_scores[index]
+
+
+@compiled_lean
+def _sort(count, rows, scores, spare_rows, spare_scores):
+    """So many into order; mostly they nearly are."""
+    stretch = 8
+    for first in range(0, count, stretch):
+        _sort_few(first, min(first + stretch, count), rows, scores)
+    while stretch < count:
+        for first in range(0, count - stretch, 2 * stretch):
+            middle = first + stretch
+            _merge(first, middle, min(middle + stretch, count), rows, scores, spare_rows, spare_scores)
+        stretch = 2 * stretch
 
 
 @compiled_lean
@@ -111,7 +140,7 @@ def _set_window(marks, bounds):
         return
     cost = (A_BOUND * marks[BOUNDED_ROWS] + marks[SCORED_ROWS]) / marks[PASSES]
     if cost > bounds[COST]:
-        bounds[GROWTH] = 1.0 / bounds[GROWTH]
+        bounds[GROWTH] = SHRINK if bounds[GROWTH] > 1.0 else GROW
     bounds[COST] = cost
     marks[WINDOW] = min(max(int(marks[WINDOW] * bounds[GROWTH]), 1), LONGEST_WINDOW)
 
@@ -119,7 +148,7 @@ def _set_window(marks, bounds):
 @compiled_lean
 def _bound_queue(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, marks, bounds,
+    waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
     """Begin a window: put the queue into the order of new bounds; in a short queue nobody is bounded."""
     _set_window(marks, bounds)
@@ -138,7 +167,7 @@ def _bound_queue(
             count, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh,
             marks,
         )  # fmt: skip
-    _sort(count, waiting, fresh)
+    _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
     ladder.rebuild(q_items, q_info, q_meta, jobs, waiting[:count])
@@ -158,65 +187,73 @@ def _out_of_date(now, bounded, usage, q_meta, marks, bounds):
 @compiled_lean
 def begin_pass(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, marks, bounds,
+    waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
     """New bounds where they are out of date; nobody has been looked at."""
     if _out_of_date(now, bounded, usage, q_meta, marks, bounds):
         _bound_queue(
             now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-            q_meta, waiting, fresh, marks, bounds,
+            q_meta, waiting, fresh, listed, scores, marks, bounds,
         )  # fmt: skip
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = 0, 0, 0
-    marks[PASS] += 1
 
 
 @compiled_lean
-def _look_at_more(now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks):
-    """Score the next few of the ladder."""
-    looked_at, place, position = marks[LOOKED_AT], marks[PLACE], marks[POSITION]
-    wanted, count = q_meta[ROWS] if marks[UNBOUNDED] else looked_at + STEP, 0
+def _look_at_more(
+    now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores, marks
+):  # fmt: skip
+    """Score the next few of the ladder who could come before `best`."""
+    looked_at, place, position, count = marks[LOOKED_AT], marks[PLACE], marks[POSITION], 0
+    wanted = q_meta[ROWS] if marks[UNBOUNDED] else looked_at + STEP
     while count < wanted and place < q_meta[RUNGS]:
         rung = q_info[ORDER, place]
         end = min(q_info[SIZE, rung], position + wanted - count)
         for index in range(position, end):
             row = q_items[rung, index]
+            if best >= 0 and comes_before(best, LOOKED, keys[BOUND, row], row, listed, scores):
+                wanted, end = count, index
+                break
             waiting[count], listed[LOOKED, looked_at + count] = row, row
             count += 1
-        position = end
-        if end == q_info[SIZE, rung]:
-            place, position = place + 1, 0
-    if q_meta[ROWS] > 1:
+        place, position = (place + 1, 0) if end == q_info[SIZE, rung] else (place, end)
+    if q_meta[ROWS] > 1 and count > 0:
         scoring.score(entry, parameters, jobs, usage, waiting[:count], now, fresh)
         for index in range(count):
-            keys[SCORE, waiting[index]], keys[KNOWN, waiting[index]] = fresh[index], marks[PASS]
+            scores[LOOKED, looked_at + index] = fresh[index]
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = looked_at + count, place, position
     marks[SCORED_ROWS] += count
 
 
 @compiled_lean
-def best_looked_at(first, best, jobs, keys, listed, marks):
-    """Who is first of those looked at, from the `first` of them on, and of the best found before, if any."""
-    for index in range(first, marks[LOOKED_AT]):
-        row = listed[LOOKED, index]
-        if jobs[STATE, row] == QUEUED and (best < 0 or before(keys[SCORE, row], row, keys[SCORE, best], best)):
-            best = row
+def comes_before(index, which, score, row, listed, scores):
+    """Whether who is noted there comes before somebody of this score."""
+    return before(scores[which, index], listed[which, index], score, row)
+
+
+@compiled_lean
+def best_noted(first, count, best, which, listed, scores):
+    """Where the first by score is noted, from the place `first` on, or `best`, if any; started ones are below zero."""
+    for index in range(first, count):
+        row = listed[which, index]
+        if row >= 0 and (best < 0 or not comes_before(best, which, scores[which, index], row, listed, scores)):
+            best = index
     return best
 
 
 @compiled_lean
 def first_of_queue(
-    now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks
+    now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores, marks
 ):  # fmt: skip
-    """Who is first; `best` is who is first of those looked at, -1 for none. Those who started are on the ladder."""
+    """Where who is first is noted; `best` is that of those looked at before, -1 for none."""
     while marks[PLACE] < q_meta[RUNGS]:
-        following = q_items[q_info[ORDER, marks[PLACE]], marks[POSITION]]
-        if best >= 0 and before(keys[SCORE, best], best, keys[BOUND, following], following):
-            break
         first = marks[LOOKED_AT]
         _look_at_more(
-            now, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, marks
+            now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores,
+            marks,
         )  # fmt: skip
-        best = best_looked_at(first, best, jobs, keys, listed, marks)
+        if marks[LOOKED_AT] == first:
+            break
+        best = best_noted(first, marks[LOOKED_AT], best, LOOKED, listed, scores)
     return best
 
 

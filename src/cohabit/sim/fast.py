@@ -115,7 +115,7 @@ def drive(
     depth, changing, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
     when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
-    bound_parameters, second_entry, second_parameters, listed, marks, bounds, least,
+    bound_parameters, second_entry, second_parameters, listed, scores, marks, bounds, least,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
@@ -164,9 +164,9 @@ def drive(
         if shortlisted:
             few_scores.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
-                bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, marks, bounds,
-                jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool,
-                gauges, started,
+                bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks,
+                bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
+                pool, gauges, started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
@@ -303,7 +303,7 @@ def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], .
     listed = np.empty((2, total if policies.alone or conservative else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
     shortlist.initialise(marks, bounds, order.entry is not None)
-    return listed, marks, bounds, np.zeros(users)
+    return listed, np.empty(listed.shape), marks, bounds, np.zeros(users)
 
 
 def _queue_by_arrival(jobs: NDArray[np.int64], keys: NDArray[np.float64], arrived: int) -> ladder.Ladder:
