@@ -12,6 +12,9 @@ CRASH_ROUNDS ?= 300
 # Real resource managers of their own for each worker; `make test` has the short form.
 CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
 CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
+# What a change to the rules, the simulator or the formats breaks first; `make test` has everything.
+QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace report replay scenario \
+  cli/test_bad_input.py cli/test_output_contract.py)
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
 export COHABIT_CACHE ?= $(CURDIR)/.venv/cache
@@ -39,8 +42,8 @@ lint: setup
 	@failed=0; for tool in "ruff check --output-format concise ." mypy "lint-imports --no-logo"; do \
 	  echo "$${tool%% *}:"; $(BIN)/$$tool || failed=1; done; exit $$failed
 
-check: lint ## lint, types, import rules, tidy and fast tests: under a minute
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing and not cluster" tests
+check: lint ## lint, types, import rules, tidy and the fast tests of rules, simulator and formats: under a minute
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing and not cluster" $(QUICK)
 
 test: setup system lint ## everything: lint, all tests, and a short campaign on a fresh seed
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"

@@ -62,6 +62,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Alone]:
     return found
 
 
+@pytest.mark.slow
 def test_a_model_trained_on_measured_pairs_knows_measured_profiles(measured: dict[str, Alone], tmp_path: Path) -> None:
     out = tmp_path / "pairs.csv"
     plan = Plan([Program(name, [sys.executable]) for name in measured], "shared")

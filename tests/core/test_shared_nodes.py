@@ -237,6 +237,7 @@ def played(core: SchedulerCore, jobs: list[Arrival], program: str) -> list[tuple
     return starts
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(["neutral", "compact", "single"]), st.sampled_from([0.0, 5.0]))
 def test_s82_full_nodes_of_jobs_that_do_not_scale_give_the_schedule_of_ce(
@@ -256,6 +257,7 @@ def test_s82_full_nodes_of_jobs_that_do_not_scale_give_the_schedule_of_ce(
     assert [(at, name, nodes) for at, name, nodes, _ in cs] == [(at, name, nodes) for at, name, nodes, _ in ce]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(sorted(KNOWN)), st.sampled_from(["share", "spread"]), st.sampled_from([0.0, 1.0, 9.0]))
 def test_s80_every_job_of_a_finite_sequence_runs(
@@ -267,6 +269,7 @@ def test_s80_every_job_of_a_finite_sequence_runs(
     assert not core.state.rows
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(["share", "spread"]))
 def test_s33_no_later_job_starts_while_an_aged_one_waits(jobs: list[Arrival], placement: str) -> None:

@@ -58,6 +58,7 @@ def test_a_replay_gives_the_same_orders(choice: Choice, faults: FaultsConfig, tm
     assert replayed.steps > replayed.orders // 10
 
 
+@pytest.mark.slow
 def test_a_replay_with_node_loss_and_late_reports_at_once(tmp_path: Path) -> None:
     """A late report of a run that was lost in the meantime speaks of the old attempt, in the replay too."""
     both = FaultsConfig(node_mtbf_h=0.02, node_repair_h=0.01, late_reports_s=20.0)

@@ -154,6 +154,7 @@ def test_node_lists_read_like_people_write_them() -> None:
     assert node_list_column(None, 2).to_list() == [None, None]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=4), min_size=1, max_size=12))
 def test_node_lists_round_trip(jobs: list[list[tuple[int, int]]]) -> None:
     lengths = [len(parts) for parts in jobs]

@@ -170,6 +170,7 @@ TRACE = [row for row in random_trace(np.random.default_rng(4), 80, 8, longest_s=
 FAULTS = FaultsConfig(node_mtbf_h=0.05, node_repair_h=0.02, late_reports_s=3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backfill", ["none", "easy", "2", "conservative"])
 def test_the_same_seed_gives_the_same_journal_and_another_seed_another(backfill: str) -> None:
     def journal_hash(seed: int, faults: FaultsConfig) -> str:

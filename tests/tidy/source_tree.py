@@ -6,7 +6,7 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +19,15 @@ class Module:
 
     path: str  # from the root of the project, with forward slashes
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of the tree."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def room(self) -> str:
@@ -32,13 +40,15 @@ class Module:
 
 
 @cache
+def python_file(path: Path) -> Module:
+    """One file, read and parsed once however many tests look at it."""
+    return Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+
+
+@cache
 def python_files(*folders: str) -> tuple[Module, ...]:
     """All Python files below these folders."""
-    found = []
-    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        found.append(Module(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
-    return tuple(found)
+    return tuple(python_file(path) for path in sorted(path for name in folders for path in (ROOT / name).rglob("*.py")))
 
 
 def modules() -> tuple[Module, ...]:
@@ -46,9 +56,9 @@ def modules() -> tuple[Module, ...]:
     return python_files("src/cohabit")
 
 
-def imported_names(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+def imported_names(module: Module) -> Iterator[tuple[ast.stmt, str]]:
     """Every imported dotted name with its statement; `from a import b` counts as a.b. Relative imports are skipped."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name

@@ -24,7 +24,7 @@ def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def functions(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
             yield f"{module.path}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 

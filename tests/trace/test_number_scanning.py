@@ -25,6 +25,7 @@ def scanned(text: str, field: int) -> int:
     return int(scan_fields([block], [field], "t").columns[field][0])
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(text=st.one_of(whole, decimals, powers))
 def test_numbers_are_read_exactly(text: str) -> None:

@@ -159,6 +159,7 @@ def test_files(tmp_path: Path) -> None:
     assert read_program_file(plain) == read_programs(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),

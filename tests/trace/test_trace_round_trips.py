@@ -25,6 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("round")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(before=workloads(for_csv=False))
 def test_swf_round_trip(folder: Path, before: Workload) -> None:
@@ -46,6 +47,7 @@ def test_swf_round_trip(folder: Path, before: Workload) -> None:
         assert again.extra[name].tolist() == column.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(before=workloads(for_csv=True), data=st.data())
 def test_jobs_csv_round_trip(folder: Path, before: Workload, data: st.DataObject) -> None:

@@ -262,7 +262,7 @@ def end_pass(scored, q_meta, marks):
     """Count what it cost; `scored` more than those looked at have been scored."""
     marks[PASSES] += 1
     marks[SCORED_ROWS] += scored
-    if q_meta[ROWS] > MANY and 2 * (marks[LOOKED_AT] + scored) > q_meta[ROWS]:
+    if q_meta[ROWS] > MANY and 2 * marks[LOOKED_AT] > q_meta[ROWS]:
         marks[SPENT] += 1
     else:
         marks[SPENT] = max(marks[SPENT] - 1, 0)

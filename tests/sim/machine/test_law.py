@@ -62,6 +62,7 @@ def test_partitioned_nodes_follow_the_law(seed: int) -> None:
     assert rates_of_product(jobs) == pytest.approx(laws_by_hand.rates(jobs, BY_HAND), **EXACT)
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=25, deadline=None)
 def test_unpartitioned_nodes_follow_the_law(seed: int) -> None:

@@ -111,6 +111,7 @@ def random_shares(rng: np.random.Generator, naive: NaiveMachine) -> SetShares | 
     return shares(some, *zip(there, ways, strict=True))
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=5, deadline=None)
 def test_any_sequence_of_orders_agrees_with_a_naive_machine(seed: int) -> None:
