@@ -139,7 +139,9 @@ def _set_window(marks, bounds):
     if marks[UNBOUNDED] or marks[PASSES] == 0:
         return
     cost = (A_BOUND * marks[BOUNDED_ROWS] + marks[SCORED_ROWS]) / marks[PASSES]
-    if cost > bounds[COST]:
+    if marks[PASSES] < 4:  # nearly every pass bounds the queue: nothing shorter is cheaper
+        bounds[GROWTH] = 2.0
+    elif cost > bounds[COST]:
         bounds[GROWTH] = SHRINK if bounds[GROWTH] > 1.0 else GROW
     bounds[COST] = cost
     marks[WINDOW] = min(max(int(marks[WINDOW] * bounds[GROWTH]), 1), LONGEST_WINDOW)
