@@ -284,13 +284,13 @@ def test_relying_on_them_changes_nothing(name: str) -> None:
     assert short.journal.hash() == full.journal.hash()
 
 
-def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int, growth: float) -> list[Any]:
-    """Windows begin with this length and grow so; returns what the replays to come have noted in the end."""
+def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int) -> list[Any]:
+    """Windows begin with this length; returns what the replays to come have noted in the end."""
     noted, make = list[Any](), fast._lists
 
     def begun(*what: Any) -> Any:
         listed, scores, marks, bounds, least = make(*what)
-        marks[shortlist.WINDOW], bounds[shortlist.GROWTH] = window_us, growth
+        marks[shortlist.WINDOW] = window_us
         noted.append(marks)
         return listed, scores, marks, bounds, least
 
@@ -307,7 +307,7 @@ def test_long_and_short_windows_change_nothing(name: str, monkeypatch: pytest.Mo
     full = overloaded(place, order, backfill, second)
     for window_us in (1, 600 * SECOND, shortlist.LONGEST_WINDOW):
         with monkeypatch.context() as patch:
-            windows_of(patch, window_us, 1.0)
+            windows_of(patch, window_us)
             assert overloaded(place, bounded, backfill, second).journal.hash() == full.journal.hash()
 
 
@@ -321,7 +321,7 @@ def test_what_swings_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert source is not None
     bounded = replace(Order(swings, True, name="own"), bound=compile_bounds("test of what swings", source, 0))
     full = overloaded(6, replace(bounded, bound=None), "easy")
-    noted = windows_of(monkeypatch, 600 * SECOND, 2.0)
+    noted = windows_of(monkeypatch, 600 * SECOND)
     assert overloaded(6, bounded, "easy").journal.hash() == full.journal.hash()
     assert noted[0][shortlist.GIVEN_UP] == 0
     assert noted[0][shortlist.WINDOW] > 600 * SECOND

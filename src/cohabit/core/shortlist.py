@@ -3,9 +3,9 @@
 policy/bounds.py gives such bounds; an order whose scores only fall while jobs wait (`FALLING`, see policy/registry.py)
 is bounded by its scores at the end of a window of time. So everybody is bounded once per window, and the queue ladder
 is kept in order of the bounds (keys[BOUND]). A pass scores from its beginning in a few steps until the best found is
-below all bounds that follow; then it is the first of the queue. How long windows are is found by trying: long ones
-bound the queue seldom, but so loosely that more must be scored. Where bounds cost more than they save, sim/fast.py goes
-on without. It never guesses; core/few_scores.py has the passes that use it.
+below all bounds that follow; then it is the first of the queue. Long windows bound the queue seldom, but so loosely
+that more must be scored: they are made as long as the two cost the same. Where bounds cost more than they save,
+sim/fast.py goes on without. It never guesses; core/few_scores.py has the passes that use it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ BOUNDED_ROWS, SCORED_ROWS, PASSES = 6, 7, 8
 # how much bounds have cost of late beyond what they saved, whether that is too much; whether calls are cheap
 SPENT, GIVEN_UP, CHEAP_CALLS = 9, 10, 11
 MARKS = 12
-# bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much and usage is reckoned to this
-# instant; what a pass cost in the last window; by how much windows grow from one to the next
-WORTH, RECKONED, COST, GROWTH = 0, 1, 2, 3
-BOUNDS = 4
+# bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
+WORTH, RECKONED = 0, 1
+BOUNDS = 2
 LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
 BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
 FEW, MANY = 16, 64  # so short a queue is not bounded until it is as long as that
 STEP = 8  # so many are scored first
-GROW, SHRINK = 1.25, 0.8  # windows, from one to the next
-A_BOUND = 3  # bounding a row costs as much as scoring so many
+AT_LEAST = 12  # so many are scored in a pass with the best of bounds
+A_BOUND = 4  # bounding a row costs as much as scoring so many
+LONGER, SHORTER = 1.25, 0.8  # windows, from one to the next
 A_WINDOW, TOO_MUCH = (
     6,
     400,
@@ -48,10 +48,9 @@ A_WINDOW, TOO_MUCH = (
 
 
 @compiled_lean
-def initialise(marks, bounds, cheap_calls):
+def initialise(marks, cheap_calls):
     """An empty queue."""
     marks[UNBOUNDED], marks[UNTIL], marks[WINDOW], marks[CHEAP_CALLS] = 1, FOREVER, 600 * SECOND, cheap_calls
-    bounds[COST], bounds[GROWTH] = np.inf, 2.0
 
 
 @compiled_lean
@@ -134,17 +133,15 @@ def _sort(count, rows, scores, spare_rows, spare_scores):
 
 
 @compiled_lean
-def _set_window(marks, bounds):
-    """Longer or shorter windows, as long as each makes passes cheaper than the last."""
+def _set_window(marks):
+    """Longer windows where bounding the queue cost more than the scores that looser bounds asked for, else shorter."""
     if marks[UNBOUNDED] or marks[PASSES] == 0:
         return
-    cost = (A_BOUND * marks[BOUNDED_ROWS] + marks[SCORED_ROWS]) / marks[PASSES]
-    if marks[PASSES] < 4:  # nearly every pass bounds the queue: nothing shorter is cheaper
-        bounds[GROWTH] = 2.0
-    elif cost > bounds[COST]:
-        bounds[GROWTH] = SHRINK if bounds[GROWTH] > 1.0 else GROW
-    bounds[COST] = cost
-    marks[WINDOW] = min(max(int(marks[WINDOW] * bounds[GROWTH]), 1), LONGEST_WINDOW)
+    asked_for = marks[SCORED_ROWS] - AT_LEAST * marks[PASSES]
+    growth = LONGER if A_BOUND * marks[BOUNDED_ROWS] > asked_for else SHORTER
+    if marks[PASSES] < 4:  # nearly every pass bounds the queue
+        growth = 2.0
+    marks[WINDOW] = min(max(int(marks[WINDOW] * growth), 1), LONGEST_WINDOW)
 
 
 @compiled_lean
@@ -153,7 +150,7 @@ def _bound_queue(
     waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
     """Begin a window: put the queue into the order of new bounds; in a short queue nobody is bounded."""
-    _set_window(marks, bounds)
+    _set_window(marks)
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     marks[PASSES], marks[SCORED_ROWS], marks[BOUNDED_ROWS] = 0, 0, count
     marks[UNBOUNDED], marks[UNTIL] = count <= FEW, FOREVER

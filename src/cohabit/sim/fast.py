@@ -302,7 +302,7 @@ def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], .
     order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
     listed = np.empty((2, total if policies.alone or conservative else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
-    shortlist.initialise(marks, bounds, order.entry is not None)
+    shortlist.initialise(marks, order.entry is not None)
     return listed, np.empty(listed.shape), marks, bounds, np.zeros(users)
 
 
