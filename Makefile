@@ -13,7 +13,7 @@ CRASH_ROUNDS ?= 300
 CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
 CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
 # What a change to the rules, the simulator or the formats breaks first; `make test` has everything.
-QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace report replay scenario \
+QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace \
   cli/test_bad_input.py cli/test_output_contract.py)
 # Compiled kernels are kept under the home folder; where there is none to write to, beside the virtual environment.
 ifeq ($(shell test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" -o -w "$$HOME" && echo yes),)
