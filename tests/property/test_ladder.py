@@ -90,3 +90,17 @@ def test_thinning_out_never_runs_out_of_rungs() -> None:
         for row in rng.permutation(8192)[:6000]:
             twin.toggle(int(row))
         twin.check()
+
+
+@pytest.mark.parametrize("count", [0, 1, 95, 96, 97, 1500])
+def test_a_ladder_rebuilt_by_other_keys_goes_on(count: int) -> None:
+    twin, rng = Twin(2000, count, 40), np.random.default_rng(count)
+    for row in rng.permutation(2000)[:count]:
+        twin.toggle(row)
+    twin.key = rng.integers(0, 40, 2000).astype(float)
+    ranked = sorted(twin.rows, key=lambda row: (twin.key[row], twin.seq[row]))
+    ladder.rebuild(*twin.rungs, twin.jobs, np.array(ranked, np.int64))
+    twin.check()
+    for row in rng.permutation(2000)[:700]:
+        twin.toggle(row)
+    twin.check()
