@@ -53,6 +53,7 @@ __all__ = [
     "compile_for_queue",
     "compiled",
     "compiled_free",
+    "compiled_inline",
     "compiled_lean",
     "fused",
     "largest_in_eights",
@@ -121,6 +122,11 @@ def compiled(function: Function) -> Function:
 def compiled_lean(function: Function) -> Function:
     """`compiled` for small functions that make no arrays: no counting of references, which can take half their time."""
     return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
+
+
+def compiled_inline(function: Function) -> Function:
+    """`compiled_lean` for functions that one other calls: part of it, since handing over many arrays takes its time."""
+    return numba.njit(cache=True, _nrt=False, forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 def compiled_free(function: Function) -> Function:

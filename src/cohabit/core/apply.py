@@ -230,13 +230,13 @@ class Applier:
             if self.policies.backfill_order is not None:
                 second = self.policies.backfill_order.scores(columns, one, now_us)
                 state.keys[BACKFILL_SCORE, row] = state.raised(one, second)[0]
-        kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        kernels.enqueue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         self.arrivals.append(row)
         return True
 
     def leave_queue(self, row: int) -> None:
         state = self.state
-        kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        kernels.dequeue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         if state.depth == kernels.CONSERVATIVE:
             if state.profiled:
                 reservations.cancel_reservation(row, state.jobs, state.slots, state.gauges)

@@ -127,7 +127,7 @@ def _moved(state: State, action: Move) -> bool:
 
 
 def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
-    kernels.dequeue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+    kernels.dequeue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
     if state.ledger is not None:
         state.ledger.book(row, placement.parts, placement.takes)
         state.placed[row] = placement

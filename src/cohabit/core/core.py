@@ -137,7 +137,7 @@ class SchedulerCore:
         )
         started, alone = np.empty(room, np.int64), policies.alone and not state.raises
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, alone, state.two_orders, len(arrivals), *entry,
+            now_us, state.depth, state.changing, not state.changing, alone, state.two_orders, len(arrivals), *entry,
             *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,
             *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip
@@ -147,7 +147,9 @@ class SchedulerCore:
         first = next((place for place, row in enumerate(begun) if self._has_mates(row)), len(begun))
         for row in reversed(begun[first + 1 :]):
             leave_nodes(state, now_us, row)
-            kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+            kernels.enqueue(
+                row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second
+            )
             state.gauges[HEAD] = -1
         self._applier.commands += [start_command(state, row) for row in begun[:first]]
         return begun[first] if first < len(begun) else -1
@@ -207,7 +209,9 @@ class SchedulerCore:
         if plan is None:
             return False
         if not queued:
-            kernels.enqueue(row, state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+            kernels.enqueue(
+                row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second
+            )
         _, refused = commit(state, plan, now_us, row)
         if refused and not queued:
             self._applier.leave_queue(row)

@@ -1,17 +1,19 @@
 """A pass that scores few: for orders of which core/shortlist.py tells who could be first.
 
-`schedule_pass` here does what kernels.schedule_pass does with scores of the whole queue, for depths up to EASY;
-property tests hold the two together. Those who may pass the head, too, are looked for in order of their bounds, and
-only as far as somebody could come before the best found. Who starts stays on the queue ladder until the pass ends.
+`schedule_pass` here does what kernels.schedule_pass does with scores of the whole queue, for all depths but
+conservative; property tests hold the two together. The first of the queue come one by one. Those who may pass them,
+too, are looked for in order of their bounds, and only as far as somebody could come before the best found. Who starts
+stays on the queue ladder until the pass ends.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled_lean
-from cohabit.core import kernels, overrunning, passing, scoring, shortlist
+from cohabit.compiled import compiled_inline, compiled_lean
+from cohabit.core import kernels, ladder, overrunning, passing, profile, reservations, scoring, shortlist
 from cohabit.core.columns import (
+    BACKFILL_SCORE,
     EXTRA,
     FREE,
     HEAD,
@@ -19,6 +21,8 @@ from cohabit.core.columns import (
     NODES,
     QUEUED,
     RELEASED,
+    RESERVED,
+    SEQ,
     SHADOW,
     STARTED,
     STATE,
@@ -27,11 +31,13 @@ from cohabit.core.kernels import EASY, FOREVER, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.shortlist import BOUND, CHEAP_CALLS, LOOKED, LOOKED_AT, PLACE, POSITION, best_noted, comes_before
 
-ABLE = 1  # row of `listed` beside shortlist.LOOKED: who may pass the head
+# rows of `listed` beside shortlist.LOOKED: who may pass the head; to whom the last pass promised a start, in order
+ABLE, PROMISED_ROWS = 1, 2
 FIRST, MOST = 4, 64  # so many of these are looked for at once: at first, and later
+FEW = 128  # so many are scored all
 
 
-@compiled_lean
+@compiled_inline
 def _start_heads(
     now, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items,
     r_info, r_meta, idle, pool, gauges, started,
@@ -52,7 +58,41 @@ def _start_heads(
     return np.int64(-1)
 
 
-@compiled_lean
+@compiled_inline
+def _first_to_depth(
+    now, depth, stands, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info,
+    q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
+):  # fmt: skip
+    """Start or promise in order until `depth` are promised a start; returns whether the old promises stand.
+
+    Rows promised a start get jobs[RESERVED] = now.
+    """
+    best, reserved = -1, 0
+    if not stands:
+        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+    while reserved < depth and gauges[STARTED] + reserved < q_meta[ROWS]:
+        best = shortlist.first_of_queue(
+            now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores,
+            marks,
+        )  # fmt: skip
+        row = listed[LOOKED, best]
+        if stands and row != listed[PROMISED_ROWS, reserved]:
+            stands = False
+            profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+            for index in range(reserved):
+                reservations.starts_or_is_promised(listed[PROMISED_ROWS, index], now, gauges[FREE], jobs, slots, gauges)
+        if not stands and reservations.starts_or_is_promised(row, now, gauges[FREE], jobs, slots, gauges):
+            kernels.begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+        else:
+            listed[PROMISED_ROWS, reserved], jobs[RESERVED, row] = row, now
+            reserved += 1
+        listed[LOOKED, best] = -1
+        best = best_noted(0, marks[LOOKED_AT], -1, LOOKED, listed, scores)
+    gauges[HEAD] = listed[PROMISED_ROWS, depth - 1] if reserved == depth else -1
+    return stands
+
+
+@compiled_inline
 def _fitting(begin, end, rows, free, extra, longest, jobs, out):
     """Write into `out` at which places from begin to end somebody may pass the head; how many?"""
     count = 0
@@ -63,18 +103,62 @@ def _fitting(begin, end, rows, free, extra, longest, jobs, out):
     return count
 
 
-@compiled_lean
-def _find_more(wanted, best, able, now, jobs, keys, q_items, q_info, q_meta, gauges, listed, scores, marks, waiting):
+@compiled_inline
+def _may_pass(row, now, depth, jobs, slots, gauges):
+    if depth > EASY:
+        nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
+        return jobs[RESERVED, row] != now and reservations.disturbs_nobody(now, nodes, limit, gauges[FREE], slots)
+    return passing.may_backfill(row, now, jobs, gauges)
+
+
+@compiled_inline
+def _find_all(now, depth, jobs, s_items, s_info, s_meta, slots, gauges, listed, waiting):
+    """Note all who may pass the head, found by their sizes; how many? More than FEW: -1, they are not hard to find."""
+    able, free, extra, longest = 0, gauges[FREE], gauges[EXTRA], gauges[SHADOW] - now
+    for place in range(s_meta[RUNGS]):
+        rung = s_info[ORDER, place]
+        fewest, shortest, found = s_info[MIN_NODES, rung], s_info[MIN_LIMIT, rung], 0
+        if fewest > free:
+            break
+        if depth > EASY:
+            if reservations.disturbs_nobody(now, fewest, shortest, free, slots):
+                found = reservations.places_that_may_fit(
+                    now, 0, s_info[SIZE, rung], s_items[rung], free, jobs, slots, waiting
+                )
+        elif fewest <= extra or shortest <= longest:
+            found = _fitting(0, s_info[SIZE, rung], s_items[rung], free, extra, longest, jobs, waiting)
+        for index in range(found):
+            row = s_items[rung, waiting[index]]
+            if jobs[STATE, row] == QUEUED and row != gauges[HEAD] and _may_pass(row, now, depth, jobs, slots, gauges):
+                if able == FEW:
+                    return -1
+                listed[ABLE, able] = row
+                able += 1
+    return able
+
+
+@compiled_inline
+def _find_more(
+    wanted, best, able, now, depth, jobs, keys, q_items, q_info, q_meta, slots, gauges, listed, scores, marks, waiting
+):  # fmt: skip
     """Note so many more who may pass the head, as long as they could come before `best`; how many are noted now?"""
     enough, place, position = able + wanted, marks[PLACE], marks[POSITION]
     free, extra, longest = gauges[FREE], gauges[EXTRA], gauges[SHADOW] - now
     while place < q_meta[RUNGS] and able < enough:
         rung = q_info[ORDER, place]
         fewest, end = q_info[MIN_NODES, rung], q_info[SIZE, rung]
-        if fewest <= free and (fewest <= extra or q_info[MIN_LIMIT, rung] <= longest):
-            for index in range(_fitting(position, end, q_items[rung], free, extra, longest, jobs, waiting)):
+        shortest, found = q_info[MIN_LIMIT, rung], 0
+        if depth > EASY:
+            if reservations.disturbs_nobody(now, fewest, shortest, free, slots):
+                found = reservations.places_that_may_fit(now, position, end, q_items[rung], free, jobs, slots, waiting)
+        elif fewest <= free and (fewest <= extra or shortest <= longest):
+            found = _fitting(position, end, q_items[rung], free, extra, longest, jobs, waiting)
+        if found > 0:
+            for index in range(found):
                 row = q_items[rung, waiting[index]]
                 if jobs[STATE, row] != QUEUED or row == gauges[HEAD]:
+                    continue
+                if depth > EASY and not _may_pass(row, now, depth, jobs, slots, gauges):
                     continue
                 if able == enough or (best >= 0 and comes_before(best, ABLE, keys[BOUND, row], row, listed, scores)):
                     enough, end = able, waiting[index]
@@ -86,18 +170,18 @@ def _find_more(wanted, best, able, now, jobs, keys, q_items, q_info, q_meta, gau
     return able
 
 
-@compiled_lean
-def _still_able(count, now, jobs, gauges, listed, scores):
+@compiled_inline
+def _still_able(count, now, depth, jobs, slots, gauges, listed, scores):
     """Drop those who started and those who may not pass the head any more; how many are left?"""
     left = 0
     for index in range(count):
         row = listed[ABLE, index]
         listed[ABLE, left], scores[ABLE, left] = row, scores[ABLE, index]
-        left += jobs[STATE, row] == QUEUED and passing.may_backfill(row, now, jobs, gauges)
+        left += jobs[STATE, row] == QUEUED and _may_pass(row, now, depth, jobs, slots, gauges)
     return left
 
 
-@compiled_lean
+@compiled_inline
 def _score_able(first, count, now, entry, parameters, usage, waiting, fresh, jobs, listed, scores):
     """Score those who may pass the head from the `first` on."""
     for index in range(first, count):
@@ -107,18 +191,19 @@ def _score_able(first, count, now, entry, parameters, usage, waiting, fresh, job
         scores[ABLE, index] = fresh[index - first]
 
 
-@compiled_lean
+@compiled_inline
 def _pass_the_head(
-    now, able, at_once, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info,
-    q_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+    now, depth, able, at_once, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items,
+    q_info, q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
     """Start those who may pass the head, in order; how many were scored? So many are noted, the others to be found."""
     noted, best, scored, wanted = 0, -1, 0, q_meta[ROWS] if at_once else FIRST
     while gauges[FREE] > 0:
         if noted == able:
             able = _find_more(
-                wanted, best, able, now, jobs, keys, q_items, q_info, q_meta, gauges, listed, scores, marks, waiting
-            )
+                wanted, best, able, now, depth, jobs, keys, q_items, q_info, q_meta, slots, gauges, listed, scores,
+                marks, waiting,
+            )  # fmt: skip
             wanted = max(wanted, min(4 * wanted, MOST))
         if noted < able:
             if able > 1 or not at_once:
@@ -127,8 +212,13 @@ def _pass_the_head(
             best, noted = best_noted(noted, able, best, ABLE, listed, scores), able
         elif best >= 0:
             row = listed[ABLE, best]
-            kernels.backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-            able = _still_able(able, now, jobs, gauges, listed, scores)
+            if depth > EASY:
+                profile.occupy(slots, gauges, now, now + jobs[LIMIT, row], jobs[NODES, row])
+                reservations.note_lasting(slots, gauges, now)
+                kernels.begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            else:
+                kernels.backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+            able = _still_able(able, now, depth, jobs, slots, gauges, listed, scores)
             best, noted = best_noted(0, able, -1, ABLE, listed, scores), able
         else:
             break
@@ -139,12 +229,12 @@ def _pass_the_head(
 def schedule_pass(
     now, depth, first_new, end_new, two_orders, entry, parameters, bounded, bound_entry, bound_parameters,
     second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items,
-    q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+    q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
     Rows first_new to end_new came in since the last pass. Nobody else needs a look where nothing was released and the
-    head is the same: those refused before stay refused.
+    head is the same: those refused before stay refused. Where there is one order, the b ladder has the queue by size.
     """
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
@@ -153,33 +243,50 @@ def schedule_pass(
         now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
         q_meta, waiting, fresh[0], listed, scores, marks, bounds,
     )  # fmt: skip
-    head = _start_heads(
-        now, entry, parameters, usage, waiting, fresh[0], listed, scores, marks, jobs, keys, q_items, q_info, q_meta,
-        r_items, r_info, r_meta, idle, pool, gauges, started,
-    )  # fmt: skip
+    head, stands = gauges[HEAD], False
+    if depth > EASY:
+        stands = _first_to_depth(
+            now, depth, not released and head >= 0 and profile.still_holds(now, slots, gauges), entry, parameters,
+            usage, waiting, fresh[0], listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items, r_info,
+            r_meta, idle, pool, slots, gauges, started,
+        )  # fmt: skip
+        reservations.note_lasting(slots, gauges, now)
+    else:
+        head = _start_heads(
+            now, entry, parameters, usage, waiting, fresh[0], listed, scores, marks, jobs, keys, q_items, q_info,
+            q_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+        )  # fmt: skip
+        stands = not released and gauges[STARTED] == 0 and gauges[HEAD] == head
     able, scored = 0, 0
     if q_meta[ROWS] - gauges[STARTED] < 2 or depth == STRICT or gauges[FREE] == 0:
         gauges[HEAD] = -1
     else:
         marks[PLACE], marks[POSITION] = 0, 0
-        if not released and gauges[STARTED] == 0 and gauges[HEAD] == head:
+        if stands:
             for row in range(first_new, end_new):
                 listed[ABLE, row - first_new] = row
-            able = _still_able(end_new - first_new, now, jobs, gauges, listed, scores)
+            able = _still_able(end_new - first_new, now, depth, jobs, slots, gauges, listed, scores)
             marks[PLACE] = q_meta[RUNGS]
-        else:
+        elif depth <= EASY:
             gauges[HEAD], gauges[SHADOW], gauges[EXTRA] = head, FOREVER, 0
             if depth == EASY:
                 gauges[SHADOW], gauges[EXTRA] = passing.shadow_of(
                     jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
                 )
+        at_once = two_orders or not marks[CHEAP_CALLS]
+        if not stands and not two_orders:
+            found = _find_all(now, depth, jobs, b_items, b_info, b_meta, slots, gauges, listed, waiting)
+            if found >= 0:
+                able, marks[PLACE], at_once = found, q_meta[RUNGS], True
         if two_orders:
             entry, parameters = second_entry, second_parameters
         scored = _pass_the_head(
-            now, able, two_orders or not marks[CHEAP_CALLS], entry, parameters, usage, waiting,
+            now, depth, able, at_once, entry, parameters, usage, waiting,
             fresh[1 if two_orders else 0], listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items, r_info,
-            r_meta, idle, pool, gauges, started,
+            r_meta, idle, pool, slots, gauges, started,
         )  # fmt: skip
     for index in range(gauges[STARTED]):
-        kernels.dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-    shortlist.end_pass(scored, q_meta, marks)
+        kernels.dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        if not two_orders:
+            ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], started[index])
+    shortlist.end_pass(scored - depth if depth > EASY else scored, q_meta, marks)  # so many must be found first

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean
+from cohabit.compiled import compiled, compiled_inline, compiled_lean
 from cohabit.core import ladder, overrunning, passing, profile, promises, reservations, scoring
 from cohabit.core.columns import (
     AGE_LIMIT,
@@ -30,6 +30,7 @@ from cohabit.core.columns import (
     NODES,
     QUEUED,
     RELEASED,
+    RESERVED,
     RUN_US,
     RUNNING,
     RUNS,
@@ -55,21 +56,24 @@ FEW = 8  # so many starts in a pass are found one by one, the rest by sorting
 
 
 @compiled_lean
-def enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
-    """Put a job into the queue: by score, or by arrival where scores change; a second static order has its ladder."""
+def enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+    """Put a job into the queue: by score, or, where scores change, as keys[ARRIVAL] says.
+
+    A second order whose scores do not change has its own ladder.
+    """
     jobs[STATE, row] = QUEUED
-    key = keys[ARRIVAL] if changing else keys[SCORE]
+    key = keys[SCORE] if by_score else keys[ARRIVAL]
     ladder.insert(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
-    if two_orders and not changing:
+    if two_orders and by_score:
         ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
 @compiled_lean
-def dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+def dequeue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
     """Take a job out of the queue."""
-    key = keys[ARRIVAL] if changing else keys[SCORE]
+    key = keys[SCORE] if by_score else keys[ARRIVAL]
     ladder.remove(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
-    if two_orders and not changing:
+    if two_orders and by_score:
         ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
@@ -118,7 +122,7 @@ def backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, 
     begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
-@compiled_lean
+@compiled_inline
 def _pass_in_ladder_order(
     now, depth, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -128,7 +132,7 @@ def _pass_in_ladder_order(
         head = q_items[q_info[ORDER, 0], 0]
         if jobs[NODES, head] > gauges[FREE]:
             break
-        dequeue(head, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        dequeue(head, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
     if q_meta[ROWS] < 2 or depth == STRICT or gauges[FREE] == 0:
         gauges[HEAD] = -1
@@ -159,10 +163,10 @@ def _pass_in_ladder_order(
         if gauges[FREE] == 0:
             break
     for index in range(first_started, gauges[STARTED]):
-        dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
 
-@compiled_lean
+@compiled_inline
 def _pass_over_arrivals(
     now, arrivals, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -173,7 +177,7 @@ def _pass_over_arrivals(
     scoring.sort_rows(arrivals, keys[BACKFILL_SCORE if two_orders else SCORE], jobs)
     for row in arrivals:
         if passing.may_backfill(row, now, jobs, gauges):
-            dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            dequeue(row, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             backfill(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
@@ -218,7 +222,7 @@ def _pass_in_score_order(
                 now, waiting[:able], second[:able], jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started
             )  # fmt: skip
     for index in range(first_started, gauges[STARTED]):
-        dequeue(started[index], True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
 
 
 @compiled_lean
@@ -254,7 +258,7 @@ def _all_behind(row, arrivals, jobs, keys):
 @compiled
 def _pass_to_depth(
     now, depth, released, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
-    changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+    changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
     """A finite depth of two and more: a profile of free nodes over time that holds the reservations.
 
@@ -274,13 +278,13 @@ def _pass_to_depth(
         scoring.sort_rows(waiting, second, jobs)
         depth = 0  # the reservations stand
     else:
-        waiting, count = np.empty(q_meta[ROWS], np.int64), 0
+        waiting, count = rows[0], 0
         if not none_can_start(jobs, q_info, q_meta, gauges):
             count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
         waiting = waiting[:count]
     if depth == 0:
         count = reservations.plan_arrivals(
-            now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started
+            now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started, rows[1]
         )  # fmt: skip
     else:
         gauges[HEAD] = -1
@@ -288,18 +292,18 @@ def _pass_to_depth(
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
         count = reservations.plan_to_depth(
             now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges,
-            started,
+            started, rows[1],
         )  # fmt: skip
     for index in range(count):
         row = started[index]  # where `begin` puts it again
-        dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        dequeue(row, not changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
-@compiled_lean
+@compiled_inline
 def _pass_with_promises(
-    now, released, changing, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs, keys,
-    q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+    now, released, changing, by_score, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs,
+    keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Conservative: everybody keeps the start it was promised, or starts before."""
     concerned = arrived
@@ -312,17 +316,22 @@ def _pass_with_promises(
     )  # fmt: skip
     for index in range(count):
         row = started[index]  # where `begin` puts it again
-        dequeue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        dequeue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
+    for row in must[:arrived]:
+        if jobs[STATE, row] == QUEUED:
+            key, least = keys[SCORE if by_score else ARRIVAL], reservations.rounded_down(keys[SCORE, row])
+            ladder.lower(q_items, q_info, q_meta, key, jobs[SEQ], row, jobs[RESERVED, row], least)
     promises.note_again(must[arrived:], jobs, slots, gauges)
+    promises.make_room(4 * q_meta[ROWS] + 1024, jobs, slots, gauges)
     gauges[WAKE] = promises.next_wake(now, jobs, slots, gauges)
 
 
 @compiled_lean
 def schedule_pass(
-    now, depth, changing, alone, two_orders, arrived, entry, parameters, second_entry, second_parameters, usage,
-    waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
-    pool, gauges, slots, started,
+    now, depth, changing, by_score, alone, two_orders, arrived, entry, parameters, second_entry, second_parameters,
+    usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta,
+    idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
@@ -335,15 +344,15 @@ def schedule_pass(
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth == CONSERVATIVE:
         _pass_with_promises(
-            now, released, changing, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh[0], rows,
-            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
-            slots, started,
+            now, released, changing, by_score, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh[0],
+            rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool,
+            gauges, slots, started,
         )  # fmt: skip
         return
     if changing and depth in (FIRST_FIT, EASY):
         sure = passing.sure_to_start(now, depth == EASY, jobs, q_items, q_info, q_meta, r_items, r_info, r_meta, gauges)
         if sure >= 0:
-            dequeue(sure, True, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            dequeue(sure, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             begin(sure, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
             return
     if changing:
@@ -355,7 +364,7 @@ def schedule_pass(
     if depth > EASY and gauges[FREE] > 0:
         _pass_to_depth(
             now, depth, released, waiting[:arrived], fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
-            b_meta, two_orders, changing, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+            b_meta, two_orders, changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
     elif q_meta[ROWS] == 0 or gauges[FREE] == 0:
         gauges[HEAD] = -1

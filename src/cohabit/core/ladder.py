@@ -19,7 +19,8 @@ from cohabit.compiled import compiled_lean
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
-SOONEST = 5  # nobody on the rung has a promise before; below zero: not known. Set by core/reservations.py
+# kept by core/reservations.py: nobody on the rung is promised an instant before, or has a smaller score
+SOONEST, LEAST_SCORE = 5, 6
 # entries of `meta`
 RUNGS, ROWS, SPARE = 0, 1, 2
 NO_ROW = 2**62
@@ -36,7 +37,7 @@ class Ladder(NamedTuple):
 def make(capacity: int) -> Ladder:
     """An empty ladder that can hold `capacity` rows."""
     rungs = 8 * capacity // RUNG + 16
-    info = np.zeros((6, rungs), np.int64)
+    info = np.zeros((7, rungs), np.int64)
     info[ORDER] = np.arange(rungs)
     return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
 
@@ -88,7 +89,7 @@ def _open_rung(info, meta, place):
     for index in range(count, place, -1):
         info[ORDER, index] = info[ORDER, index - 1]
     info[ORDER, place] = rung
-    info[SIZE, rung] = 0
+    info[SIZE, rung], info[SOONEST, rung], info[LEAST_SCORE, rung] = 0, NO_ROW, NO_ROW
     meta[RUNGS] = count + 1
     return rung
 
@@ -120,7 +121,7 @@ def insert(items, info, meta, jobs, key, seq, row):
             items[fresh, position - keep] = items[rung, position]
         info[SIZE, fresh] = RUNG - keep
         info[SIZE, rung] = keep
-        info[SOONEST, fresh] = info[SOONEST, rung]
+        info[SOONEST, fresh], info[LEAST_SCORE, fresh] = info[SOONEST, rung], info[LEAST_SCORE, rung]
         _summarise(items, info, jobs, rung)
         _summarise(items, info, jobs, fresh)
         if at_end or _find_position(items, info, rung, key, seq, row) == keep:
@@ -130,7 +131,6 @@ def insert(items, info, meta, jobs, key, seq, row):
         items[rung, index] = items[rung, index - 1]
     items[rung, position] = row
     info[SIZE, rung] += 1
-    info[SOONEST, rung] = -1
     if info[SIZE, rung] == 1:
         _summarise(items, info, jobs, rung)
     else:
@@ -141,13 +141,21 @@ def insert(items, info, meta, jobs, key, seq, row):
 
 
 @compiled_lean
+def _may_have_been_least(items, info, jobs, rung, position, column, value, least):
+    """Whether who was taken out there had the least on the rung, and its neighbours have more."""
+    if value != least:
+        return False
+    before = position > 0 and jobs[column, items[rung, position - 1]] == least
+    return not before and not (position < info[SIZE, rung] and jobs[column, items[rung, position]] == least)
+
+
+@compiled_lean
 def remove(items, info, meta, jobs, key, seq, row):
     """Take `row` out; its key must not have changed since it was inserted."""
     place = _find_rung(items, info, meta, key, seq, row)
     rung = info[ORDER, place]
     position = _find_position(items, info, rung, key, seq, row)
     assert items[rung, position] == row
-    was_smallest = jobs[0, row] == info[MIN_NODES, rung] or jobs[1, row] == info[MIN_LIMIT, rung]
     for index in range(position, info[SIZE, rung] - 1):
         items[rung, index] = items[rung, index + 1]
     info[SIZE, rung] -= 1
@@ -161,13 +169,24 @@ def remove(items, info, meta, jobs, key, seq, row):
             for index in range(info[SIZE, after]):
                 items[rung, info[SIZE, rung] + index] = items[after, index]
             info[SIZE, rung] += info[SIZE, after]
-            info[SOONEST, rung] = min(info[SOONEST, rung], info[SOONEST, after])
+            for summary in (SOONEST, LEAST_SCORE):
+                info[summary, rung] = min(info[summary, rung], info[summary, after])
             _close_rung(info, meta, place + 1)
             _summarise(items, info, jobs, rung)
             return
     info[SUM_NODES, rung] -= jobs[0, row]
-    if was_smallest:
+    if _may_have_been_least(items, info, jobs, rung, position, 0, jobs[0, row], info[MIN_NODES, rung]) or (
+        _may_have_been_least(items, info, jobs, rung, position, 1, jobs[1, row], info[MIN_LIMIT, rung])
+    ):
         _summarise(items, info, jobs, rung)
+
+
+@compiled_lean
+def lower(items, info, meta, key, seq, row, soonest, least_score):
+    """Of a row on the ladder: this is what it is promised, and a whole number not above its score."""
+    rung = info[ORDER, _find_rung(items, info, meta, key, seq, row)]
+    info[SOONEST, rung] = min(info[SOONEST, rung], soonest)
+    info[LEAST_SCORE, rung] = min(info[LEAST_SCORE, rung], least_score)
 
 
 @compiled_lean
@@ -176,7 +195,7 @@ def rebuild(items, info, meta, jobs, rows):
     meta[RUNGS], meta[ROWS] = 0, len(rows)
     for first in range(0, len(rows), 3 * RUNG // 4):
         rung = _open_rung(info, meta, meta[RUNGS])
-        info[SIZE, rung], info[SOONEST, rung] = min(3 * RUNG // 4, len(rows) - first), -1
+        info[SIZE, rung] = min(3 * RUNG // 4, len(rows) - first)
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
         _summarise(items, info, jobs, rung)

@@ -62,13 +62,12 @@ def reset(slots, gauges, nodes):
 @compiled_lean
 def _last_at_or_before(slots, row, low, high, instant):
     """The last column of the sorted slots[row, low:high] that is not after `instant`; `low` if there is none."""
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if slots[row, middle] <= instant:
-            low = middle
-        else:
-            high = middle
-    return low
+    times, place, count = slots[row, low:high], 0, high - low
+    while count > 1:  # no branches: which way they go is hard to foresee
+        half = count >> 1
+        place += half * (times[place + half] <= instant)
+        count -= half
+    return low + place
 
 
 @compiled_lean
@@ -96,9 +95,10 @@ def point_after(slots, place, column):
 @compiled_lean
 def _summarise(slots, place):
     first = slots[NUMBER, place] * BLOCK
-    most = least = slots[IDLE, first]
-    for column in range(first + 1, first + slots[POINTS, place]):
-        most, least = max(most, slots[IDLE, column]), min(least, slots[IDLE, column])
+    idle = slots[IDLE, first : first + slots[POINTS, place]]  # indices from zero: several are looked at at once
+    most = least = idle[0]
+    for index in range(len(idle)):
+        most, least = max(most, idle[index]), min(least, idle[index])
     slots[MOST, place], slots[LEAST, place] = most + slots[SHIFT, place], least + slots[SHIFT, place]
 
 
@@ -111,8 +111,9 @@ def _open_block(slots, gauges, place):
         gauges[PROFILE_SPARE] = count + 1
     number = slots[NUMBER, count]
     for row in range(NUMBER, SHIFT + 1):
-        for index in range(count, place, -1):
-            slots[row, index] = slots[row, index - 1]
+        blocks = slots[row, place : count + 1]
+        for index in range(count - place, 0, -1):
+            blocks[index] = blocks[index - 1]
     slots[NUMBER, place], slots[POINTS, place], slots[SHIFT, place] = number, 0, 0
     gauges[PROFILE_BLOCKS] = count + 1
 
@@ -122,8 +123,9 @@ def _close_block(slots, gauges, place):
     count = gauges[PROFILE_BLOCKS] - 1
     number = slots[NUMBER, place]
     for row in range(NUMBER, SHIFT + 1):
-        for index in range(place, count):
-            slots[row, index] = slots[row, index + 1]
+        blocks = slots[row, place : count + 1]
+        for index in range(count - place):
+            blocks[index] = blocks[index + 1]
     slots[NUMBER, count] = number
     gauges[PROFILE_BLOCKS] = count
 
@@ -132,10 +134,11 @@ def _close_block(slots, gauges, place):
 def _append_points(slots, place, source, count, change):
     """Copy `count` points from column `source` on to the end of a block, with `change` more nodes free in each."""
     target = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
-    for index in range(count):
-        slots[TIME, target + index] = slots[TIME, source + index]
-        slots[IDLE, target + index] = slots[IDLE, source + index] + change
-        slots[USES, target + index] = slots[USES, source + index]
+    for row in range(3):
+        points, more = slots[row, source : source + count], change if row == IDLE else 0
+        there = slots[row, target : target + count]
+        for index in range(count):
+            there[index] = points[index] + more
     slots[POINTS, place] += count
 
 
@@ -167,13 +170,15 @@ def _join(slots, gauges, place):
 @compiled_lean
 def _shift_points(slots, begin, end, by):
     """Move the points of these columns to others of the same block."""
+    count = end - begin
     for row in range(3):
+        points, there = slots[row, begin:end], slots[row, begin + by : end + by]
         if by > 0:
-            for index in range(end - 1, begin - 1, -1):
-                slots[row, index + by] = slots[row, index]
+            for index in range(count - 1, -1, -1):
+                there[index] = points[index]
         else:
-            for index in range(begin, end):
-                slots[row, index + by] = slots[row, index]
+            for index in range(count):
+                there[index] = points[index]
 
 
 @compiled_lean
@@ -214,8 +219,9 @@ def _drop_point(slots, gauges, instant):
 
 @compiled_lean
 def _change_in_block(slots, place, begin, end, nodes):
-    for column in range(begin, end):
-        slots[IDLE, column] += nodes
+    idle = slots[IDLE, begin:end]
+    for index in range(len(idle)):
+        idle[index] += nodes
     _summarise(slots, place)
 
 
@@ -230,10 +236,10 @@ def _change(slots, gauges, begin, end, nodes):
     if place < last:
         _change_in_block(slots, place, column, slots[NUMBER, place] * BLOCK + slots[POINTS, place], nodes)
         column = first
-    for whole in range(place + 1, last):
-        slots[MOST, whole] += nodes
-        slots[LEAST, whole] += nodes
-        slots[SHIFT, whole] += nodes
+    for row in (MOST, LEAST, SHIFT):
+        whole = slots[row, place + 1 : max(last, place + 1)]
+        for index in range(len(whole)):
+            whole[index] += nodes
     _change_in_block(slots, last, column, stop, nodes)
 
 
@@ -289,15 +295,16 @@ def earliest(slots, gauges, now, nodes, duration):
     done = False
     while not done:
         if slots[LEAST, place] < nodes if found else slots[MOST, place] >= nodes:
-            needed = nodes - slots[SHIFT, place]
-            for index in range(column, slots[NUMBER, place] * BLOCK + slots[POINTS, place]):
+            needed, end = nodes - slots[SHIFT, place], slots[NUMBER, place] * BLOCK + slots[POINTS, place]
+            times, idle = slots[TIME, column:end], slots[IDLE, column:end]
+            for index in range(end - column):
                 if found:
-                    if slots[TIME, index] >= goal:
+                    if times[index] >= goal:
                         done = True
                         break
-                    found = slots[IDLE, index] >= needed
-                elif slots[IDLE, index] >= needed:
-                    start = max(slots[TIME, index], now)
+                    found = idle[index] >= needed
+                elif idle[index] >= needed:
+                    start = max(times[index], now)
                     goal, found = start + duration, True
         place += 1
         done = done or place == gauges[PROFILE_BLOCKS] or (found and slots[FROM, place] >= goal)

@@ -30,9 +30,9 @@ def _is_kept(place, jobs, slots):
 
 
 @compiled_lean
-def make_room(jobs, slots, gauges):
-    """Where the heap is full, take out all entries of jobs that have gone."""
-    if gauges[PROMISES] < slots.shape[1]:
+def make_room(most, jobs, slots, gauges):
+    """Where the heap has so many entries, take out all of jobs that have gone."""
+    if gauges[PROMISES] < most:
         return
     count, gauges[PROMISES] = gauges[PROMISES], 0
     for place in range(count):
@@ -85,7 +85,7 @@ def note_again(rows, jobs, slots, gauges):
     """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
     for row in rows:
         if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
-            make_room(jobs, slots, gauges)
+            make_room(slots.shape[1], jobs, slots, gauges)
             note_promise(slots, gauges, jobs[RESERVED, row], row)
 
 

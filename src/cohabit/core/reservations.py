@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean
+from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core import scoring
 from cohabit.core.columns import (
     FREE,
@@ -21,10 +21,9 @@ from cohabit.core.columns import (
     PROMISES,
     RESERVED,
     SCORE,
-    SEQ,
     VOID,
 )
-from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE, SOONEST, rows_in_order
+from cohabit.core.ladder import LEAST_SCORE, MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE, SOONEST, rows_in_order
 from cohabit.core.profile import (
     FOREVER,
     IDLE,
@@ -46,7 +45,7 @@ from cohabit.core.promises import make_room, note_promise
 STALE = -1  # in place of the first number of nodes that last: they must be counted anew
 
 
-@compiled_lean
+@compiled_inline
 def planned(limit):
     """How long a reservation lasts: a job that asked for no time at all still holds its second."""
     return limit if limit > 0 else SECOND
@@ -61,7 +60,7 @@ def _reserve(row, now, jobs, slots, gauges):
     start = earliest(slots, gauges, now, jobs[NODES, row], length)
     if start < FOREVER:
         occupy(slots, gauges, start, start + length, jobs[NODES, row])
-        make_room(jobs, slots, gauges)
+        make_room(slots.shape[1], jobs, slots, gauges)
         note_promise(slots, gauges, start, row)
     jobs[RESERVED, row] = start
     if jobs[PROMISED, row] == UNRESERVED:
@@ -77,15 +76,15 @@ def cancel_reservation(row, jobs, slots, gauges):
     jobs[RESERVED, row] = UNRESERVED
 
 
-@compiled_lean
+@compiled_inline
 def _lasts_now(now, nodes, length, slots, gauges):
     """Whether so many nodes are free from now on for so long."""
     if slots[LASTING + 1, 0] == STALE:
-        _note_lasting(slots, gauges, now)
+        note_lasting(slots, gauges, now)
     return _fits_now(now, nodes, length, slots)
 
 
-@compiled_lean
+@compiled_inline
 def could_start_early(row, now, left, jobs, slots, gauges):
     """Whether it finds nodes from now on for all its time; from its own promise on, those it was promised last."""
     start, nodes = jobs[RESERVED, row], jobs[NODES, row]
@@ -94,7 +93,7 @@ def could_start_early(row, now, left, jobs, slots, gauges):
     return _lasts_now(now, nodes, min(planned(jobs[LIMIT, row]), start - now), slots, gauges)
 
 
-@compiled_lean
+@compiled_inline
 def _settle(row, now, released, left, jobs, slots, gauges):
     """Promise an arrival its start, move one up who could start now; whether it starts."""
     nodes, length = jobs[NODES, row], planned(jobs[LIMIT, row])
@@ -128,7 +127,7 @@ def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
     return count
 
 
-@compiled_lean
+@compiled_inline
 def _one_may_fit(rung, now, left, q_info, slots, gauges):
     """Whether somebody on the rung might start early, by its summary."""
     fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
@@ -136,78 +135,87 @@ def _one_may_fit(rung, now, left, q_info, slots, gauges):
     return fewest <= left and _lasts_now(now, fewest, shortest, slots, gauges)
 
 
-@compiled_lean
-def _settle_queue(now, must, jobs, score, q_items, q_info, q_meta, slots, gauges, ready):
-    """Nodes were released: the whole queue in turn, without rungs of whom nobody fits and nobody must be looked at."""
-    count, left, next_must = 0, gauges[FREE], 0
-    for place in range(q_meta[RUNGS]):
-        rung = q_info[ORDER, place]
-        size, due = q_info[SIZE, rung], False
-        if next_must < len(must):
-            row, last = must[next_must], q_items[rung, size - 1]
-            due = score[row] < score[last] or (score[row] == score[last] and jobs[SEQ, row] <= jobs[SEQ, last])
-        elif left == 0:
-            break
-        if not due and not _one_may_fit(rung, now, left, q_info, slots, gauges):
-            continue
-        soonest = FOREVER
-        for position in range(size):
-            row = q_items[rung, position]
-            start = jobs[RESERVED, row]
-            if start > now and jobs[NODES, row] > left:  # most of them, without a call
-                soonest = min(soonest, start)
-                continue
-            next_must += next_must < len(must) and must[next_must] == row
-            if _settle(row, now, True, left, jobs, slots, gauges):
-                ready[count] = row
+@compiled_inline
+def rounded_down(score):
+    return np.int64(np.floor(min(max(score, -1.0 * FOREVER), 1.0 * FOREVER)))
+
+
+@compiled_inline
+def _look_along(
+    rung, now, left, last, best, changing, count, jobs, score, q_items, q_info, slots, gauges, rows
+):  # fmt: skip
+    """Who of the rung could start early: all are written into `rows`, or, where scores are known, the first is told."""
+    soonest, least = FOREVER, np.inf
+    for position in range(q_info[SIZE, rung]):
+        row = np.int64(q_items[rung, position])
+        soonest = min(soonest, jobs[RESERVED, row])
+        if not changing:
+            least = min(least, score[row])
+        if jobs[NODES, row] <= left and could_start_early(row, now, left, jobs, slots, gauges):
+            if changing:
+                rows[count] = row
                 count += 1
-                left -= jobs[NODES, row]
-            else:
-                soonest = min(soonest, jobs[RESERVED, row])
-        q_info[SOONEST, rung] = soonest
-    return count
+            elif (last < 0 or scoring.goes_before(last, row, score, jobs)) and (
+                best < 0 or scoring.goes_before(row, best, score, jobs)
+            ):
+                best = row
+    q_info[SOONEST, rung], q_info[LEAST_SCORE, rung] = soonest, rounded_down(least)
+    return best, count
 
 
-@compiled_lean
-def _find_concerned(now, released, left, must, jobs, q_items, q_info, q_meta, slots, gauges, rows):
-    """Write into `rows` who must be looked at and, after a release, who could start early; how many are there?"""
-    count = 0
+@compiled_inline
+def _find_concerned(
+    now, released, left, last, changing, must, jobs, score, q_items, q_info, q_meta, slots, gauges, rows
+):  # fmt: skip
+    """Write into `rows` who must be looked at and, after a release, who could start early; how many are there?
+
+    Where scores do not change, of those who could start early only the first after `last` is needed.
+    """
+    count, best = 0, np.int64(-1)
     for row in must:
         rows[count] = row
         count += jobs[RESERVED, row] <= now  # else it has had its turn
     for place in range(q_meta[RUNGS] if released else 0):
         rung = q_info[ORDER, place]
-        if not _one_may_fit(rung, now, left, q_info, slots, gauges):
-            continue
-        soonest = FOREVER
-        for position in range(q_info[SIZE, rung]):
-            row = q_items[rung, position]
-            soonest = min(soonest, jobs[RESERVED, row])
-            if jobs[NODES, row] <= left and could_start_early(row, now, left, jobs, slots, gauges):
-                rows[count] = row
-                count += 1
-        q_info[SOONEST, rung] = soonest
+        behind = best >= 0 and q_info[LEAST_SCORE, rung] > score[best]
+        if not behind and _one_may_fit(rung, now, left, q_info, slots, gauges):
+            best, count = _look_along(
+                rung, now, left, last, best, changing, count, jobs, score, q_items, q_info, slots, gauges, rows
+            )  # fmt: skip
+    rows[count] = best
+    return count + (best >= 0)
+
+
+@compiled_inline
+def _score_concerned(
+    now, alone, found, last, entry, parameters, usage, waiting, fresh, rows, jobs, score, q_items, q_info, q_meta
+):  # fmt: skip
+    """Scores of those found and of the last who had its turn, if any, or of the whole queue if not `alone`."""
+    asked = found + (last >= 0)
+    if not alone:
+        asked = rows_in_order(q_items, q_info, q_meta, waiting)
+    else:
+        waiting[scoring.copy_rows(rows[:found], waiting)] = last
+    scoring.score(entry, parameters, jobs, usage, waiting[:asked], now, fresh)
+    for index in range(asked):
+        score[waiting[index]] = fresh[index]
+
+
+@compiled_inline
+def _heap_of_those_after(last, rows, score, jobs):
+    """Who comes after the last who had its turn, if any, as a heap with the first to go on top; how many?"""
+    count = 0
+    for row in rows:
+        rows[count] = row
+        count += last < 0 or scoring.goes_before(last, row, score, jobs)
+    scoring.make_heap(rows[:count], score, jobs)
     return count
 
 
-@compiled_lean
-def _next_in_turn(now, rows, last, left, score, jobs, slots, gauges):
-    """Who of these is the next after `last`, and must be looked at or could start early; -1 if nobody is."""
-    best = np.int64(-1)
-    for row in rows:
-        if (last >= 0 and not scoring.goes_before(last, row, score, jobs)) or (
-            best >= 0 and scoring.goes_before(best, row, score, jobs)
-        ):
-            continue
-        if jobs[RESERVED, row] <= now or could_start_early(row, now, left, jobs, slots, gauges):
-            best = row
-    return best
-
-
-@compiled_lean
-def _settle_by_score(
-    now, released, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta,
-    slots, gauges, ready,
+@compiled_inline
+def _settle_in_turn(
+    now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
+    q_meta, slots, gauges, ready,
 ):  # fmt: skip
     """In order of score those who must be looked at and, after a release, those who could start early; how many start.
 
@@ -215,34 +223,40 @@ def _settle_by_score(
     do so: they are looked for again. alone: such scores may be asked for some rows alone; else for the whole queue.
     """
     count, left, last, found, score = 0, gauges[FREE], np.int64(-1), 0, keys[SCORE]
-    scored, changed = False, True
-    while changed or last >= 0:
-        if changed:
-            found = _find_concerned(now, released, left, must, jobs, q_items, q_info, q_meta, slots, gauges, rows)
-        if changed and not scored and found + (last >= 0) > 1:
-            scored = not alone
-            if alone:
-                waiting[scoring.copy_rows(rows[:found], waiting)] = last
-            asked = found + (last >= 0) if alone else rows_in_order(q_items, q_info, q_meta, waiting)
-            scoring.score(entry, parameters, jobs, usage, waiting[:asked], now, fresh)
-            for index in range(asked):
-                score[waiting[index]] = fresh[index]
-        last = _next_in_turn(now, rows[:found], last, left, score, jobs, slots, gauges)
-        changed = False
-        if last >= 0:
-            early = jobs[RESERVED, last] > now
-            if _settle(last, now, released, left, jobs, slots, gauges):
-                ready[count] = last
-                count += 1
-                left -= jobs[NODES, last]
-                changed = released and (early or jobs[LIMIT, last] == 0)
+    known, search = not changing, True
+    while search or found > 0:
+        if search:
+            found = _find_concerned(
+                now, released, left, last, changing, must, jobs, score, q_items, q_info, q_meta, slots, gauges, rows
+            )
+            if not known and found + (last >= 0) > 1:
+                known = not alone
+                _score_concerned(
+                    now, alone, found, last, entry, parameters, usage, waiting, fresh, rows, jobs, score, q_items,
+                    q_info, q_meta,
+                )  # fmt: skip
+            found, search = _heap_of_those_after(last, rows[:found], score, jobs), False
+            continue
+        row, found = rows[0], found - 1
+        rows[0] = rows[found]
+        scoring.sink(rows, 0, found, score, jobs)
+        early = jobs[RESERVED, row] > now
+        if early and not could_start_early(row, now, left, jobs, slots, gauges):  # somebody took what it found
+            if not changing:  # the next one has not been looked for
+                search, last = True, row
+            continue
+        if _settle(row, now, released, left, jobs, slots, gauges):
+            ready[count] = row
+            count += 1
+            left -= jobs[NODES, row]
+            search, last = released and (early or jobs[LIMIT, row] == 0), row
     return count
 
 
-@compiled
+@compiled_lean
 def _plan_anew(
-    now, changing, entry, parameters, usage, waiting, fresh, jobs, q_items, q_info, q_meta, r_items, r_info, r_meta,
-    slots, gauges, ready,
+    now, changing, entry, parameters, usage, waiting, fresh, jobs, keys, q_items, q_info, q_meta, r_items, r_info,
+    r_meta, slots, gauges, ready,
 ):  # fmt: skip
     """A job overran its request or nodes were lost: nobody is promised anything any more."""
     rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
@@ -251,49 +265,44 @@ def _plan_anew(
         q_info[SOONEST, q_info[ORDER, place]] = -1
     if changing:
         count = scoring.score_queue(entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh)
-        by_age = np.argsort(jobs[SEQ][waiting[:count]], kind="mergesort")
-        rows = waiting[:count][by_age][np.argsort(fresh[:count][by_age], kind="mergesort")]
-    else:
-        rows = waiting[: rows_in_order(q_items, q_info, q_meta, waiting)]
+        for index in range(count):
+            keys[SCORE, waiting[index]] = fresh[index]
+    rows = waiting[: rows_in_order(q_items, q_info, q_meta, waiting)]
+    scoring.sort_rows(rows, keys[SCORE], jobs)
     for row in rows:
         jobs[RESERVED, row] = UNRESERVED
     return _settle_rows(now, False, rows, jobs, slots, gauges, ready)
 
 
-@compiled_lean
+@compiled_inline
 def plan_conservatively(
     now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
     q_meta, r_items, r_info, r_meta, slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
 
-    must: arrivals and those whose time has come; the others stand on the ladder, which is in order unless `changing`.
+    must: arrivals and those whose time has come; the others stand on the ladder, in any order. changing: scores are
+    asked for, else keys[SCORE] has them.
     waiting, fresh and rows are room to work in.
     """
     forget_past(slots, gauges, now)
     slots[LASTING + 1, 0] = STALE
     if gauges[VOID] == 1:
         return _plan_anew(
-            now, changing, entry, parameters, usage, waiting, fresh, jobs, q_items, q_info, q_meta, r_items, r_info,
-            r_meta, slots, gauges, ready,
+            now, changing, entry, parameters, usage, waiting, fresh, jobs, keys, q_items, q_info, q_meta, r_items,
+            r_info, r_meta, slots, gauges, ready,
         )  # fmt: skip
-    if changing:
-        return _settle_by_score(
-            now, released, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
-            q_meta, slots, gauges, ready,
-        )  # fmt: skip
-    in_turn = rows[: scoring.copy_rows(must, rows)]
-    scoring.sort_rows(in_turn, keys[SCORE], jobs)
-    if released:
-        return _settle_queue(now, in_turn, jobs, keys[SCORE], q_items, q_info, q_meta, slots, gauges, ready)
-    return _settle_rows(now, released, in_turn, jobs, slots, gauges, ready)
+    return _settle_in_turn(
+        now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items,
+        q_info, q_meta, slots, gauges, ready,
+    )  # fmt: skip
 
 
 # ---- who fits now ---------------------------------------------------------------------------------------------------
 
 
 @compiled_lean
-def _note_lasting(slots, gauges, now):
+def note_lasting(slots, gauges, now):
     """slots[LASTING + 1, i] nodes stay free from `now` until slots[LASTING, i], and fewer after that; down to none."""
     place, column = find(slots, gauges, now)
     least, steps = slots[IDLE, column] + slots[SHIFT, place], 0
@@ -309,7 +318,7 @@ def _note_lasting(slots, gauges, now):
     slots[LASTING, steps], slots[LASTING + 1, steps] = 2 * (FOREVER - 1), 0
 
 
-@compiled_lean
+@compiled_inline
 def _fits_now(now, nodes, limit, slots):
     step = 0
     while slots[LASTING, step] < now + limit:
@@ -317,46 +326,79 @@ def _fits_now(now, nodes, limit, slots):
     return nodes <= slots[LASTING + 1, step]
 
 
+@compiled_inline
+def disturbs_nobody(now, nodes, limit, left, slots):
+    """Whether so many nodes are free from now on for so long, as `note_lasting` has noted it, and so many are left."""
+    return nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, slots))
+
+
 @compiled_lean
-def _start_rows(now, rows, begin, end, left, jobs, slots, gauges, ready, count):
-    """Start those of rows[begin:end] who find nodes from now on for all their time; nodes left, how many ready."""
-    for index in range(begin, end):
-        row = rows[index]
+def _start_rows(now, rows, left, jobs, slots, gauges, ready, count):
+    """Start those who find nodes from now on for all their time; nodes left, how many ready."""
+    for row in rows:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        if nodes <= left and (limit == 0 or _fits_now(now, nodes, limit, slots)):
+        if disturbs_nobody(now, nodes, limit, left, slots):
             occupy(slots, gauges, now, now + limit, nodes)
-            _note_lasting(slots, gauges, now)
+            note_lasting(slots, gauges, now)
             ready[count] = row
             count += 1
             left -= nodes
     return left, count
 
 
+@compiled_inline
+def places_that_may_fit(now, begin, end, rows, left, jobs, slots, out):
+    """Write into `out` at which places from begin to end somebody is neither too wide nor too long; how many?"""
+    latest, step, count = now, 0, 0
+    while slots[LASTING + 1, step] > 0:
+        latest, step = slots[LASTING, step], step + 1
+    for place in range(begin, end):  # no branches: which way they go is hard to foresee
+        out[count] = place
+        count += (jobs[NODES, rows[place]] <= left) & (now + jobs[LIMIT, rows[place]] <= latest)
+    return count
+
+
 @compiled_lean
 def _start_from_ladder(
-    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+    now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
 ):  # fmt: skip
     while place < q_meta[RUNGS] and left > 0:
         rung = q_info[ORDER, place]
         fewest, shortest = q_info[MIN_NODES, rung], q_info[MIN_LIMIT, rung]
-        if fewest <= left and (shortest == 0 or _fits_now(now, fewest, shortest, slots)):
-            left, count = _start_rows(
-                now, q_items[rung], position, q_info[SIZE, rung], left, jobs, slots, gauges, ready, count
-            )  # fmt: skip
+        if disturbs_nobody(now, fewest, shortest, left, slots):
+            found = places_that_may_fit(now, position, q_info[SIZE, rung], q_items[rung], left, jobs, slots, places)
+            for index in range(found):
+                places[index] = q_items[rung, places[index]]
+            left, count = _start_rows(now, places[:found], left, jobs, slots, gauges, ready, count)
         place, position = place + 1, 0
     return count
 
 
-@compiled
+@compiled_lean
 def _start_what_fits(
-    now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+    now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
 ):  # fmt: skip
     """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    _note_lasting(slots, gauges, now)
-    left, count = _start_rows(now, rest, 0, len(rest), left, jobs, slots, gauges, ready, count)
+    note_lasting(slots, gauges, now)
+    left, count = _start_rows(now, rest, left, jobs, slots, gauges, ready, count)
     return _start_from_ladder(
-        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
     )  # fmt: skip
+
+
+@compiled_lean
+def starts_or_is_promised(row, now, left, jobs, slots, gauges):
+    """Take nodes from now on if they are free for all its time, else when they are; whether it starts now."""
+    nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
+    start = earliest(slots, gauges, now, nodes, limit) if limit > 0 else now
+    if start == now and nodes <= left:
+        occupy(slots, gauges, now, now + limit, nodes)
+        return True
+    if limit == 0:
+        start = earliest(slots, gauges, now, nodes, SECOND)
+    if start < FOREVER:
+        occupy(slots, gauges, start, start + planned(limit), nodes)
+    return False
 
 
 @compiled_lean
@@ -365,46 +407,40 @@ def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
     count, left, reserved, index = 0, gauges[FREE], 0, 0
     while index < len(waiting) and reserved < depth:
         row = waiting[index]
-        nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        start = earliest(slots, gauges, now, nodes, limit) if limit > 0 else now
-        if start == now and nodes <= left:
-            occupy(slots, gauges, now, now + limit, nodes)
+        if starts_or_is_promised(row, now, left, jobs, slots, gauges):
             ready[count] = row
             count += 1
-            left -= nodes
+            left -= jobs[NODES, row]
         else:
-            if limit == 0:
-                start = earliest(slots, gauges, now, nodes, SECOND)
-            if start < FOREVER:
-                occupy(slots, gauges, start, start + planned(limit), nodes)
             reserved += 1
         index += 1
     gauges[HEAD] = waiting[index - 1] if reserved == depth else -1  # the last one with a reservation
     return count, left, index
 
 
-@compiled
+@compiled_lean
 def plan_to_depth(
-    now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready
+    now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready,
+    places,
 ):  # fmt: skip
     """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none.
 
     waiting: the queue in order as far as needed for that; the rest is on the ladder from this place and position on.
+    places is room to work in.
     """
     count, left, index = _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready)
     rest = waiting[index:]
     if two_orders:
-        rest = rest[np.argsort(jobs[SEQ][rest], kind="mergesort")]
-        rest = rest[np.argsort(second[rest], kind="mergesort")]
+        scoring.sort_rows(rest, second, jobs)
     return _start_what_fits(
-        now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count
+        now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
     )  # fmt: skip
 
 
-@compiled
-def plan_arrivals(now, arrivals, jobs, q_items, q_info, q_meta, slots, gauges, ready):
+@compiled_lean
+def plan_arrivals(now, arrivals, jobs, q_items, q_info, q_meta, slots, gauges, ready, places):
     """The reservations stand: start the arrivals that disturb none."""
     place = q_meta[RUNGS]  # nobody else
     return _start_what_fits(
-        now, arrivals, gauges[FREE], jobs, q_items, q_info, q_meta, place, 0, slots, gauges, ready, 0
+        now, arrivals, gauges[FREE], jobs, q_items, q_info, q_meta, place, 0, slots, gauges, ready, 0, places
     )  # fmt: skip

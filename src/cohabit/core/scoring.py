@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, compiled_lean, no_scores, python_entry
+from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean, no_scores, python_entry
 from cohabit.core.columns import SEQ, Columns
 from cohabit.core.ladder import rows_in_order
 from cohabit.core.protocols import Order
 
 
-@compiled_lean
+@compiled_inline
 def score(entry, parameters, jobs, usage, rows, now, fresh):
     """Call an order for these rows; the scores go into `fresh`."""
     entry(
@@ -43,21 +43,42 @@ def copy_rows(rows, out):
     return len(rows)
 
 
-@compiled_lean
+@compiled_inline
 def goes_before(row, other, key, jobs):
     """The smaller score goes first, ties go to the earlier submission."""
     return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
 
 
 @compiled_lean
+def sink(rows, place, count, key, jobs):
+    """Put one of a heap, the first to go on top, where it belongs among those below it."""
+    row, child = rows[place], 2 * place + 1
+    while child < count:
+        if child + 1 < count and goes_before(rows[child + 1], rows[child], key, jobs):
+            child += 1
+        if not goes_before(rows[child], row, key, jobs):
+            break
+        rows[place] = rows[child]
+        place, child = child, 2 * child + 1
+    rows[place] = row
+
+
+@compiled_lean
+def make_heap(rows, key, jobs):
+    for place in range(len(rows) // 2 - 1, -1, -1):
+        sink(rows, place, len(rows), key, jobs)
+
+
+@compiled_lean
 def sort_rows(rows, key, jobs):
-    """Few rows into the order of their scores: insertion sort."""
-    for index in range(1, len(rows)):
-        row, place = rows[index], index
-        while place > 0 and not goes_before(rows[place - 1], row, key, jobs):
-            rows[place] = rows[place - 1]
-            place -= 1
-        rows[place] = row
+    """Into the order of their scores, without memory of its own."""
+    make_heap(rows, key, jobs)
+    for end in range(len(rows) - 1, 0, -1):
+        rows[0], rows[end] = rows[end], rows[0]
+        sink(rows, 0, end, key, jobs)
+    for index in range(len(rows) // 2):  # the last to go stands first now
+        other = len(rows) - 1 - index
+        rows[index], rows[other] = rows[other], rows[index]
 
 
 def entry_of(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core import ladder, scoring
 from cohabit.core.columns import ARRIVAL
 from cohabit.core.kernels import FOREVER
@@ -53,7 +53,7 @@ def initialise(marks, cheap_calls):
     marks[UNBOUNDED], marks[UNTIL], marks[WINDOW], marks[CHEAP_CALLS] = 1, FOREVER, 600 * SECOND, cheap_calls
 
 
-@compiled_lean
+@compiled_inline
 def before(score, row, other_score, other):
     """The smaller score goes first; rows are numbered in order of submission here."""
     return score < other_score or (score == other_score and row < other)
@@ -172,7 +172,7 @@ def _bound_queue(
     ladder.rebuild(q_items, q_info, q_meta, jobs, waiting[:count])
 
 
-@compiled_lean
+@compiled_inline
 def _out_of_date(now, bounded, usage, q_meta, marks, bounds):
     if now > marks[UNTIL]:
         return True
@@ -183,7 +183,7 @@ def _out_of_date(now, bounded, usage, q_meta, marks, bounds):
     return not bounded and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
 
 
-@compiled_lean
+@compiled_inline
 def begin_pass(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
     waiting, fresh, listed, scores, marks, bounds,
@@ -197,7 +197,7 @@ def begin_pass(
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = 0, 0, 0
 
 
-@compiled_lean
+@compiled_inline
 def _look_at_more(
     now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores, marks
 ):  # fmt: skip
@@ -223,13 +223,13 @@ def _look_at_more(
     marks[SCORED_ROWS] += count
 
 
-@compiled_lean
+@compiled_inline
 def comes_before(index, which, score, row, listed, scores):
     """Whether who is noted there comes before somebody of this score."""
     return before(scores[which, index], listed[which, index], score, row)
 
 
-@compiled_lean
+@compiled_inline
 def best_noted(first, count, best, which, listed, scores):
     """Where the first by score is noted, from the place `first` on, or `best`, if any; started ones are below zero."""
     for index in range(first, count):
@@ -239,7 +239,7 @@ def best_noted(first, count, best, which, listed, scores):
     return best
 
 
-@compiled_lean
+@compiled_inline
 def first_of_queue(
     now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores, marks
 ):  # fmt: skip
@@ -256,7 +256,7 @@ def first_of_queue(
     return best
 
 
-@compiled_lean
+@compiled_inline
 def end_pass(scored, q_meta, marks):
     """Count what it cost; `scored` more than those looked at have been scored."""
     marks[PASSES] += 1

@@ -119,7 +119,8 @@ def drive(
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
-    shortlisted = alone and depth <= kernels.EASY and not marks[shortlist.GIVEN_UP]
+    by_score = not changing and depth != kernels.CONSERVATIVE
+    shortlisted = alone and depth != kernels.CONSERVATIVE and not marks[shortlist.GIVEN_UP]
     while True:
         now = min(gauges[WAKE], FOREVER)
         if clock[HEAP] > 0:
@@ -155,7 +156,9 @@ def drive(
                     row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
                     waiting, fresh[0], marks,
                 )  # fmt: skip
-            kernels.enqueue(row, changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            kernels.enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+            if shortlisted and not two_orders:
+                ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
             clock[NEXT] += 1
             clock[EVENTS] += 1
             _write(clock, lines, when, SUBMITTED, row, now)
@@ -166,13 +169,13 @@ def drive(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
                 bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks,
                 bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
-                pool, gauges, started,
+                pool, slots, gauges, started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
                 waiting[row - clock[ARRIVED]] = row
             kernels.schedule_pass(
-                now, depth, changing, alone, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
+                now, depth, changing, by_score, alone, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
                 second_entry, second_parameters, usage, waiting, fresh, listed, jobs, keys, q_items, q_info, q_meta,
                 b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
             )  # fmt: skip
@@ -225,14 +228,16 @@ def replay(
     jobs = np.zeros((JOB_COLUMNS, total), np.int64)
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
     jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, _numbered(user)
+    if depth > kernels.EASY:
+        jobs[RESERVED] = profile.UNRESERVED
     if depth == kernels.CONSERVATIVE:
-        jobs[RESERVED], jobs[PROMISED] = profile.UNRESERVED, profile.UNRESERVED
+        jobs[PROMISED] = profile.UNRESERVED
     usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
     columns, second = columns_of(jobs, usage), policies.backfill_order
     if not policies.changing:
         _score_once(policies, columns, keys)
-    queue, backfill = ladder.make(total), ladder.make(total if second is not None else 0)
+    queue, backfill = ladder.make(total), ladder.make(total if second is not None or policies.alone else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
@@ -246,8 +251,11 @@ def replay(
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
     order, alone, lists = policies.order, policies.alone, _lists(policies, total, usage.shape[1])
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    if alone and depth == kernels.CONSERVATIVE:
-        keys[ARRIVAL] = nodes  # the narrow ones first: only those that fit are looked at
+    by_size = nodes + limit_us / (limit_us.max(initial=0) + 1.0)  # the narrow ones, of these the short first
+    if depth == kernels.CONSERVATIVE and (alone or not policies.changing):
+        keys[ARRIVAL] = by_size
+    elif alone and second is None:
+        keys[BACKFILL_SCORE] = by_size
     failures: list[Exception] = []
     (entry, parameters), (second_entry, second_parameters) = (
         scoring.entry_of(order, policies.changing, columns, waiting, fresh[index], failures, remember=True)
@@ -298,12 +306,12 @@ def _score_once(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]
 
 
 def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
-    """What core/shortlist.py keeps, empty; conservative passes work in the first of them."""
-    order, conservative = policies.order, policies.backfill.depth == kernels.CONSERVATIVE
-    listed = np.empty((2, total if policies.alone or conservative else 1), np.int64)
+    """What core/shortlist.py keeps, empty; passes with reservations work in the first of them."""
+    order, reserving = policies.order, policies.backfill.depth > kernels.EASY
+    listed = np.empty((3, total if policies.alone or reserving else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
     shortlist.initialise(marks, order.entry is not None)
-    return listed, np.empty(listed.shape), marks, bounds, np.zeros(users)
+    return listed, np.empty((2, listed.shape[1])), marks, bounds, np.zeros(users)
 
 
 def _queue_by_arrival(jobs: NDArray[np.int64], keys: NDArray[np.float64], arrived: int) -> ladder.Ladder:
