@@ -202,13 +202,16 @@ def _score_concerned(
 
 
 @compiled_inline
-def _heap_of_those_after(last, rows, score, jobs):
-    """Who comes after the last who had its turn, if any, as a heap with the first to go on top; how many?"""
-    count = 0
+def _those_after(last, rows, score, jobs):
+    """Leave who comes after the last who had its turn, if any, with the first to go in front; how many?"""
+    count, best = 0, 0
     for row in rows:
-        rows[count] = row
-        count += last < 0 or scoring.goes_before(last, row, score, jobs)
-    scoring.make_heap(rows[:count], score, jobs)
+        if last < 0 or scoring.goes_before(last, row, score, jobs):
+            rows[count] = row
+            best = count if scoring.goes_before(row, rows[best], score, jobs) else best
+            count += 1
+    if count > 0:
+        rows[0], rows[best] = rows[best], rows[0]
     return count
 
 
@@ -222,7 +225,7 @@ def _settle_in_turn(
     Only where there are two of them the order matters. One who starts early gives up its promise, which may let others
     do so: they are looked for again. alone: such scores may be asked for some rows alone; else for the whole queue.
     """
-    count, left, last, found, score = 0, gauges[FREE], np.int64(-1), 0, keys[SCORE]
+    count, left, last, found, turns, score = 0, gauges[FREE], np.int64(-1), 0, 0, keys[SCORE]
     known, search = not changing, True
     while search or found > 0:
         if search:
@@ -235,11 +238,14 @@ def _settle_in_turn(
                     now, alone, found, last, entry, parameters, usage, waiting, fresh, rows, jobs, score, q_items,
                     q_info, q_meta,
                 )  # fmt: skip
-            found, search = _heap_of_those_after(last, rows[:found], score, jobs), False
+            found, search, turns = _those_after(last, rows[:found], score, jobs), False, 0
             continue
-        row, found = rows[0], found - 1
+        if turns == 1:  # mostly one has its turn
+            scoring.make_heap(rows[:found], score, jobs)
+        row, found, turns = rows[0], found - 1, turns + 1
         rows[0] = rows[found]
-        scoring.sink(rows, 0, found, score, jobs)
+        if turns > 1:
+            scoring.sink(rows, 0, found, score, jobs)
         early = jobs[RESERVED, row] > now
         if early and not could_start_early(row, now, left, jobs, slots, gauges):  # somebody took what it found
             if not changing:  # the next one has not been looked for
