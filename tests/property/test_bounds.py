@@ -278,7 +278,7 @@ def with_bounds_and_without(name: str) -> tuple[Order, Order, int]:
 @pytest.mark.parametrize("name", BOUNDED)
 def test_relying_on_them_changes_nothing(name: str) -> None:
     bounded, order, place = with_bounds_and_without(name)
-    backfill, second = ("easy", "none", "easy", "conservative")[place % 4], "wfp" if place % 8 == 2 else None
+    backfill, second = ("easy", "none", "3", "conservative")[place % 4], "wfp" if place % 8 == 2 else None
     short, full = (overloaded(place, one, backfill, second) for one in (bounded, order))
     assert np.array_equal(short.start_us, full.start_us)
     assert short.journal.hash() == full.journal.hash()
@@ -303,7 +303,7 @@ def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int) -> list[Any]:
 def test_long_and_short_windows_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one that ends with the pass it was made in to one that outlasts the trace."""
     bounded, order, place = with_bounds_and_without(name)
-    backfill, second = ("easy", "none", "easy", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
+    backfill, second = ("easy", "none", "5", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
     full = overloaded(place, order, backfill, second)
     for window_us in (1, 600 * SECOND, shortlist.LONGEST_WINDOW):
         with monkeypatch.context() as patch:
@@ -342,7 +342,7 @@ def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert source is not None
     order = Order(hashed, True, name="own")
     bounded = replace(order, bound=compile_bounds("test of a list given up", source, 0))
-    for backfill in ("none", "easy"):
+    for backfill in ("none", "easy", "3"):
         given_up.clear()
         short = overloaded(5, bounded, backfill)
         assert len(given_up) == 1
@@ -351,7 +351,7 @@ def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit", "4"])
 def test_a_second_order_that_looks_at_the_queue_sees_all_of_it(backfill: str) -> None:
     """Though the first needs few scores; one event at a time everybody is scored."""
 

@@ -8,7 +8,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cohabit.core import ladder
-from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNG, RUNGS, SIZE, SUM_NODES
+from cohabit.core.ladder import (
+    LEAST_SCORE,
+    MIN_LIMIT,
+    MIN_NODES,
+    ORDER,
+    ROWS,
+    RUNG,
+    RUNGS,
+    SIZE,
+    SOONEST,
+    SUM_NODES,
+)
 
 
 class Twin:
@@ -18,12 +29,15 @@ class Twin:
         rng = np.random.default_rng(seed)
         self.jobs = rng.integers(0, 50, (2, capacity))
         self.key, self.seq = rng.integers(0, ties, capacity).astype(float), rng.permutation(capacity)
+        self.promised, self.score = rng.integers(0, 1000, (2, capacity))
         self.rungs, self.rows = ladder.make(capacity), set[int]()
 
     def toggle(self, row: int) -> None:
         change = ladder.remove if row in self.rows else ladder.insert
         change(*self.rungs, self.jobs, self.key, self.seq, row)
         self.rows ^= {row}
+        if row in self.rows:
+            ladder.lower(*self.rungs, self.key, self.seq, row, self.promised[row], self.score[row])
 
     def check(self) -> None:
         items, info, meta = self.rungs
@@ -33,7 +47,10 @@ class Twin:
         assert sorted(info[ORDER].tolist()) == list(range(info.shape[1])), "a rung was lost"
         for place in range(meta[RUNGS]):
             rung = info[ORDER, place]
-            nodes, limits = self.jobs[:, items[rung, : info[SIZE, rung]]]
+            rows = items[rung, : info[SIZE, rung]]
+            nodes, limits = self.jobs[:, rows]
+            assert info[SOONEST, rung] <= self.promised[rows].min()
+            assert info[LEAST_SCORE, rung] <= self.score[rows].min()
             assert 0 < len(nodes) <= RUNG
             assert info[MIN_NODES, rung] == nodes.min()
             assert info[MIN_LIMIT, rung] == limits.min()

@@ -21,6 +21,9 @@ def long_queue(
     submit = np.sort(rng.integers(0, 40_000, jobs)) * unit
     limit = np.maximum(rng.choice([10, 60, 600, 3600], jobs) * unit, 1)
     run = (limit * rng.random(jobs) * (1.3 if seed % 3 else 1.0)).astype(np.int64)
+    if seed == 2:
+        limit[::7] = 0  # they asked for no time at all
+        run[::14] = 5 * unit
     size = rng.choice([1, 1, 2, 4, 8, 33, 64], jobs)
     user = rng.integers(-1, 6, jobs) * 10**8
     chosen = policies(order, backfill, backfill_order)
@@ -34,7 +37,7 @@ def long_queue(
 
 
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
-@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit", "2", "7"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) -> None:
     second = "sjf" if seed == 3 and backfill != "none" else None
@@ -47,7 +50,7 @@ def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) ->
 
 
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
-@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "first-fit", "2", "7"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill: str, seed: int) -> None:
     """Then a call costs more than scoring a few more, so everybody who may pass the head is scored at once."""

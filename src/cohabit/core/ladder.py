@@ -196,6 +196,7 @@ def rebuild(items, info, meta, jobs, rows):
     for first in range(0, len(rows), 3 * RUNG // 4):
         rung = _open_rung(info, meta, meta[RUNGS])
         info[SIZE, rung] = min(3 * RUNG // 4, len(rows) - first)
+        info[SOONEST, rung], info[LEAST_SCORE, rung] = -NO_ROW, -NO_ROW
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
         _summarise(items, info, jobs, rung)

@@ -130,8 +130,8 @@ def _settle_rows(now, released, rows, jobs, slots, gauges, ready):
 @compiled_inline
 def _one_may_fit(rung, now, left, q_info, slots, gauges):
     """Whether somebody on the rung might start early, by its summary."""
-    fewest, shortest = q_info[MIN_NODES, rung], planned(q_info[MIN_LIMIT, rung])
-    shortest = min(shortest, q_info[SOONEST, rung] - now)  # unknown: no time at all
+    fewest = q_info[MIN_NODES, rung]
+    shortest = min(q_info[MIN_LIMIT, rung], q_info[SOONEST, rung] - now)  # who asked for 0 holds a second, others less
     return fewest <= left and _lasts_now(now, fewest, shortest, slots, gauges)
 
 
