@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import profile, reservations
+from cohabit.core import conservative, profile
 from cohabit.core.columns import (
     EXPECTED,
     GAUGES,
@@ -97,8 +97,8 @@ def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: 
         return
     jobs = np.zeros((JOB_COLUMNS, 1), np.int64)
     jobs[[NODES_ASKED, LIMIT, RESERVED], 0] = nodes, length, begin
-    twin.slots[profile.LASTING + 1, 0] = reservations.STALE
-    found = reservations.could_start_early(0, now, NODES, jobs, twin.slots, twin.gauges)
+    twin.slots[profile.LASTING + 1, 0] = conservative.STALE
+    found = conservative.could_start_early(0, now, NODES, jobs, twin.slots, twin.gauges)
     twin.vacate(len(twin.taken) - 1)
     assert found == (twin.earliest(now, nodes, length) == now < begin)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import fair_share, kernels, profile, reservations
+from cohabit.core import conservative, fair_share, kernels, profile
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -239,7 +239,7 @@ class Applier:
         kernels.dequeue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
         if state.depth == kernels.CONSERVATIVE:
             if state.profiled:
-                reservations.cancel_reservation(row, state.jobs, state.slots, state.gauges)
+                conservative.cancel_reservation(row, state.jobs, state.slots, state.gauges)
             else:
                 state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None)
         state.jobs[STATE, row] = BLOCKED

@@ -37,6 +37,21 @@ FIRST, MOST = 4, 64  # so many of these are looked for at once: at first, and la
 FEW = 128  # so many are scored all
 
 
+@compiled_lean
+def enqueue(
+    row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting,
+    fresh, marks, q_items, q_info, q_meta, b_items, b_info, b_meta,
+):  # fmt: skip
+    """Put a job into the queue by its bound, and by its size where there is one order."""
+    shortlist.bound_arrival(
+        row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
+        marks,
+    )  # fmt: skip
+    kernels.enqueue(row, False, False, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+    if not two_orders:
+        ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
+
+
 @compiled_inline
 def _start_heads(
     now, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_inline, compiled_lean
-from cohabit.core import ladder, overrunning, passing, profile, promises, reservations, scoring
+from cohabit.core import conservative, ladder, overrunning, passing, profile, promises, reservations, scoring
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -310,7 +310,7 @@ def _pass_with_promises(
     if promises.first(jobs, slots, gauges) <= now:
         concerned = promises.take_due(now, jobs, slots, gauges, waiting, arrived)
     must = rows[0, : scoring.copy_rows(waiting[:concerned], rows[0])]
-    count = reservations.plan_conservatively(
+    count = conservative.plan_conservatively(
         now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys, q_items,
         q_info, q_meta, r_items, r_info, r_meta, slots, gauges, started,
     )  # fmt: skip
@@ -320,7 +320,7 @@ def _pass_with_promises(
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
     for row in must[:arrived]:
         if jobs[STATE, row] == QUEUED:
-            key, least = keys[SCORE if by_score else ARRIVAL], reservations.rounded_down(keys[SCORE, row])
+            key, least = keys[SCORE if by_score else ARRIVAL], conservative.rounded_down(keys[SCORE, row])
             ladder.lower(q_items, q_info, q_meta, key, jobs[SEQ], row, jobs[RESERVED, row], least)
     promises.note_again(must[arrived:], jobs, slots, gauges)
     promises.make_room(4 * q_meta[ROWS] + 1024, jobs, slots, gauges)

@@ -19,7 +19,7 @@ from cohabit.compiled import compiled_lean
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
-# kept by core/reservations.py: nobody on the rung is promised an instant before, or has a smaller score
+# kept by core/conservative.py: nobody on the rung is promised an instant before, or has a smaller score
 SOONEST, LEAST_SCORE = 5, 6
 # entries of `meta`
 RUNGS, ROWS, SPARE = 0, 1, 2

@@ -4,7 +4,7 @@ A point says how many nodes are free from its instant until the next point's; th
 stays as long as an interval begins or ends there. Points live in blocks of at most 32, in order of time; for every
 block the directory holds bounds of what is free in it, so a search skips blocks in which nothing can begin or in which
 nothing can get in the way, and an interval is taken from the blocks it covers whole by one number each.
-It knows intervals and nodes; who is promised what is decided in core/reservations.py.
+It knows intervals and nodes; who is promised what is decided in core/reservations.py and core/conservative.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIME, IDLE, USES = 0, 1, 2
 # rows of `slots`, one column per block in order of time: its number (its points are columns NUMBER * BLOCK and on), how
 # many points, the first one's instant, bounds of the nodes free in it, and what to add to every IDLE in it
 NUMBER, POINTS, FROM, MOST, LEAST, SHIFT = 3, 4, 5, 6, 7, 8
-# rows of `slots` that core/reservations.py keeps beside: a heap of promised instants with their rows, and how many
+# rows of `slots` that these keep beside: a heap of promised instants with their rows, and how many
 # nodes stay free until when
 PROMISED_AT, PROMISED_TO, LASTING = 9, 10, 11
 

@@ -99,6 +99,12 @@ def _write(clock, lines, when, kind, row, now):
 
 
 @compiled_lean
+def _write_event(clock, lines, when, kind, row, now):
+    _write(clock, lines, when, kind, row, now)
+    clock[EVENTS] += 1
+
+
+@compiled_lean
 def _write_ranges(clock, row, jobs, pool, ranges, range_owner):
     """The nodes a job was given."""
     link = jobs[RANGES, row]
@@ -133,8 +139,7 @@ def drive(
             return PAUSED
         if gauges[WAKE] <= now:
             gauges[WAKE] = FOREVER
-            _write(clock, lines, when, WOKEN, -1, now)
-            clock[EVENTS] += 1
+            _write_event(clock, lines, when, WOKEN, -1, now)
             clock[WAKES] += 1
         while clock[HEAP] > 0 and heap[0, 0] == now:
             row = heap[2, 0]
@@ -146,22 +151,19 @@ def drive(
             end_us[row] = now
             gauges[RUN_US] += now - start_us[row]
             gauges[RUNS] += 1
-            clock[EVENTS] += 1
-            _write(clock, lines, when, FINISHED, row, now)
+            _write_event(clock, lines, when, FINISHED, row, now)
         clock[ARRIVED] = clock[NEXT]
         while clock[NEXT] < total and jobs[SUBMIT, clock[NEXT]] == now:
             row = clock[NEXT]
             if shortlisted:
-                shortlist.bound_arrival(
-                    row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
-                    waiting, fresh[0], marks,
+                few_scores.enqueue(
+                    row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
+                    least, waiting, fresh[0], marks, q_items, q_info, q_meta, b_items, b_info, b_meta,
                 )  # fmt: skip
-            kernels.enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-            if shortlisted and not two_orders:
-                ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
+            else:
+                kernels.enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             clock[NEXT] += 1
-            clock[EVENTS] += 1
-            _write(clock, lines, when, SUBMITTED, row, now)
+            _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
             continue
         if shortlisted:
@@ -235,8 +237,7 @@ def replay(
     usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
     columns, second = columns_of(jobs, usage), policies.backfill_order
-    if not policies.changing:
-        _score_once(policies, columns, keys)
+    _set_keys(policies, columns, keys)
     queue, backfill = ladder.make(total), ladder.make(total if second is not None or policies.alone else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
@@ -251,11 +252,6 @@ def replay(
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
     order, alone, lists = policies.order, policies.alone, _lists(policies, total, usage.shape[1])
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
-    by_size = nodes + limit_us / (limit_us.max(initial=0) + 1.0)  # the narrow ones, of these the short first
-    if depth == kernels.CONSERVATIVE and (alone or not policies.changing):
-        keys[ARRIVAL] = by_size
-    elif alone and second is None:
-        keys[BACKFILL_SCORE] = by_size
     failures: list[Exception] = []
     (entry, parameters), (second_entry, second_parameters) = (
         scoring.entry_of(order, policies.changing, columns, waiting, fresh[index], failures, remember=True)
@@ -297,12 +293,18 @@ def replay(
     )
 
 
-def _score_once(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> None:
-    """Of orders whose scores stay the same."""
+def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> None:
+    """Scores that stay the same; and the queue by size, narrow jobs first, of these the short, where that is used."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
-    keys[SCORE] = policies.order.scores(columns, everyone, 0)
-    if second is not None:
-        keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
+    if not policies.changing:
+        keys[SCORE] = policies.order.scores(columns, everyone, 0)
+        if second is not None:
+            keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
+    by_size = columns.nodes + columns.limit_us / (columns.limit_us.max(initial=0) + 1.0)
+    if policies.backfill.depth == kernels.CONSERVATIVE and (policies.alone or not policies.changing):
+        keys[ARRIVAL] = by_size
+    elif policies.alone and second is None:
+        keys[BACKFILL_SCORE] = by_size
 
 
 def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
