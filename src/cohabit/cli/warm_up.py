@@ -24,6 +24,6 @@ def warm_up(
     if parts:
         warming.compile_parts(parts.split(","))
         return
-    note("compiling kernels, once (about a minute) ...")
+    note("compiling kernels, once (two to three minutes) ...")
     warming.compile_beside_each_other(warming.DEMO if demo else warming.EVERYTHING)
     note("kernels are ready")
