@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from cohabit.core import shortlist
 from cohabit.model.units import SECOND
+from cohabit.sim import fast
 from cohabit.sim.fast import Replay, replay
 from cohabit.testing.builders import policies
 
@@ -59,6 +62,25 @@ def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill: 
     full = long_queue(seed, False, order, backfill, second)
     assert np.array_equal(short.start_us, full.start_us)
     assert short.journal.hash() == full.journal.hash()
+
+
+@pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "3"])
+@pytest.mark.parametrize("seed", range(4))
+def test_bounding_some_more_often_than_all_changes_nothing(
+    order: str, backfill: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a long queue; here one of a few dozen is long already."""
+    full, make = long_queue(seed, False, order, backfill, None), fast._lists
+
+    def begun(*what: Any) -> Any:
+        lists = make(*what)
+        lists[2][shortlist.NEAR] = (5, 12, 30, 2)[seed]
+        return lists
+
+    monkeypatch.setattr(fast, "_lists", begun)
+    some = long_queue(seed, True, order, backfill, None)
+    assert some.journal.hash() == full.journal.hash()
 
 
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])

@@ -29,7 +29,17 @@ from cohabit.core.columns import (
 )
 from cohabit.core.kernels import EASY, FOREVER, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
-from cohabit.core.shortlist import BOUND, CHEAP_CALLS, LOOKED, LOOKED_AT, PLACE, POSITION, best_noted, comes_before
+from cohabit.core.shortlist import (
+    BOUND,
+    CHEAP_CALLS,
+    FIRST_SCORE,
+    LOOKED,
+    LOOKED_AT,
+    PLACE,
+    POSITION,
+    best_noted,
+    comes_before,
+)
 
 # rows of `listed` beside shortlist.LOOKED: who may pass the head; to whom the last pass promised a start, in order
 ABLE, PROMISED_ROWS = 1, 2
@@ -40,12 +50,12 @@ FEW = 128  # so many are scored all
 @compiled_lean
 def enqueue(
     row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting,
-    fresh, marks, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    fresh, marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
 ):  # fmt: skip
     """Put a job into the queue by its bound, and by its size where there is one order."""
     shortlist.bound_arrival(
         row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
-        marks,
+        marks, bounds,
     )  # fmt: skip
     kernels.enqueue(row, False, False, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
     if not two_orders:
@@ -54,8 +64,8 @@ def enqueue(
 
 @compiled_inline
 def _start_heads(
-    now, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items,
-    r_info, r_meta, idle, pool, gauges, started,
+    now, entry, parameters, usage, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items, q_info, q_meta,
+    r_items, r_info, r_meta, idle, pool, gauges, started,
 ):  # fmt: skip
     """Start whoever is first and fits, again and again; returns the first who does not fit, or -1."""
     best = -1
@@ -64,7 +74,7 @@ def _start_heads(
             now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores,
             marks,
         )  # fmt: skip
-        head = listed[LOOKED, best]
+        head, bounds[FIRST_SCORE] = listed[LOOKED, best], scores[LOOKED, best]
         if jobs[NODES, head] > gauges[FREE]:
             return head
         kernels.begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
@@ -75,8 +85,8 @@ def _start_heads(
 
 @compiled_inline
 def _first_to_depth(
-    now, depth, stands, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items, q_info,
-    q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
+    now, depth, stands, entry, parameters, usage, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items,
+    q_info, q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
     """Start or promise in order until `depth` are promised a start; returns whether the old promises stand.
 
@@ -90,7 +100,7 @@ def _first_to_depth(
             now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores,
             marks,
         )  # fmt: skip
-        row = listed[LOOKED, best]
+        row, bounds[FIRST_SCORE] = listed[LOOKED, best], scores[LOOKED, best]
         if stands and row != listed[PROMISED_ROWS, reserved]:
             stands = False
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
@@ -262,14 +272,14 @@ def schedule_pass(
     if depth > EASY:
         stands = _first_to_depth(
             now, depth, not released and head >= 0 and profile.still_holds(now, slots, gauges), entry, parameters,
-            usage, waiting, fresh[0], listed, scores, marks, jobs, keys, q_items, q_info, q_meta, r_items, r_info,
-            r_meta, idle, pool, slots, gauges, started,
+            usage, waiting, fresh[0], listed, scores, marks, bounds, jobs, keys, q_items, q_info, q_meta, r_items,
+            r_info, r_meta, idle, pool, slots, gauges, started,
         )  # fmt: skip
         reservations.note_lasting(slots, gauges, now)
     else:
         head = _start_heads(
-            now, entry, parameters, usage, waiting, fresh[0], listed, scores, marks, jobs, keys, q_items, q_info,
-            q_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
+            now, entry, parameters, usage, waiting, fresh[0], listed, scores, marks, bounds, jobs, keys, q_items,
+            q_info, q_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
         stands = not released and gauges[STARTED] == 0 and gauges[HEAD] == head
     able, scored = 0, 0

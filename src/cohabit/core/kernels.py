@@ -279,7 +279,7 @@ def _pass_to_depth(
         depth = 0  # the reservations stand
     else:
         waiting, count = rows[0], 0
-        if not none_can_start(jobs, q_info, q_meta, gauges):
+        if not none_can_start(q_meta[RUNGS], q_info, gauges):
             count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
         waiting = waiting[:count]
     if depth == 0:
@@ -386,9 +386,9 @@ def schedule_pass(
 
 
 @compiled_lean
-def none_can_start(jobs, q_info, q_meta, gauges):
-    """Whether no queued job fits the idle nodes at all, so that no score needs computing."""
-    for place in range(q_meta[RUNGS]):
+def none_can_start(rungs, q_info, gauges):
+    """Whether nobody on the first so many rungs fits the idle nodes at all, so that no score needs computing."""
+    for place in range(rungs):
         if q_info[MIN_NODES, q_info[ORDER, place]] <= gauges[FREE]:
             return False
     return True

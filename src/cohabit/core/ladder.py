@@ -203,6 +203,18 @@ def rebuild(items, info, meta, jobs, rows):
 
 
 @compiled_lean
+def put_back(items, info, jobs, rows, rungs):
+    """Put these rows, which stood on the first so many rungs, back in another order."""
+    first = 0
+    for place in range(rungs):
+        rung = info[ORDER, place]
+        for position in range(info[SIZE, rung]):
+            items[rung, position] = rows[first + position]
+        first += info[SIZE, rung]
+        _summarise(items, info, jobs, rung)
+
+
+@compiled_lean
 def rows_in_order(items, info, meta, out):
     """Write all rows in sorted order into `out`; return how many."""
     count = 0

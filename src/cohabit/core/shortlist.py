@@ -4,8 +4,10 @@ policy/bounds.py gives such bounds; an order whose scores only fall while jobs w
 is bounded by its scores at the end of a window of time. So everybody is bounded once per window, and the queue ladder
 is kept in order of the bounds (keys[BOUND]). A pass scores from its beginning in a few steps until the best found is
 below all bounds that follow; then it is the first of the queue. Long windows bound the queue seldom, but so loosely
-that more must be scored: they are made as long as the two cost the same. Where bounds cost more than they save,
-sim/fast.py goes on without. It never guesses; core/few_scores.py has the passes that use it.
+that more must be scored: they are made as long as the two cost the same. In a long queue there are two kinds: within a
+long window for everybody, those who could come near the first are bounded again in short ones; their bounds are all
+below a fence, beyond which everybody else stands. Where bounds cost more than they save, sim/fast.py goes on
+without. It never guesses; core/few_scores.py has the passes that use it.
 """
 
 from __future__ import annotations
@@ -28,10 +30,15 @@ LOOKED_AT, PLACE, POSITION = 3, 4, 5
 BOUNDED_ROWS, SCORED_ROWS, PASSES = 6, 7, 8
 # how much bounds have cost of late beyond what they saved, whether that is too much; whether calls are cheap
 SPENT, GIVEN_UP, CHEAP_CALLS = 9, 10, 11
-MARKS = 12
+# of those near the first: until when their bounds are good, the length of a window; how many were bounded since all
+# were, and how many times
+NEAR_UNTIL, NEAR_WINDOW, NEAR_ROWS, NEAR_TIMES = 12, 13, 14, 15
+ALL_ROWS, NEAR = 16, 17  # how many were bounded when all were; so many are near the first, or more
+MARKS = 18
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
 WORTH, RECKONED = 0, 1
-BOUNDS = 2
+FENCE, FIRST_SCORE = 2, 3  # whoever is near has a bound below that; the score of who was first in the last pass
+BOUNDS = 4
 LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
 BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
@@ -51,6 +58,7 @@ A_WINDOW, TOO_MUCH = (
 def initialise(marks, cheap_calls):
     """An empty queue."""
     marks[UNBOUNDED], marks[UNTIL], marks[WINDOW], marks[CHEAP_CALLS] = 1, FOREVER, 600 * SECOND, cheap_calls
+    marks[NEAR_UNTIL], marks[NEAR_WINDOW], marks[NEAR] = FOREVER, 600 * SECOND, 512
 
 
 @compiled_inline
@@ -61,32 +69,40 @@ def before(score, row, other_score, other):
 
 @compiled_lean
 def _bound(
-    count, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh, marks
+    count, now, until, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh
 ):  # fmt: skip
-    """Write into `fresh` what the scores of so many in `waiting` do not undercut in this window."""
+    """Write into `fresh` what the scores of so many in `waiting` do not undercut until then."""
     if bounded:
-        bound_parameters[-1] = marks[UNTIL]
+        bound_parameters[-1] = until
         scoring.score(bound_entry, bound_parameters, jobs, usage, waiting[:count], now, fresh)
         return
     for user in range(usage.shape[1]):
         usage[1, user], least[user] = least[user], usage[1, user]
-    scoring.score(entry, parameters, jobs, usage, waiting[:count], marks[UNTIL], fresh)
+    scoring.score(entry, parameters, jobs, usage, waiting[:count], until, fresh)
     for user in range(usage.shape[1]):
         usage[1, user], least[user] = least[user], usage[1, user]
 
 
 @compiled_lean
 def bound_arrival(
-    row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh, marks
+    row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
+    marks, bounds,
 ):  # fmt: skip
     """A job is about to come into the queue."""
     keys[BOUND, row] = -np.inf
-    if not marks[UNBOUNDED] and now <= marks[UNTIL]:
+    if not marks[UNBOUNDED] and now <= marks[NEAR_UNTIL]:
         waiting[0] = row
         _bound(
-            1, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh, marks
+            1, now, marks[UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
+            waiting, fresh,
         )  # fmt: skip
         keys[BOUND, row] = fresh[0]
+        if fresh[0] < bounds[FENCE]:
+            _bound(
+                1, now, marks[NEAR_UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
+                least, waiting, fresh,
+            )  # fmt: skip
+            keys[BOUND, row] = min(fresh[0], np.nextafter(bounds[FENCE], -np.inf))
 
 
 @compiled_lean
@@ -133,15 +149,32 @@ def _sort(count, rows, scores, spare_rows, spare_scores):
 
 
 @compiled_lean
-def _set_window(marks):
-    """Longer windows where bounding the queue cost more than the scores that looser bounds asked for, else shorter."""
+def _longer_or_shorter(window, growth):
+    return min(max(int(window * growth), 1), LONGEST_WINDOW)
+
+
+@compiled_lean
+def _set_near_window(marks):
+    """Longer windows where bounding those near cost more than the scores that looser bounds asked for, else shorter."""
     if marks[UNBOUNDED] or marks[PASSES] == 0:
         return
     asked_for = marks[SCORED_ROWS] - AT_LEAST * marks[PASSES]
     growth = LONGER if A_BOUND * marks[BOUNDED_ROWS] > asked_for else SHORTER
-    if marks[PASSES] < 4:  # nearly every pass bounds the queue
+    if marks[PASSES] < 4:  # nearly every pass bounds them
         growth = 2.0
-    marks[WINDOW] = min(max(int(marks[WINDOW] * growth), 1), LONGEST_WINDOW)
+    marks[NEAR_WINDOW] = _longer_or_shorter(marks[NEAR_WINDOW], growth)
+
+
+@compiled_lean
+def _set_window(marks):
+    """Longer windows for all where bounding all cost more than that so many were near, else shorter."""
+    if marks[NEAR_TIMES] == 0:  # they were the same
+        marks[WINDOW] = marks[NEAR_WINDOW]
+        return
+    growth = LONGER if marks[ALL_ROWS] > marks[NEAR_ROWS] - marks[NEAR] * marks[NEAR_TIMES] else SHORTER
+    if marks[NEAR_TIMES] < 4:
+        growth = 2.0
+    marks[WINDOW] = _longer_or_shorter(marks[WINDOW], growth)
 
 
 @compiled_lean
@@ -150,26 +183,66 @@ def _bound_queue(
     waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
     """Begin a window: put the queue into the order of new bounds; in a short queue nobody is bounded."""
+    _set_near_window(marks)
     _set_window(marks)
     count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
     marks[PASSES], marks[SCORED_ROWS], marks[BOUNDED_ROWS] = 0, 0, count
+    marks[ALL_ROWS], marks[NEAR_ROWS], marks[NEAR_TIMES] = count, 0, 0
     marks[UNBOUNDED], marks[UNTIL] = count <= FEW, FOREVER
+    marks[NEAR_UNTIL], bounds[FENCE] = FOREVER, -np.inf
     if marks[UNBOUNDED]:
         for index in range(count):
             fresh[index] = -np.inf
     else:
-        marks[UNTIL], marks[SPENT] = now + marks[WINDOW], marks[SPENT] + A_WINDOW
+        marks[UNTIL] = marks[NEAR_UNTIL] = now + marks[NEAR_WINDOW]
+        if count > 4 * marks[NEAR]:
+            marks[UNTIL], marks[NEAR_UNTIL] = now + marks[WINDOW], now - 1
+        marks[SPENT] += A_WINDOW
         bounds[WORTH], bounds[RECKONED] = usage[1, -1] * SHARE_LEFT, usage[0, -1]
         for user in range(usage.shape[1]):
             least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
         _bound(
-            count, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh,
-            marks,
+            count, now, marks[UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
+            waiting, fresh,
         )  # fmt: skip
     _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
     ladder.rebuild(q_items, q_info, q_meta, jobs, waiting[:count])
+
+
+@compiled_lean
+def _bound_near(
+    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
+    waiting, fresh, listed, scores, marks, bounds,
+):  # fmt: skip
+    """Begin a window of those near the first: all who were, and whoever could come before who was first of late."""
+    if marks[NEAR_TIMES] > 0:
+        _set_near_window(marks)
+    count, rungs, last = 0, 0, -np.inf
+    while rungs < q_meta[RUNGS] and (
+        count < marks[NEAR] or last < bounds[FENCE] or last <= bounds[FIRST_SCORE] or last == -np.inf
+    ):
+        rung = q_info[ORDER, rungs]
+        count += scoring.copy_rows(q_items[rung, : q_info[SIZE, rung]], waiting[count:])
+        last, rungs = keys[BOUND, waiting[count - 1]], rungs + 1
+    if 2 * count > q_meta[ROWS]:
+        marks[SPENT] += A_WINDOW
+    fence = np.inf if rungs == q_meta[RUNGS] else keys[BOUND, q_items[q_info[ORDER, rungs], 0]]
+    marks[NEAR_UNTIL] = min(now + marks[NEAR_WINDOW], marks[UNTIL])
+    marks[PASSES], marks[SCORED_ROWS], marks[BOUNDED_ROWS] = 0, 0, count
+    marks[NEAR_ROWS], marks[NEAR_TIMES], bounds[FENCE] = marks[NEAR_ROWS] + count, marks[NEAR_TIMES] + 1, fence
+    _bound(
+        count, now, marks[NEAR_UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
+        waiting, fresh,
+    )  # fmt: skip
+    highest = np.nextafter(fence, -np.inf)
+    for index in range(count):
+        fresh[index] = min(fresh[index], highest)
+    _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
+    for index in range(count):
+        keys[BOUND, waiting[index]] = fresh[index]
+    ladder.put_back(q_items, q_info, jobs, waiting[:count], rungs)
 
 
 @compiled_inline
@@ -178,8 +251,12 @@ def _out_of_date(now, bounded, usage, q_meta, marks, bounds):
         return True
     if marks[UNBOUNDED]:
         return q_meta[ROWS] > MANY
-    if q_meta[ROWS] <= FEW or marks[SCORED_ROWS] > 8 * A_BOUND * marks[BOUNDED_ROWS]:
+    if q_meta[ROWS] <= FEW:
         return True
+    if marks[SCORED_ROWS] > 8 * A_BOUND * marks[BOUNDED_ROWS]:
+        if marks[NEAR_TIMES] == 0:
+            return True
+        marks[NEAR_UNTIL] = min(marks[NEAR_UNTIL], now - 1)
     return not bounded and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
 
 
@@ -191,6 +268,11 @@ def begin_pass(
     """New bounds where they are out of date; nobody has been looked at."""
     if _out_of_date(now, bounded, usage, q_meta, marks, bounds):
         _bound_queue(
+            now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
+            q_meta, waiting, fresh, listed, scores, marks, bounds,
+        )  # fmt: skip
+    if now > marks[NEAR_UNTIL]:
+        _bound_near(
             now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
             q_meta, waiting, fresh, listed, scores, marks, bounds,
         )  # fmt: skip

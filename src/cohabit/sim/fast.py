@@ -48,6 +48,7 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
+from cohabit.core.ladder import RUNGS
 from cohabit.core.protocols import PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
@@ -117,6 +118,16 @@ def _write_ranges(clock, row, jobs, pool, ranges, range_owner):
 
 
 @compiled_lean
+def _next_instant(clock, heap, jobs, gauges):
+    now = min(gauges[WAKE], FOREVER)
+    if clock[HEAP] > 0:
+        now = min(now, heap[0, 0])
+    if clock[NEXT] < jobs.shape[1]:
+        now = min(now, jobs[SUBMIT, clock[NEXT]])
+    return now
+
+
+@compiled_lean
 def drive(
     depth, changing, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
     b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
@@ -128,11 +139,7 @@ def drive(
     by_score = not changing and depth != kernels.CONSERVATIVE
     shortlisted = alone and depth != kernels.CONSERVATIVE and not marks[shortlist.GIVEN_UP]
     while True:
-        now = min(gauges[WAKE], FOREVER)
-        if clock[HEAP] > 0:
-            now = min(now, heap[0, 0])
-        if clock[NEXT] < total:
-            now = min(now, jobs[SUBMIT, clock[NEXT]])
+        now = _next_instant(clock, heap, jobs, gauges)
         if now == FOREVER:
             return DONE
         if clock[EVENTS] >= pause_at:
@@ -158,14 +165,17 @@ def drive(
             if shortlisted:
                 few_scores.enqueue(
                     row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
-                    least, waiting, fresh[0], marks, q_items, q_info, q_meta, b_items, b_info, b_meta,
+                    least, waiting, fresh[0], marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
                 )  # fmt: skip
             else:
                 kernels.enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
             clock[NEXT] += 1
             _write_event(clock, lines, when, SUBMITTED, row, now)
-        if changing and depth != kernels.CONSERVATIVE and kernels.none_can_start(jobs, q_info, q_meta, gauges):
-            continue
+        if changing and depth != kernels.CONSERVATIVE:
+            by_size = shortlisted and not two_orders  # then the narrowest are on the first rung
+            rungs = min(b_meta[RUNGS], 1) if by_size else q_meta[RUNGS]
+            if kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
+                continue
         if shortlisted:
             few_scores.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
