@@ -24,23 +24,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-# Where scipy is installed numba loads its linear algebra at every start, a fifth of a second, and yaml for a file of
-# settings nobody here has; no kernel multiplies matrices. Both are hidden while numba and what it loads at the first
-# use of a kernel are imported, unless somebody needs them already.
-_HIDDEN = [name for name in ("scipy", "yaml") if name not in sys.modules]
+# numba loads yaml at every start for a file of settings nobody here has; hidden, unless somebody needs it already.
+_HIDDEN = [name for name in ("yaml",) if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]
 import numba  # noqa: E402
 import numpy as np  # noqa: E402
+from llvmlite import binding as llvm  # noqa: E402
 from llvmlite import ir  # noqa: E402
 from numba import types  # noqa: E402
-from numba.core import cgutils  # noqa: E402
-from numba.core.registry import cpu_target  # noqa: E402
+from numba.core import caching, cgutils, codegen  # noqa: E402
+from numba.core.runtime import rtsys  # noqa: E402
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
+from numba.experimental import function_type  # noqa: E402, F401  # it knows the kind of a ScoreEntry
 from numba.extending import intrinsic  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-cpu_target.typing_context.refresh()
-cpu_target.target_context.refresh()
 for _name in _HIDDEN:
     del sys.modules[_name]
 
@@ -106,6 +104,33 @@ def _usable_cache() -> str:
 
 
 numba.config.CACHE_DIR = _usable_cache()
+
+
+def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
+    """Machine code from disk, without loading first all that numba can compile: a fifth of a second at every start.
+
+    numba loads it by itself before it compiles anything.
+    """
+    rtsys.initialize(target)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, target)
+
+
+def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:
+    """Machine code as it was kept; the form in which others can be compiled with it is read only by those who ask."""
+    name, _, (code, linkable) = kept
+    library = generator.create_library(name)
+    library.enable_object_caching()
+    library._set_compiled_object(code)
+    library._finalize_final_module()
+    find = generator._engine.get_function_address
+    library.get_pointer_to_function = lambda symbol: find(symbol) if symbol.encode() in code else 0
+    library._get_module_for_linking = lambda: llvm.parse_bitcode(linkable)
+    return library
+
+
+caching.Cache.load_overload = _load_kept_code
+codegen.JITCodeLibrary._unserialize = _library_of_kept_code
 
 
 def is_warm(kernel: str = "fast.drive") -> bool:

@@ -173,13 +173,15 @@ def nothing_known(
     scenario: Scenario, policies: PolicySet, programs: Sequence[str], profiles: Sequence[Profile]
 ) -> list[str]:
     """Programs of which the matrix or the model says nothing, a sentence each; refused where that is all of them."""
-    from cohabit.policy.placement.pair import Pair
-
     config, placer = scenario.policy, policies.placer
     key = "degradation" if config.degradation else "model"
+    if not getattr(config, key):
+        return []
+    from cohabit.policy.placement.pair import Pair
+
     heeded = isinstance(placer, Pair) and key not in UNHEEDED.get(placer.method, ())
     later = key == "model" and scenario.programs.profiles == "none"  # counters become known as programs run
-    if not getattr(config, key) or not heeded or later:
+    if not heeded or later:
         return []
     assert isinstance(placer, Pair)
     known = {one.program: one for one in profiles}
