@@ -58,6 +58,7 @@ __all__ = [
     "leading_zeros",
     "least_in_eights",
     "load_source",
+    "move",
     "no_scores",
     "python_entry",
     "sum_in_eights",
@@ -163,6 +164,21 @@ def fused(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
     """a * b + c, rounded once."""
     number = types.float64
     return number(number, number, number), lambda _context, builder, _signature, values: builder.fma(*values)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def move(_context: Any, numbers: Any, source: Any, target: Any, count: Any) -> Any:
+    """Copy so many numbers of an array from one place in it to another; the two stretches may overlap."""
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = signature.args[0]
+        data = context.make_array(kind)(context, builder, values[0]).data
+        there, here = builder.gep(data, [values[2]]), builder.gep(data, [values[1]])
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        cgutils.raw_memmove(builder, there, here, values[3], size)
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.int64, types.int64, types.int64), code
 
 
 _EIGHT = ir.VectorType(ir.DoubleType(), 8)

@@ -14,13 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_lean, move
 
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
 # kept by core/conservative.py: nobody on the rung is promised an instant before, or has a smaller score
 SOONEST, LEAST_SCORE = 5, 6
+# one column per place in the order: what the last row of that rung is sorted by (a float64, as it stands in memory)
+LAST_KEY = 7
+SUMMARIES = 8
 # entries of `meta`
 RUNGS, ROWS, SPARE = 0, 1, 2
 NO_ROW = 2**62
@@ -37,7 +40,7 @@ class Ladder(NamedTuple):
 def make(capacity: int) -> Ladder:
     """An empty ladder that can hold `capacity` rows."""
     rungs = 8 * capacity // RUNG + 16
-    info = np.zeros((7, rungs), np.int64)
+    info = np.zeros((SUMMARIES, rungs), np.int64)
     info[ORDER] = np.arange(rungs)
     return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
 
@@ -54,14 +57,23 @@ def _summarise(items, info, jobs, rung):
 
 
 @compiled_lean
+def _note_last(items, info, place, key):
+    rung = info[ORDER, place]
+    info[LAST_KEY, place] = np.float64(key[items[rung, info[SIZE, rung] - 1]]).view(np.int64)
+
+
+@compiled_lean
 def _find_rung(items, info, meta, key, seq, row):
     """Index (in sorted order) of the first rung whose last row is not before `row`."""
-    low, high = 0, meta[RUNGS]
+    low, high, wanted, lasts = 0, meta[RUNGS], key[row], info[LAST_KEY]
     while low < high:
-        middle = (low + high) // 2
-        rung = info[ORDER, middle]
-        last = items[rung, info[SIZE, rung] - 1]
-        if key[last] < key[row] or (key[last] == key[row] and seq[last] < seq[row]):
+        middle = (low + high) >> 1
+        last = np.int64(lasts[middle]).view(np.float64)
+        before = last < wanted
+        if last == wanted:
+            rung = info[ORDER, middle]
+            before = seq[items[rung, info[SIZE, rung] - 1]] < seq[row]
+        if before:
             low = middle + 1
         else:
             high = middle
@@ -82,12 +94,21 @@ def _find_position(items, info, rung, key, seq, row):
 
 
 @compiled_lean
+def _place_of(items, info, rung, row):
+    """At which position of the rung the row stands."""
+    rows, position = items[rung, : info[SIZE, rung]], 0
+    for index in range(len(rows)):  # all of them: several are compared at once
+        position += index * (rows[index] == row)
+    return position
+
+
+@compiled_lean
 def _open_rung(info, meta, place):
     """Put an unused rung at `place` in the order; unused rungs wait behind the used ones."""
     count = meta[RUNGS]
     rung = info[ORDER, count]
-    for index in range(count, place, -1):
-        info[ORDER, index] = info[ORDER, index - 1]
+    move(info[ORDER], place, place + 1, count - place)
+    move(info[LAST_KEY], place, place + 1, count - place)
     info[ORDER, place] = rung
     info[SIZE, rung], info[SOONEST, rung], info[LEAST_SCORE, rung] = 0, NO_ROW, NO_ROW
     meta[RUNGS] = count + 1
@@ -98,8 +119,8 @@ def _open_rung(info, meta, place):
 def _close_rung(info, meta, place):
     count = meta[RUNGS] - 1
     rung = info[ORDER, place]
-    for index in range(place, count):
-        info[ORDER, index] = info[ORDER, index + 1]
+    move(info[ORDER], place + 1, place, count - place)
+    move(info[LAST_KEY], place + 1, place, count - place)
     info[ORDER, count] = rung
     meta[RUNGS] = count
 
@@ -121,16 +142,19 @@ def insert(items, info, meta, jobs, key, seq, row):
             items[fresh, position - keep] = items[rung, position]
         info[SIZE, fresh] = RUNG - keep
         info[SIZE, rung] = keep
+        info[LAST_KEY, place + 1] = info[LAST_KEY, place]
+        _note_last(items, info, place, key)
         info[SOONEST, fresh], info[LEAST_SCORE, fresh] = info[SOONEST, rung], info[LEAST_SCORE, rung]
         _summarise(items, info, jobs, rung)
         _summarise(items, info, jobs, fresh)
         if at_end or _find_position(items, info, rung, key, seq, row) == keep:
-            rung = fresh
+            rung, place = fresh, place + 1
     position = _find_position(items, info, rung, key, seq, row)
-    for index in range(info[SIZE, rung], position, -1):
-        items[rung, index] = items[rung, index - 1]
+    move(items[rung], position, position + 1, info[SIZE, rung] - position)
     items[rung, position] = row
     info[SIZE, rung] += 1
+    if position + 1 == info[SIZE, rung]:
+        _note_last(items, info, place, key)
     if info[SIZE, rung] == 1:
         _summarise(items, info, jobs, rung)
     else:
@@ -154,15 +178,16 @@ def remove(items, info, meta, jobs, key, seq, row):
     """Take `row` out; its key must not have changed since it was inserted."""
     place = _find_rung(items, info, meta, key, seq, row)
     rung = info[ORDER, place]
-    position = _find_position(items, info, rung, key, seq, row)
+    position = _place_of(items, info, rung, row)
     assert items[rung, position] == row
-    for index in range(position, info[SIZE, rung] - 1):
-        items[rung, index] = items[rung, index + 1]
     info[SIZE, rung] -= 1
+    move(items[rung], position + 1, position, info[SIZE, rung] - position)
     meta[ROWS] -= 1
     if info[SIZE, rung] == 0:
         _close_rung(info, meta, place)
         return
+    if position == info[SIZE, rung]:
+        _note_last(items, info, place, key)
     if info[SIZE, rung] <= RUNG // 4 and place + 1 < meta[RUNGS]:
         after = info[ORDER, place + 1]
         if info[SIZE, rung] + info[SIZE, after] <= RUNG // 2:
@@ -171,6 +196,7 @@ def remove(items, info, meta, jobs, key, seq, row):
             info[SIZE, rung] += info[SIZE, after]
             for summary in (SOONEST, LEAST_SCORE):
                 info[summary, rung] = min(info[summary, rung], info[summary, after])
+            info[LAST_KEY, place] = info[LAST_KEY, place + 1]
             _close_rung(info, meta, place + 1)
             _summarise(items, info, jobs, rung)
             return
@@ -190,7 +216,7 @@ def lower(items, info, meta, key, seq, row, soonest, least_score):
 
 
 @compiled_lean
-def rebuild(items, info, meta, jobs, rows):
+def rebuild(items, info, meta, jobs, key, rows):
     """Put these rows, which are in order, onto the ladder in place of all others; there is room on every rung."""
     meta[RUNGS], meta[ROWS] = 0, len(rows)
     for first in range(0, len(rows), 3 * RUNG // 4):
@@ -200,10 +226,11 @@ def rebuild(items, info, meta, jobs, rows):
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
         _summarise(items, info, jobs, rung)
+        _note_last(items, info, meta[RUNGS] - 1, key)
 
 
 @compiled_lean
-def put_back(items, info, jobs, rows, rungs):
+def put_back(items, info, jobs, key, rows, rungs):
     """Put these rows, which stood on the first so many rungs, back in another order."""
     first = 0
     for place in range(rungs):
@@ -212,6 +239,7 @@ def put_back(items, info, jobs, rows, rungs):
             items[rung, position] = rows[first + position]
         first += info[SIZE, rung]
         _summarise(items, info, jobs, rung)
+        _note_last(items, info, place, key)
 
 
 @compiled_lean

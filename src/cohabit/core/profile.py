@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_lean, move
 from cohabit.core.columns import EXPECTED, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
 from cohabit.core.ladder import ORDER, RUNGS, SIZE
 
@@ -111,9 +111,7 @@ def _open_block(slots, gauges, place):
         gauges[PROFILE_SPARE] = count + 1
     number = slots[NUMBER, count]
     for row in range(NUMBER, SHIFT + 1):
-        blocks = slots[row, place : count + 1]
-        for index in range(count - place, 0, -1):
-            blocks[index] = blocks[index - 1]
+        move(slots[row], place, place + 1, count - place)
     slots[NUMBER, place], slots[POINTS, place], slots[SHIFT, place] = number, 0, 0
     gauges[PROFILE_BLOCKS] = count + 1
 
@@ -123,9 +121,7 @@ def _close_block(slots, gauges, place):
     count = gauges[PROFILE_BLOCKS] - 1
     number = slots[NUMBER, place]
     for row in range(NUMBER, SHIFT + 1):
-        blocks = slots[row, place : count + 1]
-        for index in range(count - place):
-            blocks[index] = blocks[index + 1]
+        move(slots[row], place + 1, place, count - place)
     slots[NUMBER, count] = number
     gauges[PROFILE_BLOCKS] = count
 
@@ -170,15 +166,8 @@ def _join(slots, gauges, place):
 @compiled_lean
 def _shift_points(slots, begin, end, by):
     """Move the points of these columns to others of the same block."""
-    count = end - begin
     for row in range(3):
-        points, there = slots[row, begin:end], slots[row, begin + by : end + by]
-        if by > 0:
-            for index in range(count - 1, -1, -1):
-                there[index] = points[index]
-        else:
-            for index in range(count):
-                there[index] = points[index]
+        move(slots[row], begin, begin + by, end - begin)
 
 
 @compiled_lean

@@ -208,7 +208,7 @@ def _bound_queue(
     _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
-    ladder.rebuild(q_items, q_info, q_meta, jobs, waiting[:count])
+    ladder.rebuild(q_items, q_info, q_meta, jobs, keys[BOUND], waiting[:count])
 
 
 @compiled_lean
@@ -242,7 +242,7 @@ def _bound_near(
     _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
-    ladder.put_back(q_items, q_info, jobs, waiting[:count], rungs)
+    ladder.put_back(q_items, q_info, jobs, keys[BOUND], waiting[:count], rungs)
 
 
 @compiled_inline
