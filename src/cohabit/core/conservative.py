@@ -25,7 +25,7 @@ from cohabit.core.profile import (
     vacate,
 )
 from cohabit.core.promises import make_room, note_promise
-from cohabit.core.reservations import fits_now, note_lasting, planned
+from cohabit.core.reservations import fits_now, free_until, note_lasting, planned
 
 STALE = -1  # in place of the first number of nodes that last: they must be counted anew
 
@@ -117,17 +117,38 @@ def rounded_down(score):
 
 
 @compiled_inline
+def _may_start_early(rung, now, left, latest, jobs, q_items, q_info, out):
+    """Who on the rung might start early where its narrowest find nodes until `latest`: written into `out`, how many?
+
+    And whether that is certain: all on the rung are as narrow.
+    """
+    rows, count, soonest, widest = q_items[rung], 0, FOREVER, 0
+    for position in range(q_info[SIZE, rung]):  # no branches: which way they go is hard to foresee
+        row = np.int64(rows[position])
+        nodes, limit, promised = jobs[NODES, row], jobs[LIMIT, row], jobs[RESERVED, row]
+        soonest, widest = min(soonest, promised), max(widest, nodes)
+        out[count] = row
+        count += (nodes <= left) & (promised > now) & (min(now + planned(limit), promised) <= latest)
+    q_info[SOONEST, rung] = soonest
+    return count, widest == q_info[MIN_NODES, rung]
+
+
+@compiled_inline
 def _look_along(
     rung, now, left, last, best, changing, count, jobs, score, q_items, q_info, slots, gauges, rows
 ):  # fmt: skip
     """Who of the rung could start early: all are written into `rows`, or, where scores are known, the first is told."""
-    soonest, least = FOREVER, np.inf
-    for position in range(q_info[SIZE, rung]):
-        row = np.int64(q_items[rung, position])
-        soonest = min(soonest, jobs[RESERVED, row])
-        if not changing:
+    if not changing:
+        least = np.inf
+        for row in q_items[rung, : q_info[SIZE, rung]]:
             least = min(least, score[row])
-        if jobs[NODES, row] <= left and could_start_early(row, now, left, jobs, slots, gauges):
+        q_info[LEAST_SCORE, rung] = rounded_down(least)
+    latest = free_until(q_info[MIN_NODES, rung], slots)
+    found, certain = _may_start_early(rung, now, left, latest, jobs, q_items, q_info, rows[count:])
+    if changing and certain:
+        return best, count + found
+    for row in rows[count : count + found]:
+        if certain or could_start_early(row, now, left, jobs, slots, gauges):
             if changing:
                 rows[count] = row
                 count += 1
@@ -135,7 +156,6 @@ def _look_along(
                 best < 0 or scoring.goes_before(row, best, score, jobs)
             ):
                 best = row
-    q_info[SOONEST, rung], q_info[LEAST_SCORE, rung] = soonest, rounded_down(least)
     return best, count
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean, move
+from cohabit.compiled import compiled_inline, compiled_lean, move, trailing_zeros
 from cohabit.core.columns import EXPECTED, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
 from cohabit.core.ladder import ORDER, RUNGS, SIZE
 
@@ -276,29 +276,39 @@ def forget_past(slots, gauges, now):
         _join(slots, gauges, 0)
 
 
+@compiled_inline
+def _where_enough(slots, begin, end, needed):
+    """A bit for every point of these columns, the first one's lowest: whether so many nodes are free (less SHIFT)."""
+    idle, bits = slots[IDLE, begin:end], np.int64(0)
+    for index in range(len(idle)):
+        bits |= np.int64(idle[index] >= needed) << index
+    return bits
+
+
 @compiled_lean
 def earliest(slots, gauges, now, nodes, duration):
     """First instant from `now` with `nodes` free throughout; FOREVER if there is none."""
     place, column = find(slots, gauges, now)
     start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as we have looked
-    done = False
-    while not done:
+    while True:
         if slots[LEAST, place] < nodes if found else slots[MOST, place] >= nodes:
-            needed, end = nodes - slots[SHIFT, place], slots[NUMBER, place] * BLOCK + slots[POINTS, place]
-            times, idle = slots[TIME, column:end], slots[IDLE, column:end]
-            for index in range(end - column):
-                if found:
-                    if times[index] >= goal:
-                        done = True
-                        break
-                    found = idle[index] >= needed
-                elif idle[index] >= needed:
+            end, index = slots[NUMBER, place] * BLOCK + slots[POINTS, place], 0
+            times, enough = slots[TIME, column:end], _where_enough(slots, column, end, nodes - slots[SHIFT, place])
+            while found or enough >> index != 0:
+                if not found:
+                    index += trailing_zeros(enough >> index)
                     start = max(times[index], now)
-                    goal, found = start + duration, True
+                    goal = start + duration
+                index += trailing_zeros(~(enough >> index))  # the next point with too few
+                found = index == end - column
+                if found:
+                    break
+                if times[index] >= goal:
+                    return start
         place += 1
-        done = done or place == gauges[PROFILE_BLOCKS] or (found and slots[FROM, place] >= goal)
+        if place == gauges[PROFILE_BLOCKS] or (found and slots[FROM, place] >= goal):
+            return start if found else FOREVER
         column = slots[NUMBER, place] * BLOCK
-    return start if found else FOREVER
 
 
 @compiled_lean

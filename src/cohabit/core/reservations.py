@@ -59,6 +59,15 @@ def fits_now(now, nodes, limit, slots):
 
 
 @compiled_inline
+def free_until(nodes, slots):
+    """Until when so many nodes stay free, some of which are free now."""
+    step = 0
+    while slots[LASTING + 1, step + 1] >= max(nodes, 1):
+        step += 1
+    return slots[LASTING, step]
+
+
+@compiled_inline
 def disturbs_nobody(now, nodes, limit, left, slots):
     """Whether so many nodes are free from now on for so long, as `note_lasting` has noted it, and so many are left."""
     return nodes <= left and (limit == 0 or fits_now(now, nodes, limit, slots))

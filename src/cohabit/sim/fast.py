@@ -320,7 +320,7 @@ def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) 
 def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
     """What core/shortlist.py keeps, empty; passes with reservations work in the first of them."""
     order, reserving = policies.order, policies.backfill.depth > kernels.EASY
-    listed = np.empty((3, total if policies.alone or reserving else 1), np.int64)
+    listed = np.empty((3, total + 1 if policies.alone or reserving else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
     shortlist.initialise(marks, order.entry is not None)
     return listed, np.empty((2, listed.shape[1])), marks, bounds, np.zeros(users)
