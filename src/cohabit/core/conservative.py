@@ -134,8 +134,34 @@ def _may_start_early(rung, now, left, latest, jobs, q_items, q_info, out):
 
 
 @compiled_inline
+def _all_as_wide(rung, jobs, q_items, q_info):
+    """Whether all of a rung by size ask for the same number of nodes."""
+    return jobs[NODES, q_items[rung, 0]] == jobs[NODES, q_items[rung, q_info[SIZE, rung] - 1]]
+
+
+@compiled_inline
+def _equals_who_start_early(rung, now, latest, jobs, q_items, q_info, out):
+    """Who of a rung by size, all as wide, finds nodes that are free until `latest`; from then on one has its own."""
+    rows, count, soonest, short, end = q_items[rung], 0, FOREVER, 0, q_info[SIZE, rung]
+    while short < end:  # they stand in order of their limits
+        middle = (short + end) >> 1
+        if now + jobs[LIMIT, rows[middle]] <= latest:
+            short = middle + 1
+        else:
+            end = middle
+    for position in range(q_info[SIZE, rung]):
+        row = np.int64(rows[position])
+        promised = jobs[RESERVED, row]
+        soonest = min(soonest, promised)
+        out[count] = row
+        count += (promised > now) & ((position < short) | (promised <= latest))
+    q_info[SOONEST, rung] = soonest
+    return count
+
+
+@compiled_inline
 def _look_along(
-    rung, now, left, last, best, changing, count, jobs, score, q_items, q_info, slots, gauges, rows
+    rung, now, left, last, best, changing, by_size, count, jobs, score, q_items, q_info, slots, gauges, rows
 ):  # fmt: skip
     """Who of the rung could start early: all are written into `rows`, or, where scores are known, the first is told."""
     if not changing:
@@ -144,7 +170,10 @@ def _look_along(
             least = min(least, score[row])
         q_info[LEAST_SCORE, rung] = rounded_down(least)
     latest = free_until(q_info[MIN_NODES, rung], slots)
-    found, certain = _may_start_early(rung, now, left, latest, jobs, q_items, q_info, rows[count:])
+    if by_size and latest - now >= SECOND and _all_as_wide(rung, jobs, q_items, q_info):
+        found, certain = _equals_who_start_early(rung, now, latest, jobs, q_items, q_info, rows[count:]), True
+    else:
+        found, certain = _may_start_early(rung, now, left, latest, jobs, q_items, q_info, rows[count:])
     if changing and certain:
         return best, count + found
     for row in rows[count : count + found]:
@@ -161,7 +190,7 @@ def _look_along(
 
 @compiled_inline
 def _find_concerned(
-    now, released, left, last, changing, must, jobs, score, q_items, q_info, q_meta, slots, gauges, rows
+    now, released, left, last, changing, by_size, must, jobs, score, q_items, q_info, q_meta, slots, gauges, rows
 ):  # fmt: skip
     """Write into `rows` who must be looked at and, after a release, who could start early; how many are there?
 
@@ -173,10 +202,12 @@ def _find_concerned(
         count += jobs[RESERVED, row] <= now  # else it has had its turn
     for place in range(q_meta[RUNGS] if released else 0):
         rung = q_info[ORDER, place]
+        if by_size and q_info[MIN_NODES, rung] > left:
+            break
         behind = best >= 0 and q_info[LEAST_SCORE, rung] > score[best]
         if not behind and _one_may_fit(rung, now, left, q_info, slots, gauges):
             best, count = _look_along(
-                rung, now, left, last, best, changing, count, jobs, score, q_items, q_info, slots, gauges, rows
+                rung, now, left, last, best, changing, by_size, count, jobs, score, q_items, q_info, slots, gauges, rows
             )  # fmt: skip
     rows[count] = best
     return count + (best >= 0)
@@ -213,8 +244,8 @@ def _those_after(last, rows, score, jobs):
 
 @compiled_inline
 def _settle_in_turn(
-    now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
-    q_meta, slots, gauges, ready,
+    now, released, changing, alone, by_size, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items,
+    q_info, q_meta, slots, gauges, ready,
 ):  # fmt: skip
     """In order of score those who must be looked at and, after a release, those who could start early; how many start.
 
@@ -226,8 +257,9 @@ def _settle_in_turn(
     while search or found > 0:
         if search:
             found = _find_concerned(
-                now, released, left, last, changing, must, jobs, score, q_items, q_info, q_meta, slots, gauges, rows
-            )
+                now, released, left, last, changing, by_size, must, jobs, score, q_items, q_info, q_meta, slots,
+                gauges, rows,
+            )  # fmt: skip
             if not known and found + (last >= 0) > 1:
                 known = not alone
                 _score_concerned(
@@ -278,13 +310,13 @@ def _plan_anew(
 
 @compiled_inline
 def plan_conservatively(
-    now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info,
-    q_meta, r_items, r_info, r_meta, slots, gauges, ready,
+    now, released, changing, alone, by_size, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items,
+    q_info, q_meta, r_items, r_info, r_meta, slots, gauges, ready,
 ):  # fmt: skip
     """Promise arrivals a start, find who may start now; their rows go into `ready`: how many?
 
-    must: arrivals and those whose time has come; the others stand on the ladder, in any order. changing: scores are
-    asked for, else keys[SCORE] has them.
+    must: arrivals and those whose time has come; the others stand on the ladder, by_size: narrow ones first and of
+    these the short, else in any order. changing: scores are asked for, else keys[SCORE] has them.
     waiting, fresh and rows are room to work in.
     """
     forget_past(slots, gauges, now)
@@ -295,6 +327,6 @@ def plan_conservatively(
             r_info, r_meta, slots, gauges, ready,
         )  # fmt: skip
     return _settle_in_turn(
-        now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys, q_items,
-        q_info, q_meta, slots, gauges, ready,
+        now, released, changing, alone, by_size, must, entry, parameters, usage, waiting, fresh, rows, jobs, keys,
+        q_items, q_info, q_meta, slots, gauges, ready,
     )  # fmt: skip

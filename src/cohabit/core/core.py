@@ -137,9 +137,9 @@ class SchedulerCore:
         )
         started, alone = np.empty(room, np.int64), policies.alone and not state.raises
         kernels.schedule_pass(
-            now_us, state.depth, state.changing, not state.changing, alone, state.two_orders, len(arrivals), *entry,
-            *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue, *state.second,
-            *state.running, state.idle, state.pool, state.gauges, state.slots, started,
+            now_us, state.depth, state.changing, not state.changing, False, alone, state.two_orders, len(arrivals),
+            *entry, *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue,
+            *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
         )  # fmt: skip
         assert state.gauges[FREE] >= 0
         state.touch()

@@ -302,8 +302,9 @@ def _pass_to_depth(
 
 @compiled_inline
 def _pass_with_promises(
-    now, released, changing, by_score, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh, rows, jobs,
-    keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+    now, released, changing, by_score, by_size, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh,
+    rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges,
+    slots, started,
 ):  # fmt: skip
     """Conservative: everybody keeps the start it was promised, or starts before."""
     concerned = arrived
@@ -311,8 +312,8 @@ def _pass_with_promises(
         concerned = promises.take_due(now, jobs, slots, gauges, waiting, arrived)
     must = rows[0, : scoring.copy_rows(waiting[:concerned], rows[0])]
     count = conservative.plan_conservatively(
-        now, released, changing, alone, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys, q_items,
-        q_info, q_meta, r_items, r_info, r_meta, slots, gauges, started,
+        now, released, changing, alone, by_size, must, entry, parameters, usage, waiting, fresh, rows[1], jobs, keys,
+        q_items, q_info, q_meta, r_items, r_info, r_meta, slots, gauges, started,
     )  # fmt: skip
     for index in range(count):
         row = started[index]  # where `begin` puts it again
@@ -329,24 +330,24 @@ def _pass_with_promises(
 
 @compiled_lean
 def schedule_pass(
-    now, depth, changing, by_score, alone, two_orders, arrived, entry, parameters, second_entry, second_parameters,
-    usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta,
-    idle, pool, gauges, slots, started,
+    now, depth, changing, by_score, by_size, alone, two_orders, arrived, entry, parameters, second_entry,
+    second_parameters, usage, waiting, fresh, rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    r_items, r_info, r_meta, idle, pool, gauges, slots, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
     waiting[:arrived]: rows enqueued since the last pass. changing: scores depend on time and are asked for here; the
-    queue ladder is then kept in order of submission (conservative: in any). waiting, fresh [order, backfill order] and
-    rows [2] have room for the whole queue.
+    queue ladder is then kept in order of submission. Conservative: it is kept by_size, or in any order.
+    waiting, fresh [order, backfill order] and rows [2] have room for the whole queue.
     """
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if depth == CONSERVATIVE:
         _pass_with_promises(
-            now, released, changing, by_score, alone, two_orders, arrived, entry, parameters, usage, waiting, fresh[0],
-            rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool,
-            gauges, slots, started,
+            now, released, changing, by_score, by_size, alone, two_orders, arrived, entry, parameters, usage, waiting,
+            fresh[0], rows, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
+            pool, gauges, slots, started,
         )  # fmt: skip
         return
     if changing and depth in (FIRST_FIT, EASY):

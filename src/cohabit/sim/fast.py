@@ -49,6 +49,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.ladder import RUNGS
+from cohabit.core.profile import SECOND
 from cohabit.core.protocols import PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
@@ -129,9 +130,9 @@ def _next_instant(clock, heap, jobs, gauges):
 
 @compiled_lean
 def drive(
-    depth, changing, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
-    b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us, end_us,
-    when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
+    depth, changing, by_size, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items,
+    b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us,
+    end_us, when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
     bound_parameters, second_entry, second_parameters, listed, scores, marks, bounds, least,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
@@ -172,9 +173,9 @@ def drive(
             clock[NEXT] += 1
             _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE:
-            by_size = shortlisted and not two_orders  # then the narrowest are on the first rung
-            rungs = min(b_meta[RUNGS], 1) if by_size else q_meta[RUNGS]
-            if kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
+            narrowest_first = shortlisted and not two_orders
+            rungs = min(b_meta[RUNGS], 1) if narrowest_first else q_meta[RUNGS]
+            if kernels.none_can_start(rungs, b_info if narrowest_first else q_info, gauges):
                 continue
         if shortlisted:
             few_scores.schedule_pass(
@@ -187,9 +188,9 @@ def drive(
             for row in range(clock[ARRIVED], clock[NEXT]):
                 waiting[row - clock[ARRIVED]] = row
             kernels.schedule_pass(
-                now, depth, changing, by_score, alone, two_orders, clock[NEXT] - clock[ARRIVED], entry, parameters,
-                second_entry, second_parameters, usage, waiting, fresh, listed, jobs, keys, q_items, q_info, q_meta,
-                b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
+                now, depth, changing, by_score, by_size, alone, two_orders, clock[NEXT] - clock[ARRIVED], entry,
+                parameters, second_entry, second_parameters, usage, waiting, fresh, listed, jobs, keys, q_items, q_info,
+                q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started,
             )  # fmt: skip
         for index in range(gauges[STARTED]):
             row = started[index]
@@ -247,7 +248,7 @@ def replay(
     usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
     columns, second = columns_of(jobs, usage), policies.backfill_order
-    _set_keys(policies, columns, keys)
+    by_size = _set_keys(policies, columns, keys)
     queue, backfill = ladder.make(total), ladder.make(total if second is not None or policies.alone else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
@@ -271,9 +272,9 @@ def replay(
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
         why = drive(
-            depth, policies.changing, alone, second is not None, policies.fair_share_half_life_us, 1_000_000, jobs,
-            keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap, clock,
-            start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
+            depth, policies.changing, by_size, alone, second is not None, policies.fair_share_half_life_us, 1_000_000,
+            jobs, keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap,
+            clock, start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
             order.bound is not None, order.bound or no_scores(), np.array([*order.parameters, 0.0]), second_entry,
             second_parameters, *lists,
         )  # fmt: skip
@@ -303,18 +304,28 @@ def replay(
     )
 
 
-def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> None:
-    """Scores that stay the same; and the queue by size, narrow jobs first, of these the short, where that is used."""
+def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> bool:
+    """Scores that stay the same; where that is used, the queue by size, too, in keys[ARRIVAL]: whether it is."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
         if second is not None:
             keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
-    by_size = columns.nodes + columns.limit_us / (columns.limit_us.max(initial=0) + 1.0)
     if policies.backfill.depth == kernels.CONSERVATIVE and (policies.alone or not policies.changing):
-        keys[ARRIVAL] = by_size
-    elif policies.alone and second is None:
-        keys[BACKFILL_SCORE] = by_size
+        keys[ARRIVAL], exact = _by_size(columns.nodes, columns.limit_us)
+        return exact
+    if policies.alone and second is None:
+        keys[BACKFILL_SCORE], _ = _by_size(columns.nodes, columns.limit_us)
+    return False
+
+
+def _by_size(nodes: NDArray[np.int64], limit_us: NDArray[np.int64]) -> tuple[NDArray[np.float64], bool]:
+    """Narrow jobs first, of these the short ones; whether that is exact where limits hardly differ."""
+    unit = 1 if (limit_us % SECOND).any() else SECOND
+    lengths = int(limit_us.max(initial=0)) // unit + 1
+    if (int(nodes.max(initial=0)) + 1) * lengths < 2**53:
+        return (nodes * lengths + limit_us // unit).astype(np.float64), True
+    return nodes + limit_us / (lengths * unit), False
 
 
 def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
