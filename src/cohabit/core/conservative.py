@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core import scoring
+from cohabit.core import ladder, scoring
 from cohabit.core.columns import FREE, LIMIT, NODES, PROMISED, PROMISES, RESERVED, SCORE, VOID
 from cohabit.core.ladder import LEAST_SCORE, MIN_LIMIT, MIN_NODES, ORDER, RUNGS, SIZE, SOONEST, rows_in_order
 from cohabit.core.profile import (
@@ -134,21 +134,14 @@ def _may_start_early(rung, now, left, latest, jobs, q_items, q_info, out):
 
 
 @compiled_inline
-def _all_as_wide(rung, jobs, q_items, q_info):
-    """Whether all of a rung by size ask for the same number of nodes."""
-    return jobs[NODES, q_items[rung, 0]] == jobs[NODES, q_items[rung, q_info[SIZE, rung] - 1]]
-
-
-@compiled_inline
 def _equals_who_start_early(rung, now, latest, jobs, q_items, q_info, out):
     """Who of a rung by size, all as wide, finds nodes that are free until `latest`; from then on one has its own."""
-    rows, count, soonest, short, end = q_items[rung], 0, FOREVER, 0, q_info[SIZE, rung]
-    while short < end:  # they stand in order of their limits
-        middle = (short + end) >> 1
-        if now + jobs[LIMIT, rows[middle]] <= latest:
-            short = middle + 1
-        else:
-            end = middle
+    rows, count, soonest, short = (
+        q_items[rung],
+        0,
+        FOREVER,
+        ladder.not_longer(rung, latest - now, q_items, q_info, jobs),
+    )
     for position in range(q_info[SIZE, rung]):
         row = np.int64(rows[position])
         promised = jobs[RESERVED, row]
@@ -169,8 +162,8 @@ def _look_along(
         for row in q_items[rung, : q_info[SIZE, rung]]:
             least = min(least, score[row])
         q_info[LEAST_SCORE, rung] = rounded_down(least)
-    latest = free_until(q_info[MIN_NODES, rung], slots)
-    if by_size and latest - now >= SECOND and _all_as_wide(rung, jobs, q_items, q_info):
+    latest = free_until(now, q_info[MIN_NODES, rung], slots)
+    if by_size and latest - now >= SECOND and ladder.all_as_wide(rung, q_items, q_info, jobs):
         found, certain = _equals_who_start_early(rung, now, latest, jobs, q_items, q_info, rows[count:]), True
     else:
         found, certain = _may_start_early(rung, now, left, latest, jobs, q_items, q_info, rows[count:])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean, move
+from cohabit.compiled import compiled_inline, compiled_lean, move
 
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
@@ -213,6 +213,25 @@ def lower(items, info, meta, key, seq, row, soonest, least_score):
     rung = info[ORDER, _find_rung(items, info, meta, key, seq, row)]
     info[SOONEST, rung] = min(info[SOONEST, rung], soonest)
     info[LEAST_SCORE, rung] = min(info[LEAST_SCORE, rung], least_score)
+
+
+@compiled_inline
+def all_as_wide(rung, items, info, jobs):
+    """On a ladder by size, narrow ones first and of these the short: whether all of a rung ask for as many nodes."""
+    return jobs[0, items[rung, 0]] == jobs[0, items[rung, info[SIZE, rung] - 1]]
+
+
+@compiled_inline
+def not_longer(rung, limit, items, info, jobs):
+    """How many of such a rung ask for no more than this time; they stand first."""
+    short, end = 0, info[SIZE, rung]
+    while short < end:
+        middle = (short + end) >> 1
+        if jobs[1, items[rung, middle]] <= limit:
+            short = middle + 1
+        else:
+            end = middle
+    return short
 
 
 @compiled_lean

@@ -59,12 +59,12 @@ def fits_now(now, nodes, limit, slots):
 
 
 @compiled_inline
-def free_until(nodes, slots):
-    """Until when so many nodes stay free, some of which are free now."""
-    step = 0
-    while slots[LASTING + 1, step + 1] >= max(nodes, 1):
-        step += 1
-    return slots[LASTING, step]
+def free_until(now, nodes, slots):
+    """Until when so many nodes stay free, one or more."""
+    until, step = now, 0
+    while slots[LASTING + 1, step] >= max(nodes, 1):
+        until, step = slots[LASTING, step], step + 1
+    return until
 
 
 @compiled_inline

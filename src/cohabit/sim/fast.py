@@ -305,7 +305,7 @@ def replay(
 
 
 def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> bool:
-    """Scores that stay the same; where that is used, the queue by size, too, in keys[ARRIVAL]: whether it is."""
+    """Scores that stay the same, and sizes where a ladder is kept by them: whether the queue ladder is, exactly."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
