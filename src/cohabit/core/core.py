@@ -129,7 +129,7 @@ class SchedulerCore:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
         room = int(state.queue.meta[ROWS]) + 1
-        waiting, fresh, rows = np.empty(room, np.int64), np.zeros((2, room)), np.empty((2, room), np.int64)
+        waiting, fresh, rows = np.empty(room, np.int64), np.zeros((2, room)), np.empty((3, room), np.int64)
         waiting[: len(arrivals)] = arrivals
         entry, second_entry = (
             self._entry(order, now_us, waiting, fresh[index])

@@ -56,24 +56,24 @@ FEW = 8  # so many starts in a pass are found one by one, the rest by sorting
 
 
 @compiled_lean
-def enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+def enqueue(row, by_score, two_ladders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
     """Put a job into the queue: by score, or, where scores change, as keys[ARRIVAL] says.
 
-    A second order whose scores do not change has its own ladder.
+    A second order whose scores do not change has its own ladder, or the queue stands on it by size.
     """
     jobs[STATE, row] = QUEUED
     key = keys[SCORE] if by_score else keys[ARRIVAL]
     ladder.insert(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
-    if two_orders and by_score:
+    if two_ladders and by_score:
         ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
 @compiled_lean
-def dequeue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
+def dequeue(row, by_score, two_ladders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta):
     """Take a job out of the queue."""
     key = keys[SCORE] if by_score else keys[ARRIVAL]
     ladder.remove(q_items, q_info, q_meta, jobs, key, jobs[SEQ], row)
-    if two_orders and by_score:
+    if two_ladders and by_score:
         ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
@@ -226,10 +226,10 @@ def _pass_in_score_order(
 
 
 @compiled_lean
-def _who_matters(depth, everybody, jobs, q_items, q_info, q_meta, gauges, waiting):
-    """The queue in order up to the `depth`-th who does not fit the idle nodes, and from where on the rest stands.
+def _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, waiting):
+    """The queue in order up to the `depth`-th who does not fit the idle nodes, and those of the rest who fit; how many.
 
-    Behind that one nobody gets a reservation; everybody: those of the rest who fit are written, too.
+    Behind that one nobody gets a reservation.
     """
     count, blocked = 0, 0
     for place in range(q_meta[RUNGS]):
@@ -241,9 +241,7 @@ def _who_matters(depth, everybody, jobs, q_items, q_info, q_meta, gauges, waitin
                 waiting[count] = row
                 count += fits or blocked < depth
                 blocked += not fits
-                if blocked == depth and not everybody:
-                    return count, place, position + 1
-    return count, q_meta[RUNGS], 0
+    return count
 
 
 @compiled_lean
@@ -258,45 +256,39 @@ def _all_behind(row, arrivals, jobs, keys):
 @compiled
 def _pass_to_depth(
     now, depth, released, waiting, scores, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, two_orders,
-    changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+    by_size, changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
 ):  # fmt: skip
     """A finite depth of two and more: a profile of free nodes over time that holds the reservations.
 
     As long as nothing is released and no instant of the profile has passed, the reservations would come out the same,
     and those refused before stay refused; only arrivals that come behind the reservations can start.
     """
-    second = keys[BACKFILL_SCORE if two_orders else SCORE]
-    place, position = q_meta[RUNGS], 0
-    if changing:
-        for index in range(len(waiting)):
-            keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
-        waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
-    elif (
-        not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
-        and _all_behind(gauges[HEAD], waiting, jobs, keys)
-    ):  # fmt: skip
+    second, count = keys[BACKFILL_SCORE if two_orders else SCORE], 0
+    stand = not changing and not released and gauges[HEAD] >= 0 and profile.still_holds(now, slots, gauges)
+    rungs, info = (1, b_info) if by_size and b_meta[RUNGS] > 0 else (q_meta[RUNGS], q_info)
+    if stand and _all_behind(gauges[HEAD], waiting, jobs, keys):
         scoring.sort_rows(waiting, second, jobs)
-        depth = 0  # the reservations stand
-    else:
-        waiting, count = rows[0], 0
-        if not none_can_start(q_meta[RUNGS], q_info, gauges):
-            count, place, position = _who_matters(depth, two_orders, jobs, q_items, q_info, q_meta, gauges, waiting)
-        waiting = waiting[:count]
-    if depth == 0:
-        count = reservations.plan_arrivals(
-            now, waiting, jobs, q_items, q_info, q_meta, slots, gauges, started, rows[1]
-        )  # fmt: skip
-    else:
+        count = reservations.plan_arrivals(now, waiting, jobs, slots, gauges, started)
+    elif none_can_start(rungs, info, gauges):
         gauges[HEAD] = -1
-        if len(waiting) > 0:
-            profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
-        count = reservations.plan_to_depth(
-            now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges,
-            started, rows[1],
-        )  # fmt: skip
+    else:
+        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+        if changing or two_orders:
+            if changing:
+                for index in range(len(waiting)):
+                    keys[BACKFILL_SCORE, waiting[index]] = scores[1 if two_orders else 0, index]
+                waiting = waiting[np.argsort(scores[0, : len(waiting)], kind="mergesort")]
+            else:
+                waiting = rows[0, : _who_matters(depth, jobs, q_items, q_info, q_meta, gauges, rows[0])]
+            count = reservations.plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, started)
+        else:
+            count = reservations.plan_along_ladder(
+                now, depth, by_size, second, jobs, q_items, q_info, q_meta, b_items, b_info, b_meta, slots, gauges,
+                started, rows[1], rows[2],
+            )  # fmt: skip
     for index in range(count):
-        row = started[index]  # where `begin` puts it again
-        dequeue(row, not changing, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+        row, two_ladders = started[index], two_orders or by_size  # where `begin` puts it again
+        dequeue(row, not changing, two_ladders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         begin(row, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
 
 
@@ -337,8 +329,9 @@ def schedule_pass(
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
     waiting[:arrived]: rows enqueued since the last pass. changing: scores depend on time and are asked for here; the
-    queue ladder is then kept in order of submission. Conservative: it is kept by_size, or in any order.
-    waiting, fresh [order, backfill order] and rows [2] have room for the whole queue.
+    queue ladder is then kept in order of submission. Conservative: it is kept by_size, or in any order. by_size with
+    another depth: the b ladder has the queue by size. waiting, fresh [order, backfill order] and rows [3] have room
+    for the whole queue.
     """
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
@@ -365,7 +358,7 @@ def schedule_pass(
     if depth > EASY and gauges[FREE] > 0:
         _pass_to_depth(
             now, depth, released, waiting[:arrived], fresh, jobs, keys, q_items, q_info, q_meta, b_items, b_info,
-            b_meta, two_orders, changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
+            b_meta, two_orders, by_size, changing, rows, r_items, r_info, r_meta, idle, pool, gauges, started, slots,
         )  # fmt: skip
     elif q_meta[ROWS] == 0 or gauges[FREE] == 0:
         gauges[HEAD] = -1

@@ -6,6 +6,8 @@ these may start now. What stays free from now on, and how long, is noted here fo
 
 from __future__ import annotations
 
+import numpy as np
+
 from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core import scoring
 from cohabit.core.columns import FREE, HEAD, LIMIT, NODES, PROFILE_BLOCKS
@@ -22,6 +24,8 @@ from cohabit.core.profile import (
     occupy,
     point_after,
 )
+
+MANY = 128  # so many who may start are not hard to find in order
 
 
 @compiled_inline
@@ -99,6 +103,27 @@ def places_that_may_fit(now, begin, end, rows, left, jobs, slots, out):
     return count
 
 
+@compiled_inline
+def find_by_size(now, left, most, jobs, s_items, s_info, s_meta, slots, out, places):
+    """Write into `out` whoever disturbs nobody, from a ladder by size; how many? More than `most`: -1."""
+    count = 0
+    for place in range(s_meta[RUNGS]):
+        rung = s_info[ORDER, place]
+        fewest, shortest = s_info[MIN_NODES, rung], s_info[MIN_LIMIT, rung]
+        if fewest > left:
+            break
+        if disturbs_nobody(now, fewest, shortest, left, slots):
+            found = places_that_may_fit(now, 0, s_info[SIZE, rung], s_items[rung], left, jobs, slots, places)
+            for index in range(found):
+                row = np.int64(s_items[rung, places[index]])
+                if disturbs_nobody(now, jobs[NODES, row], jobs[LIMIT, row], left, slots):
+                    if count == most:
+                        return -1
+                    out[count] = row
+                    count += 1
+    return count
+
+
 @compiled_lean
 def _start_from_ladder(
     now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
@@ -113,18 +138,6 @@ def _start_from_ladder(
             left, count = _start_rows(now, places[:found], left, jobs, slots, gauges, ready, count)
         place, position = place + 1, 0
     return count
-
-
-@compiled_lean
-def _start_what_fits(
-    now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
-):  # fmt: skip
-    """Whoever finds nodes free from now on for all its time may start; it disturbs no reservation."""
-    note_lasting(slots, gauges, now)
-    left, count = _start_rows(now, rest, left, jobs, slots, gauges, ready, count)
-    return _start_from_ladder(
-        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
-    )  # fmt: skip
 
 
 @compiled_lean
@@ -143,8 +156,11 @@ def starts_or_is_promised(row, now, left, jobs, slots, gauges):
 
 
 @compiled_lean
-def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
-    """Start or reserve in order until `depth` reservations stand; how many are ready, nodes left, how far it went."""
+def plan_to_depth(now, depth, waiting, second, two_orders, jobs, slots, gauges, ready):
+    """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none.
+
+    waiting: the queue in order, or all of it that matters. Who starts is written into `ready`; how many?
+    """
     count, left, reserved, index = 0, gauges[FREE], 0, 0
     while index < len(waiting) and reserved < depth:
         row = waiting[index]
@@ -156,32 +172,69 @@ def _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready):
             reserved += 1
         index += 1
     gauges[HEAD] = waiting[index - 1] if reserved == depth else -1  # the last one with a reservation
-    return count, left, index
-
-
-@compiled_lean
-def plan_to_depth(
-    now, depth, waiting, second, two_orders, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready,
-    places,
-):  # fmt: skip
-    """Start or reserve in order until `depth` reservations stand; after that start only what disturbs none.
-
-    waiting: the queue in order as far as needed for that; the rest is on the ladder from this place and position on.
-    places is room to work in.
-    """
-    count, left, index = _reserve_to_depth(now, depth, waiting, jobs, slots, gauges, ready)
     rest = waiting[index:]
     if two_orders:
         scoring.sort_rows(rest, second, jobs)
-    return _start_what_fits(
-        now, rest, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
+    note_lasting(slots, gauges, now)
+    return _start_rows(now, rest, left, jobs, slots, gauges, ready, count)[1]
+
+
+@compiled_lean
+def _reserve_along_ladder(now, depth, jobs, q_items, q_info, q_meta, slots, gauges, ready):
+    """The first half of that on a queue ladder in order: how many are ready, nodes left, and where the rest begins."""
+    count, left, reserved, place, position, last = 0, gauges[FREE], 0, 0, 0, np.int64(-1)
+    while place < q_meta[RUNGS] and reserved < depth:
+        rung = q_info[ORDER, place]
+        last, position = np.int64(q_items[rung, position]), position + 1
+        if position == q_info[SIZE, rung]:
+            place, position = place + 1, 0
+        if starts_or_is_promised(last, now, left, jobs, slots, gauges):
+            ready[count] = last
+            count += 1
+            left -= jobs[NODES, last]
+        else:
+            reserved += 1
+    gauges[HEAD] = last if reserved == depth else -1
+    return count, left, last, place, position
+
+
+@compiled_lean
+def _rest_by_size(now, last, left, jobs, key, s_items, s_info, s_meta, slots, rows, places):
+    """Of those who come after `last` write who disturbs nobody into `rows`, in order; how many? Very many: -1."""
+    found, count = find_by_size(now, left, MANY, jobs, s_items, s_info, s_meta, slots, rows, places), 0
+    for index in range(found):
+        rows[count] = rows[index]
+        count += scoring.goes_before(last, rows[index], key, jobs)
+    scoring.sort_rows(rows[:count], key, jobs)
+    return count if found >= 0 else -1
+
+
+@compiled_lean
+def plan_along_ladder(
+    now, depth, by_size, key, jobs, q_items, q_info, q_meta, s_items, s_info, s_meta, slots, gauges, ready, places, rows
+):  # fmt: skip
+    """`plan_to_depth` for a queue ladder in order. by_size: the queue is on another ladder, too.
+
+    places and rows are room to work in.
+    """
+    count, left, last, place, position = _reserve_along_ladder(
+        now, depth, jobs, q_items, q_info, q_meta, slots, gauges, ready
+    )  # fmt: skip
+    if place == q_meta[RUNGS] or left == 0:
+        return count
+    note_lasting(slots, gauges, now)
+    found = -1
+    if by_size:
+        found = _rest_by_size(now, last, left, jobs, key, s_items, s_info, s_meta, slots, rows, places)
+    if found >= 0:
+        return _start_rows(now, rows[:found], left, jobs, slots, gauges, ready, count)[1]
+    return _start_from_ladder(
+        now, left, jobs, q_items, q_info, q_meta, place, position, slots, gauges, ready, count, places
     )  # fmt: skip
 
 
 @compiled_lean
-def plan_arrivals(now, arrivals, jobs, q_items, q_info, q_meta, slots, gauges, ready, places):
+def plan_arrivals(now, arrivals, jobs, slots, gauges, ready):
     """The reservations stand: start the arrivals that disturb none."""
-    place = q_meta[RUNGS]  # nobody else
-    return _start_what_fits(
-        now, arrivals, gauges[FREE], jobs, q_items, q_info, q_meta, place, 0, slots, gauges, ready, 0, places
-    )  # fmt: skip
+    note_lasting(slots, gauges, now)
+    return _start_rows(now, arrivals, gauges[FREE], jobs, slots, gauges, ready, 0)[1]

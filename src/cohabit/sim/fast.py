@@ -169,7 +169,9 @@ def drive(
                     least, waiting, fresh[0], marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
                 )  # fmt: skip
             else:
-                kernels.enqueue(row, by_score, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+                kernels.enqueue(
+                    row, by_score, two_orders or by_size, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta
+                )
             clock[NEXT] += 1
             _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE:
@@ -249,7 +251,8 @@ def replay(
     keys = np.zeros((KEY_COLUMNS, total))
     columns, second = columns_of(jobs, usage), policies.backfill_order
     by_size = _set_keys(policies, columns, keys)
-    queue, backfill = ladder.make(total), ladder.make(total if second is not None or policies.alone else 0)
+    queue = ladder.make(total)
+    backfill = ladder.make(total if second is not None or policies.alone or by_size else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
@@ -305,7 +308,7 @@ def replay(
 
 
 def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> bool:
-    """Scores that stay the same, and sizes where a ladder is kept by them: whether the queue ladder is, exactly."""
+    """Scores that stay the same, and sizes where a ladder is kept by them: whether kernels.schedule_pass finds one."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
@@ -314,8 +317,10 @@ def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) 
     if policies.backfill.depth == kernels.CONSERVATIVE and (policies.alone or not policies.changing):
         keys[ARRIVAL], exact = _by_size(columns.nodes, columns.limit_us)
         return exact
-    if policies.alone and second is None:
+    reserving = policies.backfill.depth > kernels.EASY and not policies.changing
+    if (policies.alone or reserving) and second is None:
         keys[BACKFILL_SCORE], _ = _by_size(columns.nodes, columns.limit_us)
+        return reserving
     return False
 
 
