@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cohabit.core import ladder
 from cohabit.core.ladder import (
+    LAST_KEY,
     LEAST_SCORE,
     MIN_LIMIT,
     MIN_NODES,
@@ -49,6 +50,7 @@ class Twin:
             rung = info[ORDER, place]
             rows = items[rung, : info[SIZE, rung]]
             nodes, limits = self.jobs[:, rows]
+            assert info[LAST_KEY, place : place + 1].view(np.float64)[0] == self.key[rows[-1]]
             assert info[SOONEST, rung] <= self.promised[rows].min()
             assert info[LEAST_SCORE, rung] <= self.score[rows].min()
             assert 0 < len(nodes) <= RUNG

@@ -92,3 +92,27 @@ def test_conservative_scores_only_those_concerned(order: str, compiled: bool, se
     assert np.array_equal(some.start_us, full.start_us)
     assert np.array_equal(some.promised_us, full.promised_us)
     assert some.journal.hash() == full.journal.hash()
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "ljf", "saf", "wfp"])
+@pytest.mark.parametrize("backfill", ["2", "7", "conservative"])
+@pytest.mark.parametrize("seed", range(4))
+def test_finding_by_size_changes_nothing(order: str, backfill: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may start is looked for among those of the same size, or all along the queue."""
+    by_size, set_keys = long_queue(seed, order == "wfp", order, backfill, None), fast._set_keys
+    monkeypatch.setattr(fast, "_set_keys", lambda *what: set_keys(*what) and False)
+    in_order = long_queue(seed, order == "wfp", order, backfill, None)
+    assert np.array_equal(by_size.start_us, in_order.start_us)
+    assert by_size.journal.hash() == in_order.journal.hash()
+
+
+def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
+    nodes, limits = np.array([1, 2, 2, 2**20]), np.array([2**40 + 1, 2**40, 2**40 + 1, 3])
+    sizes, exact = fast._by_size(nodes, limits)
+    assert not exact
+    assert (np.diff(sizes) >= 0).all()
+    sizes, exact = fast._by_size(nodes[:3], limits[:3])
+    assert exact
+    assert (np.diff(sizes) > 0).all()
+    assert fast._by_size(nodes, limits * SECOND)[1] is False
+    assert fast._by_size(nodes, np.array([3, 1, 2, 3]) * SECOND)[1] is True

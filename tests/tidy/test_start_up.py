@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from source_tree import PACKAGE
@@ -60,3 +62,26 @@ def test_help_is_quick() -> None:
         assert ask_for_help(code).returncode == 0
         took.append(time.perf_counter() - begun)
     assert min(took) < 0.3, took
+
+
+def test_kept_machine_code_is_read_without_all_that_numba_can_compile(tmp_path: Path) -> None:
+    """Loading that takes a fifth of a second of every start; what is read can still be compiled with."""
+    code = """
+import sys
+import numpy as np
+from numba import njit
+from cohabit.core import ladder
+rungs, jobs = ladder.make(8), np.ones((2, 8), np.int64)
+ladder.insert(*rungs, jobs, np.zeros(8), np.arange(8), 3)
+print(ladder.all_rows(rungs).tolist(), "numba.np.linalg" in sys.modules)
+if "compile" in sys.argv:
+    rows = njit(lambda items, info, meta, out: ladder.rows_in_order(items, info, meta, out) + 1)
+    print(rows(*rungs, np.empty(8, np.int64)))
+"""
+    env = os.environ | {"COHABIT_CACHE": str(tmp_path)}
+    for more, said in ((), "[3] True"), ((), "[3] False"), (("compile",), "[3] False\n2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *more], capture_output=True, text=True, timeout=300, check=False, env=env
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == said

@@ -156,7 +156,7 @@ def _queue(run: RunTable, jobs: RanJobs) -> dict[str, Metric]:
     end = int(jobs.end_us.max())
     waited_us = float((jobs.start_us - jobs.submit_us).sum(dtype=np.float64))
     still_us = float(np.clip(end - waiting, 0, span).sum(dtype=np.float64))
-    arrivals = np.sort(np.concatenate((jobs.submit_us, waiting[waiting <= end])))
+    arrivals = np.sort(np.concatenate((jobs.submit_us, waiting[waiting <= end])), kind="stable")  # mostly sorted
     leavings = np.sort(jobs.start_us)
     last_of_instant = np.flatnonzero(np.append(arrivals[1:] != arrivals[:-1], True))
     gone = np.searchsorted(leavings, arrivals[last_of_instant], side="right")
