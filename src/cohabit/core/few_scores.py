@@ -132,8 +132,14 @@ def _fitting(begin, end, rows, free, extra, longest, jobs, out):
 def _may_pass(row, now, depth, jobs, slots, gauges):
     if depth > EASY:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-        return jobs[RESERVED, row] != now and reservations.disturbs_nobody(now, nodes, limit, gauges[FREE], slots)
+        return reservations.disturbs_nobody(now, nodes, limit, gauges[FREE], slots) and jobs[RESERVED, row] != now
     return passing.may_backfill(row, now, jobs, gauges)
+
+
+@compiled_inline
+def _waits(row, jobs, gauges):
+    """Whether it is neither the head nor one who started in this pass."""
+    return row != gauges[HEAD] and (gauges[STARTED] == 0 or jobs[STATE, row] == QUEUED)
 
 
 @compiled_inline
@@ -154,7 +160,7 @@ def _find_all(now, depth, jobs, s_items, s_info, s_meta, slots, gauges, listed, 
             found = _fitting(0, s_info[SIZE, rung], s_items[rung], free, extra, longest, jobs, waiting)
         for index in range(found):
             row = s_items[rung, waiting[index]]
-            if jobs[STATE, row] == QUEUED and row != gauges[HEAD] and _may_pass(row, now, depth, jobs, slots, gauges):
+            if _may_pass(row, now, depth, jobs, slots, gauges) and _waits(row, jobs, gauges):
                 if able == FEW:
                     return -1
                 listed[ABLE, able] = row
@@ -181,9 +187,9 @@ def _find_more(
         if found > 0:
             for index in range(found):
                 row = q_items[rung, waiting[index]]
-                if jobs[STATE, row] != QUEUED or row == gauges[HEAD]:
-                    continue
                 if depth > EASY and not _may_pass(row, now, depth, jobs, slots, gauges):
+                    continue
+                if not _waits(row, jobs, gauges):
                     continue
                 if able == enough or (best >= 0 and comes_before(best, ABLE, keys[BOUND, row], row, listed, scores)):
                     enough, end = able, waiting[index]

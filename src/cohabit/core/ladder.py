@@ -165,12 +165,11 @@ def insert(items, info, meta, jobs, key, seq, row):
 
 
 @compiled_lean
-def _may_have_been_least(items, info, jobs, rung, position, column, value, least):
-    """Whether who was taken out there had the least on the rung, and its neighbours have more."""
-    if value != least:
-        return False
-    before = position > 0 and jobs[column, items[rung, position - 1]] == least
-    return not before and not (position < info[SIZE, rung] and jobs[column, items[rung, position]] == least)
+def _nobody_has(items, info, jobs, rung, column, value):
+    for position in range(info[SIZE, rung]):
+        if jobs[column, items[rung, position]] == value:
+            return False
+    return True
 
 
 @compiled_lean
@@ -201,8 +200,9 @@ def remove(items, info, meta, jobs, key, seq, row):
             _summarise(items, info, jobs, rung)
             return
     info[SUM_NODES, rung] -= jobs[0, row]
-    if _may_have_been_least(items, info, jobs, rung, position, 0, jobs[0, row], info[MIN_NODES, rung]) or (
-        _may_have_been_least(items, info, jobs, rung, position, 1, jobs[1, row], info[MIN_LIMIT, rung])
+    nodes, limit = jobs[0, row], jobs[1, row]
+    if (nodes == info[MIN_NODES, rung] and _nobody_has(items, info, jobs, rung, 0, nodes)) or (
+        limit == info[MIN_LIMIT, rung] and _nobody_has(items, info, jobs, rung, 1, limit)
     ):
         _summarise(items, info, jobs, rung)
 
