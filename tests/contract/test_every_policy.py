@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -199,6 +200,24 @@ def test_a_checkpoint_of_any_machine(name: str) -> None:
     core = core_of(cluster, choice)
     for entry in rehearsal.log:
         core = checkpoint.load(checkpoint.save(core), cluster, chosen)
+        assert retold(core, [entry]) == [entry[2]]
+
+
+@pytest.mark.parametrize("order", ["sjf", "wfp"])
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_a_checkpoint_of_version_6_goes_on(order: str, backfill: str) -> None:
+    """Its ladders had five summaries, or seven."""
+    from cohabit.core import checkpoint
+
+    choice = Choice(order, backfill)
+    chosen, rehearsal, core = policies(*choice), lived(choice, PLAIN, seed=11), core_of(PLAIN, choice)
+    for count, entry in enumerate(rehearsal.log):
+        saved = msgspec.msgpack.decode(checkpoint.save(core))
+        for name in ("queue", "second", "running"):
+            kind, (_, rungs), rows = saved[name][1]
+            kept = 5 if count % 2 else 7
+            saved[name][1] = [kind, [kept, rungs], rows[:kept]]
+        core = checkpoint.load(msgspec.msgpack.encode(saved | {"version": 6}), PLAIN, chosen)
         assert retold(core, [entry]) == [entry[2]]
 
 

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.columns import SEQ
+from cohabit.core import ladder
+from cohabit.core.columns import ARRIVAL, BACKFILL_SCORE, ENDS, SCORE, SEQ
 from cohabit.core.core import SchedulerCore
 from cohabit.core.descriptions import Descriptions
 from cohabit.core.ladder import Ladder, all_rows
@@ -25,8 +26,8 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
-VERSION = 6
-READABLE = (5, 6)  # version 5 had arrays with all their zeros
+VERSION = 7
+READABLE = (5, 6, 7)  # version 5 had arrays with all their zeros, 6 ladders with fewer summaries
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
@@ -67,8 +68,9 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state: State = core.state
     for name in _ARRAYS:
         setattr(state, name, _unpacked(saved[name]))
-    for name in _LADDERS:
-        setattr(state, name, Ladder(*(_unpacked(part) for part in saved[name])))
+    for name, key in zip(_LADDERS, (ARRIVAL if state.changing else SCORE, BACKFILL_SCORE, ENDS), strict=True):
+        kept = Ladder(*(_unpacked(part) for part in saved[name]))
+        setattr(state, name, kept if saved["version"] == VERSION else _made_anew(kept, state, key))
     for name in _PLAIN:
         setattr(state, name, saved[name])
     state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
@@ -93,6 +95,13 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     if not core.compiled:  # now, and not in the first pass
         state.described.numbers(all_rows(state.queue), state.specs)
     return core
+
+
+def _made_anew(old: Ladder, state: State, key: int) -> Ladder:
+    """The same rows in the same order, with the summaries of today."""
+    new = ladder.make(state.jobs.shape[1])
+    ladder.rebuild(*new, state.jobs, state.keys[key], all_rows(old))
+    return new
 
 
 def _packed(array: NDArray[Any]) -> list[Any]:
