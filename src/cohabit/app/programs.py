@@ -50,7 +50,9 @@ def known_profiles(scenario: Scenario, programs: Programs, cluster: Cluster) -> 
 
 def names_in(workload: Workload, rows: NDArray[np.int64]) -> list[str]:
     """The programs these jobs run, in order of appearance; "" for jobs that name none."""
-    numbers = dict.fromkeys(workload.program[rows].tolist())
+    programs = workload.program[rows]
+    same = bool((programs == programs[:1]).all())  # mostly nobody names any
+    numbers = dict.fromkeys(programs[:1].tolist() if same else programs.tolist())
     return [workload.program_names[number] if number >= 0 else "" for number in numbers]
 
 
