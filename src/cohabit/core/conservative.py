@@ -136,12 +136,8 @@ def _may_start_early(rung, now, left, latest, jobs, q_items, q_info, out):
 @compiled_inline
 def _equals_who_start_early(rung, now, latest, jobs, q_items, q_info, out):
     """Who of a rung by size, all as wide, finds nodes that are free until `latest`; from then on one has its own."""
-    rows, count, soonest, short = (
-        q_items[rung],
-        0,
-        FOREVER,
-        ladder.not_longer(rung, latest - now, q_items, q_info, jobs),
-    )
+    rows, count, soonest = q_items[rung], 0, FOREVER
+    short = ladder.not_longer(rung, latest - now, q_items, q_info, jobs)
     for position in range(q_info[SIZE, rung]):
         row = np.int64(rows[position])
         promised = jobs[RESERVED, row]
