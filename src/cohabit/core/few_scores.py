@@ -37,6 +37,7 @@ from cohabit.core.shortlist import (
     LOOKED_AT,
     PLACE,
     POSITION,
+    SCORED_ROWS,
     best_noted,
     comes_before,
 )
@@ -49,16 +50,16 @@ FEW = 128  # so many are scored all
 
 @compiled_lean
 def enqueue(
-    row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting,
+    row, now, by_size, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting,
     fresh, marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
 ):  # fmt: skip
-    """Put a job into the queue by its bound, and by its size where there is one order."""
+    """Put a job into the queue by its bound, and where it is kept by_size, too, onto that ladder."""
     shortlist.bound_arrival(
         row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
         marks, bounds,
     )  # fmt: skip
     kernels.enqueue(row, False, False, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-    if not two_orders:
+    if by_size:
         ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
 
 
@@ -78,9 +79,35 @@ def _start_heads(
         if jobs[NODES, head] > gauges[FREE]:
             return head
         kernels.begin(head, now, jobs, keys, r_items, r_info, r_meta, idle, pool, gauges, started)
-        listed[LOOKED, best] = -1
+        scores[LOOKED, best] = np.nan
         best = best_noted(0, marks[LOOKED_AT], -1, LOOKED, listed, scores)
     return np.int64(-1)
+
+
+@compiled_inline
+def _still_blocked(
+    head, now, entry, parameters, usage, waiting, fresh, marks, jobs, keys, q_items, q_info, q_meta, gauges
+):
+    """Whether one who was first still does not fit, and nobody who fits can have come before it.
+
+    Whoever else has come before it does not fit either, so that nobody starts who may not pass the first.
+    """
+    if head < 0 or jobs[NODES, head] <= gauges[FREE]:
+        return False
+    waiting[0] = head
+    scoring.score(entry, parameters, jobs, usage, waiting[:1], now, fresh)
+    looked_at, free, score = 0, gauges[FREE], fresh[0]
+    for place in range(q_meta[RUNGS]):
+        rung = q_info[ORDER, place]
+        for position in range(q_info[SIZE, rung]):
+            row = q_items[rung, position]
+            if not shortlist.before(keys[BOUND, row], row, score, head):
+                marks[SCORED_ROWS] += (looked_at + position) >> 2
+                return True
+            if jobs[NODES, row] <= free:
+                return False
+        looked_at += q_info[SIZE, rung]
+    return True
 
 
 @compiled_inline
@@ -111,7 +138,7 @@ def _first_to_depth(
         else:
             listed[PROMISED_ROWS, reserved], jobs[RESERVED, row] = row, now
             reserved += 1
-        listed[LOOKED, best] = -1
+        scores[LOOKED, best] = np.nan
         best = best_noted(0, marks[LOOKED_AT], -1, LOOKED, listed, scores)
     gauges[HEAD] = listed[PROMISED_ROWS, depth - 1] if reserved == depth else -1
     return stands
@@ -240,6 +267,8 @@ def _pass_the_head(
             if able > 1 or not at_once:
                 _score_able(noted, able, now, entry, parameters, usage, waiting, fresh, jobs, listed, scores)
                 scored += able - noted
+            else:
+                scores[ABLE, noted] = 0.0  # one alone needs no score
             best, noted = best_noted(noted, able, best, ABLE, listed, scores), able
         elif best >= 0:
             row = listed[ABLE, best]
@@ -258,14 +287,14 @@ def _pass_the_head(
 
 @compiled_lean
 def schedule_pass(
-    now, depth, first_new, end_new, two_orders, entry, parameters, bounded, bound_entry, bound_parameters,
+    now, depth, first_new, end_new, two_orders, by_size, entry, parameters, bounded, bound_entry, bound_parameters,
     second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items,
     q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
     Rows first_new to end_new came in since the last pass. Nobody else needs a look where nothing was released and the
-    head is the same: those refused before stay refused. Where there is one order, the b ladder has the queue by size.
+    head is the same: those refused before stay refused. by_size: the b ladder has the queue in that order.
     """
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
@@ -275,6 +304,11 @@ def schedule_pass(
         q_meta, waiting, fresh[0], listed, scores, marks, bounds,
     )  # fmt: skip
     head, stands = gauges[HEAD], False
+    if depth == STRICT and _still_blocked(
+        head, now, entry, parameters, usage, waiting, fresh[0], marks, jobs, keys, q_items, q_info, q_meta, gauges
+    ):
+        shortlist.end_pass(1, q_meta, marks)
+        return
     if depth > EASY:
         stands = _first_to_depth(
             now, depth, not released and head >= 0 and profile.still_holds(now, slots, gauges), entry, parameters,
@@ -290,7 +324,7 @@ def schedule_pass(
         stands = not released and gauges[STARTED] == 0 and gauges[HEAD] == head
     able, scored = 0, 0
     if q_meta[ROWS] - gauges[STARTED] < 2 or depth == STRICT or gauges[FREE] == 0:
-        gauges[HEAD] = -1
+        gauges[HEAD] = head if depth == STRICT else -1
     else:
         marks[PLACE], marks[POSITION] = 0, 0
         if stands:
@@ -305,7 +339,7 @@ def schedule_pass(
                     jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
                 )
         at_once = two_orders or not marks[CHEAP_CALLS]
-        if not stands and not two_orders:
+        if not stands and by_size:
             found = _find_all(now, depth, jobs, b_items, b_info, b_meta, slots, gauges, listed, waiting)
             if found >= 0:
                 able, marks[PLACE], at_once = found, q_meta[RUNGS], True
@@ -318,6 +352,6 @@ def schedule_pass(
         )  # fmt: skip
     for index in range(gauges[STARTED]):
         kernels.dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-        if not two_orders:
+        if by_size:
             ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], started[index])
     shortlist.end_pass(scored - depth if depth > EASY else scored, q_meta, marks)  # so many must be found first

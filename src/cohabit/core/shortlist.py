@@ -301,6 +301,8 @@ def _look_at_more(
         scoring.score(entry, parameters, jobs, usage, waiting[:count], now, fresh)
         for index in range(count):
             scores[LOOKED, looked_at + index] = fresh[index]
+    else:
+        scores[LOOKED, looked_at] = 0.0  # one alone needs no score
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = looked_at + count, place, position
     marks[SCORED_ROWS] += count
 
@@ -313,11 +315,12 @@ def comes_before(index, which, score, row, listed, scores):
 
 @compiled_inline
 def best_noted(first, count, best, which, listed, scores):
-    """Where the first by score is noted, from the place `first` on, or `best`, if any; started ones are below zero."""
+    """Where the first by score is noted, from the place `first` on, or `best`, if any; no score: that one is gone."""
+    rows, values = listed[which], scores[which]
+    row, score = (rows[best], values[best]) if best >= 0 else (FOREVER, np.inf)
     for index in range(first, count):
-        row = listed[which, index]
-        if row >= 0 and (best < 0 or not comes_before(best, which, scores[which, index], row, listed, scores)):
-            best = index
+        if before(values[index], rows[index], score, row):
+            best, row, score = index, rows[index], values[index]
     return best
 
 

@@ -165,7 +165,7 @@ def drive(
             row = clock[NEXT]
             if shortlisted:
                 few_scores.enqueue(
-                    row, now, two_orders, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
+                    row, now, by_size, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
                     least, waiting, fresh[0], marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
                 )  # fmt: skip
             else:
@@ -175,13 +175,12 @@ def drive(
             clock[NEXT] += 1
             _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE:
-            narrowest_first = shortlisted and not two_orders
-            rungs = min(b_meta[RUNGS], 1) if narrowest_first else q_meta[RUNGS]
-            if kernels.none_can_start(rungs, b_info if narrowest_first else q_info, gauges):
+            rungs = min(b_meta[RUNGS], 1) if by_size else q_meta[RUNGS]
+            if kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
                 continue
         if shortlisted:
             few_scores.schedule_pass(
-                now, depth, clock[ARRIVED], clock[NEXT], two_orders, entry, parameters, bounded, bound_entry,
+                now, depth, clock[ARRIVED], clock[NEXT], two_orders, by_size, entry, parameters, bounded, bound_entry,
                 bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks,
                 bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
                 pool, slots, gauges, started,
@@ -252,7 +251,7 @@ def replay(
     columns, second = columns_of(jobs, usage), policies.backfill_order
     by_size = _set_keys(policies, columns, keys)
     queue = ladder.make(total)
-    backfill = ladder.make(total if second is not None or policies.alone or by_size else 0)
+    backfill = ladder.make(total if second is not None or by_size else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
@@ -284,7 +283,7 @@ def replay(
         if failures:
             raise failures[0]
         if why == NEEDS_NO_LIST:
-            queue = _queue_by_arrival(jobs, keys, int(clock[NEXT]))
+            queue, by_size = _queue_by_arrival(jobs, keys, int(clock[NEXT])), False
         if why in (NEEDS_ROOM, NEEDS_NO_LIST):
             if len(when) - 3 * total - clock[WAKES] < 8:
                 when, lines = np.concatenate([when, np.empty_like(when)]), _wider(lines)
@@ -308,7 +307,7 @@ def replay(
 
 
 def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> bool:
-    """Scores that stay the same, and sizes where a ladder is kept by them: whether kernels.schedule_pass finds one."""
+    """Scores that stay the same, and sizes where a ladder is kept by them: whether one is."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
@@ -317,10 +316,10 @@ def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) 
     if policies.backfill.depth == kernels.CONSERVATIVE and (policies.alone or not policies.changing):
         keys[ARRIVAL], exact = _by_size(columns.nodes, columns.limit_us)
         return exact
-    reserving = policies.backfill.depth > kernels.EASY and not policies.changing
-    if (policies.alone or reserving) and second is None:
+    depth, reserving = policies.backfill.depth, policies.backfill.depth > kernels.EASY
+    if second is None and (depth != kernels.STRICT if policies.alone else reserving and not policies.changing):
         keys[BACKFILL_SCORE], _ = _by_size(columns.nodes, columns.limit_us)
-        return reserving
+        return True
     return False
 
 
