@@ -69,7 +69,7 @@ _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
     "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py", "core/overrunning.py",
     "core/passing.py", "core/powers.py", "core/profile.py", "core/promises.py", "core/ranks.py",
-    "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sums.py",
+    "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sorting.py", "core/sums.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
     "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",

@@ -41,6 +41,7 @@ from cohabit.core.shortlist import (
     best_noted,
     comes_before,
 )
+from cohabit.core.sorting import before
 
 # rows of `listed` beside shortlist.LOOKED: who may pass the head; to whom the last pass promised a start, in order
 ABLE, PROMISED_ROWS = 1, 2
@@ -101,7 +102,7 @@ def _still_blocked(
         rung = q_info[ORDER, place]
         for position in range(q_info[SIZE, rung]):
             row = q_items[rung, position]
-            if not shortlist.before(keys[BOUND, row], row, score, head):
+            if not before(keys[BOUND, row], row, score, head):
                 marks[SCORED_ROWS] += (looked_at + position) >> 2
                 return True
             if jobs[NODES, row] <= free:

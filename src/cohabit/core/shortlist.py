@@ -20,6 +20,7 @@ from cohabit.core.columns import ARRIVAL
 from cohabit.core.kernels import FOREVER
 from cohabit.core.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
+from cohabit.core.sorting import before, sort
 
 # marks[...] (int64): the instant the bounds are good until, the length of a window, whether the queue is so short that
 # nobody is bounded
@@ -40,6 +41,7 @@ WORTH, RECKONED = 0, 1
 FENCE, FIRST_SCORE = 2, 3  # whoever is near has a bound below that; the score of who was first in the last pass
 BOUNDS = 4
 LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
+SPARE = 1  # row of `listed`: free until somebody is looked at
 BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
 SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
@@ -59,12 +61,6 @@ def initialise(marks, cheap_calls):
     """An empty queue."""
     marks[UNBOUNDED], marks[UNTIL], marks[WINDOW], marks[CHEAP_CALLS] = 1, FOREVER, 600 * SECOND, cheap_calls
     marks[NEAR_UNTIL], marks[NEAR_WINDOW], marks[NEAR] = FOREVER, 600 * SECOND, 512
-
-
-@compiled_inline
-def before(score, row, other_score, other):
-    """The smaller score goes first; rows are numbered in order of submission here."""
-    return score < other_score or (score == other_score and row < other)
 
 
 @compiled_lean
@@ -103,49 +99,6 @@ def bound_arrival(
                 least, waiting, fresh,
             )  # fmt: skip
             keys[BOUND, row] = min(fresh[0], np.nextafter(bounds[FENCE], -np.inf))
-
-
-@compiled_lean
-def _sort_few(first, end, rows, scores):
-    for index in range(first + 1, end):
-        row, score, place = rows[index], scores[index], index
-        while place > first and before(score, row, scores[place - 1], rows[place - 1]):
-            rows[place], scores[place] = rows[place - 1], scores[place - 1]
-            place -= 1
-        rows[place], scores[place] = row, score
-
-
-@compiled_lean
-def _merge(first, middle, end, rows, scores, spare_rows, spare_scores):
-    """Two stretches that are in order, one behind the other, into one."""
-    while first < middle and before(scores[first], rows[first], scores[middle], rows[middle]):
-        first += 1
-    for index in range(first, middle):
-        spare_rows[index], spare_scores[index] = rows[index], scores[index]
-    left, right, place = first, middle, first
-    while left < middle and right < end:
-        if before(scores[right], rows[right], spare_scores[left], spare_rows[left]):
-            rows[place], scores[place] = rows[right], scores[right]
-            right += 1
-        else:
-            rows[place], scores[place] = spare_rows[left], spare_scores[left]
-            left += 1
-        place += 1
-    for index in range(left, middle):
-        rows[place + index - left], scores[place + index - left] = spare_rows[index], spare_scores[index]
-
-
-@compiled_lean
-def _sort(count, rows, scores, spare_rows, spare_scores):
-    """So many into order; mostly they nearly are."""
-    stretch = 8
-    for first in range(0, count, stretch):
-        _sort_few(first, min(first + stretch, count), rows, scores)
-    while stretch < count:
-        for first in range(0, count - stretch, 2 * stretch):
-            middle = first + stretch
-            _merge(first, middle, min(middle + stretch, count), rows, scores, spare_rows, spare_scores)
-        stretch = 2 * stretch
 
 
 @compiled_lean
@@ -205,7 +158,7 @@ def _bound_queue(
             count, now, marks[UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
             waiting, fresh,
         )  # fmt: skip
-    _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
+    sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
     ladder.rebuild(q_items, q_info, q_meta, jobs, keys[BOUND], waiting[:count])
@@ -239,7 +192,7 @@ def _bound_near(
     highest = np.nextafter(fence, -np.inf)
     for index in range(count):
         fresh[index] = min(fresh[index], highest)
-    _sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED])
+    sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
     ladder.put_back(q_items, q_info, jobs, keys[BOUND], waiting[:count], rungs)
