@@ -284,13 +284,13 @@ def test_relying_on_them_changes_nothing(name: str) -> None:
     assert short.journal.hash() == full.journal.hash()
 
 
-def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int, near: int = 512) -> list[Any]:
+def windows_of(monkeypatch: pytest.MonkeyPatch, window_us: int, near: int = 64) -> list[Any]:
     """Windows begin with this length, so many are near the first; returns what replays to come note in the end."""
     noted, make = list[Any](), fast._lists
 
     def begun(*what: Any) -> Any:
         listed, scores, marks, bounds, least = make(*what)
-        marks[shortlist.WINDOW] = marks[shortlist.NEAR_WINDOW] = window_us
+        marks[shortlist.WINDOW : shortlist.WINDOW + shortlist.LEVELS] = window_us
         marks[shortlist.NEAR] = near
         noted.append(marks)
         return listed, scores, marks, bounds, least
@@ -306,7 +306,7 @@ def test_long_and_short_windows_change_nothing(name: str, monkeypatch: pytest.Mo
     bounded, order, place = with_bounds_and_without(name)
     backfill, second = ("easy", "none", "5", "first-fit")[place % 4], "wfp" if place % 8 == 2 else None
     full = overloaded(place, order, backfill, second)
-    for window_us, near in ((1, 512), (600 * SECOND, 512), (600 * SECOND, 5), (30 * SECOND, 40), (2**50, 512)):
+    for window_us, near in ((1, 64), (600 * SECOND, 512), (600 * SECOND, 5), (30 * SECOND, 1), (2**50, 64)):
         with monkeypatch.context() as patch:
             windows_of(patch, window_us, near)
             assert overloaded(place, bounded, backfill, second).journal.hash() == full.journal.hash()
@@ -325,7 +325,7 @@ def test_what_swings_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     noted = windows_of(monkeypatch, 600 * SECOND)
     assert overloaded(6, bounded, "easy").journal.hash() == full.journal.hash()
     assert noted[0][shortlist.GIVEN_UP] == 0
-    assert noted[0][shortlist.NEAR_WINDOW] > 600 * SECOND
+    assert noted[0][shortlist.WINDOW] > 600 * SECOND
 
 
 def test_a_list_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_bounding_some_more_often_than_all_changes_nothing(
 
     def begun(*what: Any) -> Any:
         lists = make(*what)
-        lists[2][shortlist.NEAR] = (5, 12, 30, 2)[seed]
+        lists[2][shortlist.NEAR] = (5, 1, 30, 2)[seed]
         return lists
 
     monkeypatch.setattr(fast, "_lists", begun)

@@ -4,10 +4,11 @@ policy/bounds.py gives such bounds; an order whose scores only fall while jobs w
 is bounded by its scores at the end of a window of time. So everybody is bounded once per window, and the queue ladder
 is kept in order of the bounds (keys[BOUND]). A pass scores from its beginning in a few steps until the best found is
 below all bounds that follow; then it is the first of the queue. Long windows bound the queue seldom, but so loosely
-that more must be scored: they are made as long as the two cost the same. In a long queue there are two kinds: within a
-long window for everybody, those who could come near the first are bounded again in short ones; their bounds are all
-below a fence, beyond which everybody else stands. Where bounds cost more than they save, sim/fast.py goes on
-without. It never guesses; core/few_scores.py has the passes that use it.
+that more must be scored: they are made as long as the two cost the same. In a long queue there are several levels:
+within a long window for everybody, those who could come near the first are bounded again in shorter ones, and those
+nearer in still shorter ones. The bounds of a level are all below its fence, beyond which everybody else stands. Where
+bounds cost more than they save, sim/fast.py goes on without. It never guesses; core/few_scores.py has the passes that
+use it.
 """
 
 from __future__ import annotations
@@ -22,24 +23,26 @@ from cohabit.core.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
 from cohabit.core.sorting import before, sort
 
-# marks[...] (int64): the instant the bounds are good until, the length of a window, whether the queue is so short that
-# nobody is bounded
-UNTIL, WINDOW, UNBOUNDED = 0, 1, 2
+# marks[...] (int64): whether the queue is so short that nobody is bounded; whether calls are cheap
+UNBOUNDED, CHEAP_CALLS = 0, 1
 # how many have been looked at in this pass, from the beginning of the ladder, and where that goes on
-LOOKED_AT, PLACE, POSITION = 3, 4, 5
-# what these bounds have cost: rows bounded, rows scored and passes since
-BOUNDED_ROWS, SCORED_ROWS, PASSES = 6, 7, 8
-# how much bounds have cost of late beyond what they saved, whether that is too much; whether calls are cheap
-SPENT, GIVEN_UP, CHEAP_CALLS = 9, 10, 11
-# of those near the first: until when their bounds are good, the length of a window; how many were bounded since all
-# were, and how many times
-NEAR_UNTIL, NEAR_WINDOW, NEAR_ROWS, NEAR_TIMES = 12, 13, 14, 15
-ALL_ROWS, NEAR = 16, 17  # how many were bounded when all were; so many are near the first, or more
-MARKS = 18
+LOOKED_AT, PLACE, POSITION = 2, 3, 4
+# what the nearest level has cost of late: rows scored and passes
+SCORED_ROWS, PASSES = 5, 6
+# how much bounds have cost of late beyond what they saved, whether that is too much
+SPENT, GIVEN_UP = 7, 8
+NEAR = 9  # so many are on the nearest level, or more
+LAST = 10  # the level that has everybody; 0 is the nearest
+# from here on one for each level: the instant its bounds are good until, the length of a window; how many were bounded
+# when it began, and since the level behind it began how many times that was and how many rows it took
+LEVELS = 3
+UNTIL, WINDOW, COST, TIMES, ROWS_OF = 11, 11 + LEVELS, 11 + 2 * LEVELS, 11 + 3 * LEVELS, 11 + 4 * LEVELS
+MARKS = 11 + 5 * LEVELS
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
 WORTH, RECKONED = 0, 1
-FENCE, FIRST_SCORE = 2, 3  # whoever is near has a bound below that; the score of who was first in the last pass
-BOUNDS = 4
+FIRST_SCORE = 2  # the score of who was first in the last pass
+FENCE = 3  # from here on one for each level: whoever is on it has a bound below that
+BOUNDS = FENCE + LEVELS
 LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
 SPARE = 1  # row of `listed`: free until somebody is looked at
 BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
@@ -48,19 +51,19 @@ LONGEST_WINDOW = 2**50
 FEW, MANY = 16, 64  # so short a queue is not bounded until it is as long as that
 STEP = 8  # so many are scored first
 AT_LEAST = 12  # so many are scored in a pass with the best of bounds
-A_BOUND = 4  # bounding a row costs as much as scoring so many
+A_BOUND = 2  # bounding a row costs as much as scoring so many
 LONGER, SHORTER = 1.25, 0.8  # windows, from one to the next
-A_WINDOW, TOO_MUCH = (
-    6,
-    400,
-)  # bounds cost as much as they save in so many passes; what may be lost before they are given up
+MUCH_LONGER, TOO_SHORT = 2.0, 4  # where there are so few passes in one, or windows of the next nearer level
+WIDER = 3  # a level holds two to the power of this times as many as the next nearer one
+A_WINDOW = 6  # bounds cost as much as they save in so many passes
+TOO_MUCH = 400  # what may be lost before they are given up
 
 
 @compiled_lean
 def initialise(marks, cheap_calls):
     """An empty queue."""
-    marks[UNBOUNDED], marks[UNTIL], marks[WINDOW], marks[CHEAP_CALLS] = 1, FOREVER, 600 * SECOND, cheap_calls
-    marks[NEAR_UNTIL], marks[NEAR_WINDOW], marks[NEAR] = FOREVER, 600 * SECOND, 512
+    marks[UNBOUNDED], marks[CHEAP_CALLS], marks[NEAR], marks[UNTIL] = 1, cheap_calls, 64, FOREVER
+    marks[WINDOW] = 600 * SECOND
 
 
 @compiled_lean
@@ -86,48 +89,61 @@ def bound_arrival(
 ):  # fmt: skip
     """A job is about to come into the queue."""
     keys[BOUND, row] = -np.inf
-    if not marks[UNBOUNDED] and now <= marks[NEAR_UNTIL]:
-        waiting[0] = row
+    if marks[UNBOUNDED] or now > marks[UNTIL]:
+        return
+    waiting[0], level, least_score = row, marks[LAST], np.inf
+    while True:
         _bound(
-            1, now, marks[UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
+            1, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
             waiting, fresh,
         )  # fmt: skip
-        keys[BOUND, row] = fresh[0]
-        if fresh[0] < bounds[FENCE]:
-            _bound(
-                1, now, marks[NEAR_UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
-                least, waiting, fresh,
-            )  # fmt: skip
-            keys[BOUND, row] = min(fresh[0], np.nextafter(bounds[FENCE], -np.inf))
+        least_score = min(fresh[0], np.nextafter(bounds[FENCE + level], -np.inf)) if level < marks[LAST] else fresh[0]
+        if level == 0 or least_score >= bounds[FENCE + level - 1]:
+            break
+        level -= 1
+    keys[BOUND, row] = least_score
+
+
+@compiled_inline
+def _so_many(level, marks):
+    """How many are on a level, or more."""
+    return marks[NEAR] << (WIDER * level)
+
+
+@compiled_inline
+def _asked_for(level, marks):
+    """What it has cost that the bounds of a level are not better: rows bounded on the next nearer one, or scored."""
+    if level == 0:
+        return (marks[SCORED_ROWS] - AT_LEAST * marks[PASSES]) // A_BOUND
+    return marks[ROWS_OF + level - 1] - marks[TIMES + level - 1] * _so_many(level - 1, marks)
 
 
 @compiled_lean
-def _longer_or_shorter(window, growth):
-    return min(max(int(window * growth), 1), LONGEST_WINDOW)
-
-
-@compiled_lean
-def _set_near_window(marks):
-    """Longer windows where bounding those near cost more than the scores that looser bounds asked for, else shorter."""
-    if marks[UNBOUNDED] or marks[PASSES] == 0:
+def _set_window(level, marks):
+    """A longer window where bounding a level cost more than that its bounds are not better, else a shorter one."""
+    times = marks[PASSES] if level == 0 else marks[TIMES + level - 1]
+    if marks[UNBOUNDED] or times == 0:
         return
-    asked_for = marks[SCORED_ROWS] - AT_LEAST * marks[PASSES]
-    growth = LONGER if A_BOUND * marks[BOUNDED_ROWS] > asked_for else SHORTER
-    if marks[PASSES] < 4:  # nearly every pass bounds them
-        growth = 2.0
-    marks[NEAR_WINDOW] = _longer_or_shorter(marks[NEAR_WINDOW], growth)
+    growth = SHORTER
+    if marks[COST + level] > _asked_for(level, marks):
+        growth = LONGER if times >= TOO_SHORT else MUCH_LONGER
+    marks[WINDOW + level] = min(max(int(marks[WINDOW + level] * growth), 1), LONGEST_WINDOW)
 
 
 @compiled_lean
-def _set_window(marks):
-    """Longer windows for all where bounding all cost more than that so many were near, else shorter."""
-    if marks[NEAR_TIMES] == 0:  # they were the same
-        marks[WINDOW] = marks[NEAR_WINDOW]
-        return
-    growth = LONGER if marks[ALL_ROWS] > marks[NEAR_ROWS] - marks[NEAR] * marks[NEAR_TIMES] else SHORTER
-    if marks[NEAR_TIMES] < 4:
-        growth = 2.0
-    marks[WINDOW] = _longer_or_shorter(marks[WINDOW], growth)
+def _begin_window(level, now, count, marks, bounds):
+    """So many are bounded on this level; all nearer ones are out of date."""
+    for nearer in range(level + 1):
+        _set_window(nearer, marks)
+    for nearer in range(level):
+        marks[UNTIL + nearer], marks[TIMES + nearer], marks[ROWS_OF + nearer] = now - 1, 0, 0
+        bounds[FENCE + nearer] = -np.inf
+    marks[PASSES], marks[SCORED_ROWS] = 0, 0
+    if marks[WINDOW + level] == 0:  # its first
+        marks[WINDOW + level] = marks[WINDOW + level - 1]
+    marks[UNTIL + level], marks[COST + level] = now + marks[WINDOW + level], count
+    marks[TIMES + level] += 1
+    marks[ROWS_OF + level] += count
 
 
 @compiled_lean
@@ -135,28 +151,24 @@ def _bound_queue(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
     waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
-    """Begin a window: put the queue into the order of new bounds; in a short queue nobody is bounded."""
-    _set_near_window(marks)
-    _set_window(marks)
-    count = ladder.rows_in_order(q_items, q_info, q_meta, waiting)
-    marks[PASSES], marks[SCORED_ROWS], marks[BOUNDED_ROWS] = 0, 0, count
-    marks[ALL_ROWS], marks[NEAR_ROWS], marks[NEAR_TIMES] = count, 0, 0
-    marks[UNBOUNDED], marks[UNTIL] = count <= FEW, FOREVER
-    marks[NEAR_UNTIL], bounds[FENCE] = FOREVER, -np.inf
+    """Begin a window of everybody: put the queue into the order of new bounds; in a short one nobody is bounded."""
+    count, level = ladder.rows_in_order(q_items, q_info, q_meta, waiting), 0
+    while level + 1 < LEVELS and count > 4 * _so_many(level, marks):
+        level += 1
+    _begin_window(level, now, count, marks, bounds)
+    marks[UNBOUNDED], marks[LAST] = count <= FEW, level
     if marks[UNBOUNDED]:
+        marks[UNTIL] = FOREVER
         for index in range(count):
             fresh[index] = -np.inf
     else:
-        marks[UNTIL] = marks[NEAR_UNTIL] = now + marks[NEAR_WINDOW]
-        if count > 4 * marks[NEAR]:
-            marks[UNTIL], marks[NEAR_UNTIL] = now + marks[WINDOW], now - 1
         marks[SPENT] += A_WINDOW
         bounds[WORTH], bounds[RECKONED] = usage[1, -1] * SHARE_LEFT, usage[0, -1]
         for user in range(usage.shape[1]):
             least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
         _bound(
-            count, now, marks[UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
-            waiting, fresh,
+            count, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
+            least, waiting, fresh,
         )  # fmt: skip
     sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
@@ -165,28 +177,32 @@ def _bound_queue(
 
 
 @compiled_lean
-def _bound_near(
-    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, listed, scores, marks, bounds,
+def _bound_level(
+    level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
+    q_meta, waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
-    """Begin a window of those near the first: all who were, and whoever could come before who was first of late."""
-    if marks[NEAR_TIMES] > 0:
-        _set_near_window(marks)
+    """Begin a window of a nearer level: all who were on it, and whoever could come before who was first of late."""
     count, rungs, last = 0, 0, -np.inf
     while rungs < q_meta[RUNGS] and (
-        count < marks[NEAR] or last < bounds[FENCE] or last <= bounds[FIRST_SCORE] or last == -np.inf
+        count < _so_many(level, marks)
+        or last < bounds[FENCE + level]
+        or last <= bounds[FIRST_SCORE]
+        or last == -np.inf
     ):
         rung = q_info[ORDER, rungs]
         count += scoring.copy_rows(q_items[rung, : q_info[SIZE, rung]], waiting[count:])
         last, rungs = keys[BOUND, waiting[count - 1]], rungs + 1
     if 2 * count > q_meta[ROWS]:
         marks[SPENT] += A_WINDOW
+    _begin_window(level, now, count, marks, bounds)
+    marks[UNTIL + level] = min(marks[UNTIL + level], marks[UNTIL + level + 1])
+    marks[WINDOW + level] = min(marks[WINDOW + level], marks[WINDOW + level + 1])
     fence = np.inf if rungs == q_meta[RUNGS] else keys[BOUND, q_items[q_info[ORDER, rungs], 0]]
-    marks[NEAR_UNTIL] = min(now + marks[NEAR_WINDOW], marks[UNTIL])
-    marks[PASSES], marks[SCORED_ROWS], marks[BOUNDED_ROWS] = 0, 0, count
-    marks[NEAR_ROWS], marks[NEAR_TIMES], bounds[FENCE] = marks[NEAR_ROWS] + count, marks[NEAR_TIMES] + 1, fence
+    bounds[FENCE + level] = fence
+    for behind in range(level + 1, marks[LAST]):
+        bounds[FENCE + behind] = max(bounds[FENCE + behind], fence)
     _bound(
-        count, now, marks[NEAR_UNTIL], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
+        count, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
         waiting, fresh,
     )  # fmt: skip
     highest = np.nextafter(fence, -np.inf)
@@ -199,17 +215,16 @@ def _bound_near(
 
 
 @compiled_inline
-def _out_of_date(now, bounded, usage, q_meta, marks, bounds):
-    if now > marks[UNTIL]:
-        return True
+def _out_of_date(level, now, marks):
+    return now > marks[UNTIL + level] or _asked_for(level, marks) > 8 * marks[COST + level]
+
+
+@compiled_inline
+def _all_out_of_date(now, bounded, usage, q_meta, marks, bounds):
     if marks[UNBOUNDED]:
         return q_meta[ROWS] > MANY
-    if q_meta[ROWS] <= FEW:
+    if q_meta[ROWS] <= FEW or _out_of_date(marks[LAST], now, marks):
         return True
-    if marks[SCORED_ROWS] > 8 * A_BOUND * marks[BOUNDED_ROWS]:
-        if marks[NEAR_TIMES] == 0:
-            return True
-        marks[NEAR_UNTIL] = min(marks[NEAR_UNTIL], now - 1)
     return not bounded and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
 
 
@@ -219,16 +234,17 @@ def begin_pass(
     waiting, fresh, listed, scores, marks, bounds,
 ):  # fmt: skip
     """New bounds where they are out of date; nobody has been looked at."""
-    if _out_of_date(now, bounded, usage, q_meta, marks, bounds):
+    if _all_out_of_date(now, bounded, usage, q_meta, marks, bounds):
         _bound_queue(
             now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
             q_meta, waiting, fresh, listed, scores, marks, bounds,
         )  # fmt: skip
-    if now > marks[NEAR_UNTIL]:
-        _bound_near(
-            now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-            q_meta, waiting, fresh, listed, scores, marks, bounds,
-        )  # fmt: skip
+    for level in range(marks[LAST] - 1, -1, -1):
+        if _out_of_date(level, now, marks):
+            _bound_level(
+                level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
+                q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds,
+            )  # fmt: skip
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = 0, 0, 0
 
 
