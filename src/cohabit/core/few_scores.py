@@ -171,23 +171,30 @@ def _waits(row, jobs, gauges):
 
 
 @compiled_inline
-def _find_all(now, depth, jobs, s_items, s_info, s_meta, slots, gauges, listed, waiting):
+def _able_on(rung, now, depth, jobs, s_items, s_info, slots, gauges):
+    """How many of a rung by size may pass the head as far as sizes say, or more; they stand first."""
+    nodes = s_info[MIN_NODES, rung]
+    if depth > EASY:
+        longest = reservations.free_until(now, nodes, slots) - now
+    else:
+        longest = FOREVER if nodes <= gauges[EXTRA] else gauges[SHADOW] - now
+    if s_info[MIN_LIMIT, rung] > longest:
+        return 0
+    if ladder.all_as_wide(rung, s_items, s_info, jobs):
+        return ladder.not_longer(rung, longest, s_items, s_info, jobs)
+    return s_info[SIZE, rung]
+
+
+@compiled_inline
+def _find_all(now, depth, jobs, s_items, s_info, s_meta, slots, gauges, listed):
     """Note all who may pass the head, found by their sizes; how many? More than FEW: -1, they are not hard to find."""
-    able, free, extra, longest = 0, gauges[FREE], gauges[EXTRA], gauges[SHADOW] - now
+    able = 0
     for place in range(s_meta[RUNGS]):
         rung = s_info[ORDER, place]
-        fewest, shortest, found = s_info[MIN_NODES, rung], s_info[MIN_LIMIT, rung], 0
-        if fewest > free:
+        if s_info[MIN_NODES, rung] > gauges[FREE]:
             break
-        if depth > EASY:
-            if reservations.disturbs_nobody(now, fewest, shortest, free, slots):
-                found = reservations.places_that_may_fit(
-                    now, 0, s_info[SIZE, rung], s_items[rung], free, jobs, slots, waiting
-                )
-        elif fewest <= extra or shortest <= longest:
-            found = _fitting(0, s_info[SIZE, rung], s_items[rung], free, extra, longest, jobs, waiting)
-        for index in range(found):
-            row = s_items[rung, waiting[index]]
+        for position in range(_able_on(rung, now, depth, jobs, s_items, s_info, slots, gauges)):
+            row = s_items[rung, position]
             if _may_pass(row, now, depth, jobs, slots, gauges) and _waits(row, jobs, gauges):
                 if able == FEW:
                     return -1
@@ -341,7 +348,7 @@ def schedule_pass(
                 )
         at_once = two_orders or not marks[CHEAP_CALLS]
         if not stands and by_size:
-            found = _find_all(now, depth, jobs, b_items, b_info, b_meta, slots, gauges, listed, waiting)
+            found = _find_all(now, depth, jobs, b_items, b_info, b_meta, slots, gauges, listed)
             if found >= 0:
                 able, marks[PLACE], at_once = found, q_meta[RUNGS], True
         if two_orders:

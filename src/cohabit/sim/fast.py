@@ -318,8 +318,8 @@ def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) 
         return exact
     depth, reserving = policies.backfill.depth, policies.backfill.depth > kernels.EASY
     if second is None and (depth != kernels.STRICT if policies.alone else reserving and not policies.changing):
-        keys[BACKFILL_SCORE], _ = _by_size(columns.nodes, columns.limit_us)
-        return True
+        keys[BACKFILL_SCORE], exact = _by_size(columns.nodes, columns.limit_us)
+        return exact or not policies.alone
     return False
 
 
