@@ -24,6 +24,7 @@ from cohabit.core.columns import (
     BACKFILL_SCORE,
     CORES,
     ELIGIBLE,
+    FREE,
     GAUGES,
     JOB_COLUMNS,
     KEY_COLUMNS,
@@ -48,7 +49,7 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
-from cohabit.core.ladder import RUNGS
+from cohabit.core.ladder import ROWS, RUNGS
 from cohabit.core.profile import SECOND
 from cohabit.core.protocols import PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
@@ -176,7 +177,10 @@ def drive(
             _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE:
             rungs = min(b_meta[RUNGS], 1) if by_size else q_meta[RUNGS]
-            if kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
+            if gauges[FREE] == 0 or q_meta[ROWS] == 0:
+                continue
+            looks_at_first = shortlisted and depth == kernels.STRICT  # which is sooner done than asking all rungs
+            if not looks_at_first and kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
                 continue
         if shortlisted:
             few_scores.schedule_pass(
