@@ -262,8 +262,8 @@ def _pass_the_head(
     now, depth, able, at_once, entry, parameters, usage, waiting, fresh, listed, scores, marks, jobs, keys, q_items,
     q_info, q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
-    """Start those who may pass the head, in order; how many were scored? So many are noted, the others to be found."""
-    noted, best, scored, wanted = 0, -1, 0, q_meta[ROWS] if at_once else FIRST
+    """Start those who may pass the head, in order; so many are noted, how many of the others were scored?"""
+    noted, best, scored, wanted = 0, -1, -able, q_meta[ROWS] if at_once else FIRST
     while gauges[FREE] > 0:
         if noted == able:
             able = _find_more(

@@ -29,7 +29,7 @@ UNBOUNDED, CHEAP_CALLS = 0, 1
 LOOKED_AT, PLACE, POSITION = 2, 3, 4
 # what the nearest level has cost of late: rows scored and passes
 SCORED_ROWS, PASSES = 5, 6
-# how much bounds have cost of late beyond what they saved, whether that is too much
+# how many rows bounds have cost of late beyond those they saved, whether that is too much
 SPENT, GIVEN_UP = 7, 8
 NEAR = 9  # so many are on the nearest level, or more
 LAST = 10  # the level that has everybody; 0 is the nearest
@@ -50,13 +50,13 @@ SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
 LONGEST_WINDOW = 2**50
 FEW, MANY = 16, 64  # so short a queue is not bounded until it is as long as that
 STEP = 8  # so many are scored first
-AT_LEAST = 12  # so many are scored in a pass with the best of bounds
+AT_LEAST = 8  # so many are scored in a pass with the best of bounds
 A_BOUND = 2  # bounding a row costs as much as scoring so many
 LONGER, SHORTER = 1.25, 0.8  # windows, from one to the next
 MUCH_LONGER, TOO_SHORT = 2.0, 4  # where there are so few passes in one, or windows of the next nearer level
 WIDER = 3  # a level holds two to the power of this times as many as the next nearer one
-A_WINDOW = 6  # bounds cost as much as they save in so many passes
-TOO_MUCH = 400  # what may be lost before they are given up
+A_WINDOW = 6  # bounding a row costs as much as it saves in so many passes
+TOO_MUCH, MANY_ROWS = 400, 1024  # so many passes over the queue may be lost before they are given up, or over so many
 
 
 @compiled_lean
@@ -162,7 +162,7 @@ def _bound_queue(
         for index in range(count):
             fresh[index] = -np.inf
     else:
-        marks[SPENT] += A_WINDOW
+        marks[SPENT] += A_WINDOW * count
         bounds[WORTH], bounds[RECKONED] = usage[1, -1] * SHARE_LEFT, usage[0, -1]
         for user in range(usage.shape[1]):
             least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
@@ -192,8 +192,7 @@ def _bound_level(
         rung = q_info[ORDER, rungs]
         count += scoring.copy_rows(q_items[rung, : q_info[SIZE, rung]], waiting[count:])
         last, rungs = keys[BOUND, waiting[count - 1]], rungs + 1
-    if 2 * count > q_meta[ROWS]:
-        marks[SPENT] += A_WINDOW
+    marks[SPENT] += A_WINDOW * count
     _begin_window(level, now, count, marks, bounds)
     marks[UNTIL + level] = min(marks[UNTIL + level], marks[UNTIL + level + 1])
     marks[WINDOW + level] = min(marks[WINDOW + level], marks[WINDOW + level + 1])
@@ -315,8 +314,7 @@ def end_pass(scored, q_meta, marks):
     """Count what it cost; `scored` more than those looked at have been scored."""
     marks[PASSES] += 1
     marks[SCORED_ROWS] += scored
-    if q_meta[ROWS] > MANY and 2 * marks[LOOKED_AT] > q_meta[ROWS]:
-        marks[SPENT] += 1
-    else:
-        marks[SPENT] = max(marks[SPENT] - 1, 0)
-    marks[GIVEN_UP] = marks[SPENT] > TOO_MUCH
+    lost = 2 * marks[LOOKED_AT] - q_meta[ROWS]
+    if lost < 0 or q_meta[ROWS] > MANY:
+        marks[SPENT] = max(marks[SPENT] + lost, 0)
+    marks[GIVEN_UP] = marks[SPENT] > TOO_MUCH * max(q_meta[ROWS], MANY_ROWS)
