@@ -184,10 +184,7 @@ def _bound_level(
     """Begin a window of a nearer level: all who were on it, and whoever could come before who was first of late."""
     count, rungs, last = 0, 0, -np.inf
     while rungs < q_meta[RUNGS] and (
-        count < _so_many(level, marks)
-        or last < bounds[FENCE + level]
-        or last <= bounds[FIRST_SCORE]
-        or last == -np.inf
+        count < _so_many(level, marks) or last < bounds[FENCE + level] or last <= bounds[FIRST_SCORE] or last == -np.inf
     ):
         rung = q_info[ORDER, rungs]
         count += scoring.copy_rows(q_items[rung, : q_info[SIZE, rung]], waiting[count:])

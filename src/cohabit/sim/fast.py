@@ -130,6 +130,16 @@ def _next_instant(clock, heap, jobs, gauges):
 
 
 @compiled_lean
+def _none_can_start(looks_first, by_size, q_info, q_meta, b_info, b_meta, gauges):
+    """Whether no pass is needed; the first rung by size has the narrowest."""
+    if gauges[FREE] == 0 or q_meta[ROWS] == 0:
+        return True
+    if by_size:
+        return kernels.none_can_start(1, b_info, gauges)
+    return not looks_first and kernels.none_can_start(q_meta[RUNGS], q_info, gauges)
+
+
+@compiled_lean
 def drive(
     depth, changing, by_size, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items,
     b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us,
@@ -176,11 +186,8 @@ def drive(
             clock[NEXT] += 1
             _write_event(clock, lines, when, SUBMITTED, row, now)
         if changing and depth != kernels.CONSERVATIVE:
-            rungs = min(b_meta[RUNGS], 1) if by_size else q_meta[RUNGS]
-            if gauges[FREE] == 0 or q_meta[ROWS] == 0:
-                continue
-            looks_at_first = shortlisted and depth == kernels.STRICT  # which is sooner done than asking all rungs
-            if not looks_at_first and kernels.none_can_start(rungs, b_info if by_size else q_info, gauges):
+            looks_first = shortlisted and depth == kernels.STRICT  # which is sooner done than asking all rungs
+            if _none_can_start(looks_first, by_size, q_info, q_meta, b_info, b_meta, gauges):
                 continue
         if shortlisted:
             few_scores.schedule_pass(
