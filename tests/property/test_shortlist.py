@@ -106,6 +106,16 @@ def test_finding_by_size_changes_nothing(order: str, backfill: str, seed: int, m
     assert by_size.journal.hash() == in_order.journal.hash()
 
 
+@pytest.mark.parametrize("order", ["wfp", "multifactor"])
+@pytest.mark.parametrize("backfill", ["easy", "3", "first-fit"])
+def test_sizes_that_are_not_exact_change_nothing(order: str, backfill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those who are as wide, the shorter ones may then stand behind longer ones."""
+    exact = long_queue(1, True, order, backfill, None)
+    monkeypatch.setattr(fast, "_by_size", lambda nodes, limits: (nodes.astype(np.float64), False))
+    rough = long_queue(1, True, order, backfill, None)
+    assert rough.journal.hash() == exact.journal.hash()
+
+
 def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
     nodes, limits = np.array([1, 2, 2, 2**20]), np.array([2**40 + 1, 2**40, 2**40 + 1, 3])
     sizes, exact = fast._by_size(nodes, limits)
