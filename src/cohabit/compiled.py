@@ -67,11 +67,11 @@ __all__ = [
 
 _KERNEL_SOURCES = (
     "compiled.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
-    "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py", "core/overrunning.py",
-    "core/passing.py", "core/powers.py", "core/profile.py", "core/promises.py", "core/ranks.py",
-    "core/reservations.py", "core/scoring.py", "core/shortlist.py", "core/sorting.py", "core/sums.py",
-    "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py", "optimise/division.py",
-    "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
+    "core/given_numbers.py", "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py",
+    "core/library.py", "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py",
+    "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
+    "core/sorting.py", "core/sums.py", "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py",
+    "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
     "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
     "trace/scan.py",
 )  # fmt: skip
@@ -264,8 +264,10 @@ def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at
 """
 # What a recorded order may remember between two calls, behind its parameters: a head of MEMORY_HEAD numbers, the first
 # of which tells whether there is a memory at all, then so many numbers per row of the job table. Nobody's scores depend
-# on it: it saves computing again what stays the same.
-MEMORY_HEAD = 16
+# on it: it saves computing again what stays the same. memory[RISING] tells that rows are always in rising order, and
+# whoever comes has a higher one than all who came before.
+MEMORY_HEAD = 128
+RISING = MEMORY_HEAD - 1
 NO_MEMORY, EMPTY = 0.0, 1.0
 # The function as it stands, for all rows at once; rewritten for one (an index without a sign is never from the end);
 # and recorded, with the loops over all rows written out
@@ -273,6 +275,7 @@ _AS_IT_STANDS = "scores = numba.njit(getattr(load_source({origin!r}), {name!r}))
 _CALL_AS_IT_STANDS = "out[:] = scores(view, carray(rows_at, count), now{arguments})"
 _CALL_FOR_ONE = """for index in range(count):
         out[index] = score_one(view, numpy.uint64(rows_at[index]), now{arguments})"""
+_CALL_GIVEN = "score_given(view, carray(rows_at, count), now{arguments}, out)"
 _CALL_BOUNDS = "bound_queue(view, carray(rows_at, count), now{arguments}, out)"
 _NUMPY_DIVISION = '@numba.njit(error_model="numpy")'  # by zero as in arrays
 # For a function that makes no arrays, without counting of references: a call for one row takes a quarter of the time.
@@ -307,25 +310,39 @@ class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     def signature(self) -> Any:
         return FORMULA
 
-    def numbers(self, parameters: tuple[float, ...], capacity: int = 0) -> NDArray[np.float64]:
+    def numbers(self, parameters: tuple[float, ...], capacity: int = 0, rising: bool = False) -> NDArray[np.float64]:
         """Its parameters as it takes them; with an empty memory for the rows of a table of this capacity, if any.
 
         A memory is for one job table, all of whose rows are there from the beginning and keep what policies see.
         """
         if capacity == 0 or self.memory == 0:
             return np.array([*parameters, NO_MEMORY])
-        return np.concatenate([parameters, [EMPTY], np.zeros(MEMORY_HEAD - 1 + self.memory * capacity)])
+        found = np.concatenate([parameters, [EMPTY], np.zeros(MEMORY_HEAD - 1 + self.memory * capacity)])
+        found[len(parameters) + RISING] = rising
+        return found
 
     def scores(
         self, jobs: NDArray[Any], usage: NDArray[Any], rows: NDArray[Any], now_us: int, numbers: NDArray[np.float64]
     ) -> NDArray[Any]:
         """What it gives for these rows, called from Python."""
         out = np.empty(len(rows))
+        self.write(jobs, usage, rows, now_us, numbers, out)
+        return out
+
+    def write(
+        self,
+        jobs: NDArray[Any],
+        usage: NDArray[Any],
+        rows: NDArray[Any],
+        now_us: int,
+        numbers: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> None:
+        """The same into an array that is there."""
         _CALLED(self.address)(
             jobs.ctypes.data, jobs.shape[1], usage.ctypes.data, usage.shape[1] - 1, rows.ctypes.data, len(rows), now_us,
             numbers.ctypes.data, out.ctypes.data,
         )  # fmt: skip
-        return out
 
 
 def load_source(origin: str) -> ModuleType:
@@ -359,18 +376,32 @@ def compile_for_one(origin: str, source: str, parameters: int) -> ScoreEntry:
     return _entry_of(origin, f"{_NUMPY_DIVISION}\n{source}", _CALL_FOR_ONE, parameters)
 
 
-def compile_for_queue(origin: str, source: str, memory: int, parameters: int) -> ScoreEntry:
+def compile_for_queue(origin: str, source: str, memory: int, parameters: int, first: str = "") -> ScoreEntry:
     """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
     kind = _NUMPY_DIVISION if any(word in source for word in _MAKE_ARRAYS) else _LEAN
     own = _MEMORY_OF_ITS_OWN.format(arguments=_arguments(parameters), memory=memory, head=MEMORY_HEAD)
     function = f"from cohabit.core import powers, ranks, sums\n\n{kind}\n{source}\n{own}"
-    return _entry_of(origin, function, _CALL_FOR_QUEUE, parameters, memory)
+    return _entry_of(origin, function, first + _CALL_FOR_QUEUE, parameters, memory)
 
 
 def compile_bounds(origin: str, source: str, parameters: int) -> ScoreEntry:
     """The same from the source of `bound_queue` (policy/bounds.py); until when the bounds hold is a last parameter."""
     function = f"from cohabit.core import intervals\n\n{_LEAN}\n{source}"
     return _entry_of(origin, function, _CALL_BOUNDS, parameters + 1)
+
+
+def compile_numbers(origin: str, source: str, memory: int, parameters: int, numbers: int) -> ScoreEntry:
+    """The same as for a queue, but it writes so many numbers made of the queue, twice (policy/given.py)."""
+    return compile_for_queue(origin, source, memory, parameters, f"out = carray(out_at, {2 * numbers})\n    ")
+
+
+def compile_given(origin: str, source: str, parameters: int, kinds: list[str]) -> ScoreEntry:
+    """The same from the source of `score_given`, to which numbers of the queue of such types are parameters, too."""
+    function = f"from cohabit.core import powers\n\n{_LEAN}\n{source}"
+    views = [f"parameters{'.view(numpy.int64)' if kind == 'int64' else ''}" for kind in kinds]
+    more = "".join(f", {view}[{place}]" for place, view in enumerate(views, parameters))
+    call = _CALL_GIVEN.format(arguments=_arguments(parameters) + more)
+    return _entry_of(origin, function, call, parameters + len(kinds))
 
 
 def _arguments(parameters: int) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy.ma  # noqa: F401  numba asks for it with the first array: not to be loaded while a trace is read
 
 from cohabit.app.programs import load_programs
 from cohabit.app.scenario import JobsConfig, Scenario, cluster_of
@@ -14,6 +15,7 @@ from cohabit.model.units import FOREVER, microseconds
 from cohabit.model.workload import Workload
 from cohabit.policy.registry import unknown
 from cohabit.sim.streams import stream
+from cohabit.trace.catalogue import read_trace
 
 COUPLED = ("intrepid", "eureka")
 GENERATORS = ("lublin", "poisson", "mix", *COUPLED)
@@ -21,8 +23,6 @@ GENERATORS = ("lublin", "poisson", "mix", *COUPLED)
 
 def load_workload(scenario: Scenario) -> Workload:
     """Read or make the jobs."""
-    from cohabit.trace.catalogue import read_trace
-
     jobs = scenario.jobs
     if jobs.generator:
         cluster = scenario.cluster
@@ -36,9 +36,11 @@ def load_workload(scenario: Scenario) -> Workload:
 
 def _adapted(workload: Workload, scenario: Scenario) -> Workload:
     """A log cut to a part of its time, brought to a load and moved in time, where the scenario says so."""
+    jobs = scenario.jobs
+    if (jobs.from_s, jobs.until_s, jobs.load, jobs.shift_s) == (None, None, None, None):
+        return workload
     from cohabit.trace.coupled_machines import scaled_to_load, shifted, within
 
-    jobs = scenario.jobs
     if jobs.from_s is not None or jobs.until_s is not None:
         begin_us = -FOREVER if jobs.from_s is None else microseconds(jobs.from_s)
         end_us = FOREVER if jobs.until_s is None else microseconds(jobs.until_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core import kernels, ladder, overrunning, passing, profile, reservations, scoring, shortlist
+from cohabit.core import given_numbers, kernels, ladder, overrunning, passing, profile, reservations, scoring, shortlist
 from cohabit.core.columns import (
     BACKFILL_SCORE,
     EXTRA,
@@ -52,13 +52,15 @@ FEW = 128  # so many are scored all
 @compiled_lean
 def enqueue(
     row, now, by_size, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting,
-    fresh, marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
+    fresh, marks, bounds, queued, spans, q_items, q_info, q_meta, b_items, b_info, b_meta,
 ):  # fmt: skip
     """Put a job into the queue by its bound, and where it is kept by_size, too, onto that ladder."""
     shortlist.bound_arrival(
         row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
-        marks, bounds,
+        marks, bounds, spans,
     )  # fmt: skip
+    if spans.shape[1] > 0:
+        given_numbers.add(row, queued)
     kernels.enqueue(row, False, False, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
     if by_size:
         ladder.insert(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
@@ -296,8 +298,9 @@ def _pass_the_head(
 @compiled_lean
 def schedule_pass(
     now, depth, first_new, end_new, two_orders, by_size, entry, parameters, bounded, bound_entry, bound_parameters,
-    second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items,
-    q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
+    second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks, bounds, gather_entry,
+    gather_numbers, queued, spans, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info,
+    r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
     """Start every job that may start at `now`; the rows are in started[:gauges[STARTED]].
 
@@ -307,9 +310,10 @@ def schedule_pass(
     gauges[STARTED] = 0
     overrunning.extend_overrunning(now, jobs, keys, r_items, r_info, r_meta, gauges)
     released, gauges[RELEASED] = gauges[RELEASED], 0
+    given_numbers.gather(now, gather_entry, gather_numbers, jobs, usage, queued, spans, parameters)
     shortlist.begin_pass(
         now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-        q_meta, waiting, fresh[0], listed, scores, marks, bounds,
+        q_meta, waiting, fresh[0], listed, scores, marks, bounds, spans,
     )  # fmt: skip
     head, stands = gauges[HEAD], False
     if depth == STRICT and _still_blocked(
@@ -362,4 +366,6 @@ def schedule_pass(
         kernels.dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
         if by_size:
             ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], started[index])
+        if spans.shape[1] > 0:
+            given_numbers.remove(started[index], queued)
     shortlist.end_pass(scored - depth if depth > EASY else scored, q_meta, marks)  # so many must be found first

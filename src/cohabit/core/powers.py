@@ -42,6 +42,13 @@ def cubes(values):
 
 
 @compiled_lean
+def cube(value):
+    """One of them."""
+    found, sure = _cube(value)
+    return found if sure else value**3.0
+
+
+@compiled_lean
 def remainder(value, divisor):
     """a % b: what is left of a quotient is a number itself, so value - quotient * divisor rounded once is exact."""
     a, b = np.float64(value), np.float64(divisor)

@@ -30,6 +30,15 @@ class ScoreFunction(Protocol):
     def __call__(self, jobs: Columns, rows: NDArray[np.int64], now_us: int, /, *parameters: float) -> NDArray[Any]: ...
 
 
+class Given(NamedTuple):
+    """An order in two steps: numbers made of the whole queue, then scores of any rows given these (policy/given.py)."""
+
+    gather: ScoreEntry
+    score: ScoreEntry
+    bound: ScoreEntry  # what no score undercuts within a while in which each number stays between two others
+    numbers: int  # how many
+
+
 @dataclass(frozen=True)
 class Order:
     """Who goes first: a score function with its parameters."""
@@ -42,6 +51,7 @@ class Order:
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
     name: str = "order"  # its name or file, for messages
     bound: ScoreEntry | None = None  # what no score undercuts within a while, where that is known (policy/bounds.py)
+    given: Given | None = None  # the same in two steps, where scores depend on others by a few numbers
 
     @property
     def alone(self) -> bool:
@@ -273,6 +283,11 @@ class PolicySet:
         """Whether some rows can be scored without the others."""
         second = self.backfill_order
         return self.order.alone and (second is None or not second.changing or second.alone)
+
+    @property
+    def given(self) -> Given | None:
+        """The order in two steps, where it is the only one."""
+        return self.order.given if self.backfill_order is None else None
 
 
 def shared_dimensions(policies: PolicySet) -> tuple[Dimension, ...]:

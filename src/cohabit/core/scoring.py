@@ -92,12 +92,13 @@ def entry_of(
 ) -> tuple[ScoreEntry, NDArray[np.float64]]:
     """The order as a pass calls it: machine code where it could be compiled, else a way back into Python.
 
-    remember: all passes are over this one job table, so that it may keep what does not change (compiled.py).
+    remember: all passes are over this one job table, whose rows come one after the other, so that it may keep what does
+    not change (compiled.py).
     """
     if order is None or not changing:
         return no_scores(), np.zeros(1)
     if order.entry is not None:
-        return order.entry, order.entry.numbers(order.parameters, len(columns.nodes) if remember else 0)
+        return order.entry, order.entry.numbers(order.parameters, len(columns.nodes) if remember else 0, rising=True)
 
     def score_in_python(count: int, now: int) -> None:
         try:

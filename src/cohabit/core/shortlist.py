@@ -16,8 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core import ladder, scoring
+from cohabit.core import given_numbers, ladder, scoring
 from cohabit.core.columns import ARRIVAL
+from cohabit.core.given_numbers import LEVELS
 from cohabit.core.kernels import FOREVER
 from cohabit.core.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
@@ -35,7 +36,6 @@ NEAR = 9  # so many are on the nearest level, or more
 LAST = 10  # the level that has everybody; 0 is the nearest
 # from here on one for each level: the instant its bounds are good until, the length of a window; how many were bounded
 # when it began, and since the level behind it began how many times that was and how many rows it took
-LEVELS = 3
 UNTIL, WINDOW, COST, TIMES, ROWS_OF = 11, 11 + LEVELS, 11 + 2 * LEVELS, 11 + 3 * LEVELS, 11 + 4 * LEVELS
 MARKS = 11 + 5 * LEVELS
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
@@ -68,11 +68,14 @@ def initialise(marks, cheap_calls):
 
 @compiled_lean
 def _bound(
-    count, now, until, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh
+    count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh,
+    marks, spans,
 ):  # fmt: skip
-    """Write into `fresh` what the scores of so many in `waiting` do not undercut until then."""
+    """Write into `fresh` what the scores of so many in `waiting` do not undercut until the window ends."""
+    until = marks[UNTIL + level]
     if bounded:
         bound_parameters[-1] = until
+        given_numbers.give_bounds(level, spans, bound_parameters)
         scoring.score(bound_entry, bound_parameters, jobs, usage, waiting[:count], now, fresh)
         return
     for user in range(usage.shape[1]):
@@ -85,7 +88,7 @@ def _bound(
 @compiled_lean
 def bound_arrival(
     row, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, waiting, fresh,
-    marks, bounds,
+    marks, bounds, spans,
 ):  # fmt: skip
     """A job is about to come into the queue."""
     keys[BOUND, row] = -np.inf
@@ -94,8 +97,8 @@ def bound_arrival(
     waiting[0], level, least_score = row, marks[LAST], np.inf
     while True:
         _bound(
-            1, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
-            waiting, fresh,
+            1, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
+            fresh, marks, spans,
         )  # fmt: skip
         least_score = min(fresh[0], np.nextafter(bounds[FENCE + level], -np.inf)) if level < marks[LAST] else fresh[0]
         if level == 0 or least_score >= bounds[FENCE + level - 1]:
@@ -119,26 +122,32 @@ def _asked_for(level, marks):
 
 
 @compiled_lean
-def _set_window(level, marks):
-    """A longer window where bounding a level cost more than that its bounds are not better, else a shorter one."""
+def _set_window(level, now, by_numbers, marks):
+    """A longer window where bounding a level cost more than that its bounds are not better, else a shorter one.
+
+    One that ended before its time is not made longer for that.
+    """
     times = marks[PASSES] if level == 0 else marks[TIMES + level - 1]
     if marks[UNBOUNDED] or times == 0:
         return
     growth = SHORTER
     if marks[COST + level] > _asked_for(level, marks):
         growth = LONGER if times >= TOO_SHORT else MUCH_LONGER
+        if now <= marks[UNTIL + level] and by_numbers:
+            growth = 1.0
     marks[WINDOW + level] = min(max(int(marks[WINDOW + level] * growth), 1), LONGEST_WINDOW)
 
 
 @compiled_lean
-def _begin_window(level, now, count, marks, bounds):
+def _begin_window(level, now, count, marks, bounds, spans):
     """So many are bounded on this level; all nearer ones are out of date."""
     for nearer in range(level + 1):
-        _set_window(nearer, marks)
+        _set_window(nearer, now, spans.shape[1] > 0, marks)
     for nearer in range(level):
         marks[UNTIL + nearer], marks[TIMES + nearer], marks[ROWS_OF + nearer] = now - 1, 0, 0
         bounds[FENCE + nearer] = -np.inf
     marks[PASSES], marks[SCORED_ROWS] = 0, 0
+    given_numbers.begin_window(level, spans)
     if marks[WINDOW + level] == 0:  # its first
         marks[WINDOW + level] = marks[WINDOW + level - 1]
     marks[UNTIL + level], marks[COST + level] = now + marks[WINDOW + level], count
@@ -149,13 +158,13 @@ def _begin_window(level, now, count, marks, bounds):
 @compiled_lean
 def _bound_queue(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, listed, scores, marks, bounds,
+    waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """Begin a window of everybody: put the queue into the order of new bounds; in a short one nobody is bounded."""
     count, level = ladder.rows_in_order(q_items, q_info, q_meta, waiting), 0
     while level + 1 < LEVELS and count > 4 * _so_many(level, marks):
         level += 1
-    _begin_window(level, now, count, marks, bounds)
+    _begin_window(level, now, count, marks, bounds, spans)
     marks[UNBOUNDED], marks[LAST] = count <= FEW, level
     if marks[UNBOUNDED]:
         marks[UNTIL] = FOREVER
@@ -167,8 +176,8 @@ def _bound_queue(
         for user in range(usage.shape[1]):
             least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
         _bound(
-            count, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
-            least, waiting, fresh,
+            count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
+            fresh, marks, spans,
         )  # fmt: skip
     sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
@@ -179,7 +188,7 @@ def _bound_queue(
 @compiled_lean
 def _bound_level(
     level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-    q_meta, waiting, fresh, listed, scores, marks, bounds,
+    q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """Begin a window of a nearer level: all who were on it, and whoever could come before who was first of late."""
     count, rungs, last = 0, 0, -np.inf
@@ -190,7 +199,7 @@ def _bound_level(
         count += scoring.copy_rows(q_items[rung, : q_info[SIZE, rung]], waiting[count:])
         last, rungs = keys[BOUND, waiting[count - 1]], rungs + 1
     marks[SPENT] += A_WINDOW * count
-    _begin_window(level, now, count, marks, bounds)
+    _begin_window(level, now, count, marks, bounds, spans)
     marks[UNTIL + level] = min(marks[UNTIL + level], marks[UNTIL + level + 1])
     marks[WINDOW + level] = min(marks[WINDOW + level], marks[WINDOW + level + 1])
     fence = np.inf if rungs == q_meta[RUNGS] else keys[BOUND, q_items[q_info[ORDER, rungs], 0]]
@@ -198,8 +207,8 @@ def _bound_level(
     for behind in range(level + 1, marks[LAST]):
         bounds[FENCE + behind] = max(bounds[FENCE + behind], fence)
     _bound(
-        count, now, marks[UNTIL + level], entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least,
-        waiting, fresh,
+        count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
+        fresh, marks, spans,
     )  # fmt: skip
     highest = np.nextafter(fence, -np.inf)
     for index in range(count):
@@ -211,15 +220,17 @@ def _bound_level(
 
 
 @compiled_inline
-def _out_of_date(level, now, marks):
-    return now > marks[UNTIL + level] or _asked_for(level, marks) > 8 * marks[COST + level]
+def _out_of_date(level, now, marks, spans):
+    if now > marks[UNTIL + level] or _asked_for(level, marks) > 8 * marks[COST + level]:
+        return True
+    return given_numbers.are_beyond(level, spans)
 
 
 @compiled_inline
-def _all_out_of_date(now, bounded, usage, q_meta, marks, bounds):
+def _all_out_of_date(now, bounded, usage, q_meta, marks, bounds, spans):
     if marks[UNBOUNDED]:
         return q_meta[ROWS] > MANY
-    if q_meta[ROWS] <= FEW or _out_of_date(marks[LAST], now, marks):
+    if q_meta[ROWS] <= FEW or _out_of_date(marks[LAST], now, marks, spans):
         return True
     return not bounded and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
 
@@ -227,19 +238,19 @@ def _all_out_of_date(now, bounded, usage, q_meta, marks, bounds):
 @compiled_inline
 def begin_pass(
     now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, listed, scores, marks, bounds,
+    waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """New bounds where they are out of date; nobody has been looked at."""
-    if _all_out_of_date(now, bounded, usage, q_meta, marks, bounds):
+    if _all_out_of_date(now, bounded, usage, q_meta, marks, bounds, spans):
         _bound_queue(
             now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-            q_meta, waiting, fresh, listed, scores, marks, bounds,
+            q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
         )  # fmt: skip
     for level in range(marks[LAST] - 1, -1, -1):
-        if _out_of_date(level, now, marks):
+        if _out_of_date(level, now, marks, spans):
             _bound_level(
                 level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
-                q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds,
+                q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
             )  # fmt: skip
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = 0, 0, 0
 

@@ -2,16 +2,18 @@
 
 numpy adds in pairs of blocks, and whole numbers that become floating-point ones in buffers of 8,192. An order that
 sums its queue must give the scores its own numpy function gives, so the same additions are made in the same sequence.
+Extremes depend on no sequence; they are kept from call to call where that is possible.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cohabit.compiled import compiled, compiled_lean, largest_in_eights, least_in_eights, sum_in_eights
+from cohabit.compiled import RISING, compiled, compiled_lean, largest_in_eights, least_in_eights, sum_in_eights
 
 BLOCK = 128  # numbers added in eight rows, not in two halves
 BUFFER = 8192  # numbers converted at once
+SOON = 64  # so many places are looked at for somebody who has moved up
 
 
 @compiled_lean
@@ -63,3 +65,36 @@ def most_of(numbers, sign):
     for index in range(whole, len(numbers)):
         found = numbers[index] if sign * numbers[index] > sign * found else found
     return np.nan if others else found
+
+
+@compiled_lean
+def _found_again(row, place, rows):
+    """Where a row is that was at this place, before some before it left; -1 if it is not found soon."""
+    place = min(place, len(rows) - 1)
+    for at in range(place, max(place - SOON, -1), -1):
+        if rows[at] == row:
+            return at
+    return -1
+
+
+@compiled_lean
+def extreme_of(column, rows, sign, memory, first):
+    """The largest of these rows in a column of whole numbers, or with a sign of -1 the smallest.
+
+    Where others only come after the last, memory[first] and the next three tell whose number it was and who was the
+    last then, with their places; the rows are counted from one there.
+    """
+    begin, best = 0, -1
+    if memory[RISING] > 0.0 and memory[first] > 0.0:
+        best = _found_again(np.int64(memory[first]) - 1, np.int64(memory[first + 1]), rows)
+        begin = _found_again(np.int64(memory[first + 2]) - 1, np.int64(memory[first + 3]), rows) + 1
+    if best < 0 or begin == 0:
+        begin, best = 0, 0
+    found = sign * column[np.uint64(rows[best])]
+    for place in range(begin, len(rows)):
+        value = sign * column[np.uint64(rows[place])]
+        if value > found:
+            best, found = place, value
+    memory[first], memory[first + 1] = rows[best] + 1, best
+    memory[first + 2], memory[first + 3] = rows[-1] + 1, len(rows) - 1
+    return sign * found

@@ -18,7 +18,7 @@ import numpy as np
 from cohabit.compiled import ScoreEntry
 from cohabit.core import intervals
 from cohabit.core.columns import SUBMIT, columns_of
-from cohabit.policy.recording import record, various_jobs
+from cohabit.policy.recording import needed_for, record, various_jobs
 from cohabit.policy.stand_ins import Line
 
 ON_TRUTHS = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "invert": "logical_not"}
@@ -34,30 +34,35 @@ def for_window(function: Callable[..., Any], parameters: tuple[float, ...]) -> s
         return None
     try:
         tape, result = record(function, parameters, ())
-        if tape.branches:
-            return None
-        return _Writer(tape.lines, result, len(parameters)).source()
+        return None if tape.branches else given_numbers(tape.lines, result, len(parameters), {})
     except Exception:  # the function's own, too
         return None
+
+
+def given_numbers(lines: list[Line], result: str, parameters: int, numbers: dict[str, str]) -> str:
+    """The same, as long as these numbers of the queue (their types by name) stay between two others each."""
+    return _Writer(lines, result, parameters, numbers).source()
 
 
 class _Writer:
     """The lines a result needs, those that stay the same as they are, the others as two numbers each."""
 
-    def __init__(self, lines: list[Line], result: str, parameters: int) -> None:
-        self.result, self.parameters = result, [f"p{index}" for index in range(parameters)]
-        needed, self.lines = {result}, list[Line]()
-        for line in reversed(lines):
-            if line.name in needed:
-                needed.update(line.uses)
-                self.lines.insert(0, line)
-        self.changing = {"now_us", *(line.name for line in self.lines if not line.fixed)}
-        self.kinds = {line.name: line.kind for line in self.lines} | dict.fromkeys(self.parameters, "float64")
+    def __init__(self, lines: list[Line], result: str, parameters: int, numbers: dict[str, str]) -> None:
+        self.result, self.parameters, self.numbers = result, [f"p{index}" for index in range(parameters)], numbers
+        self.lines = needed_for([result], lines, numbers)
+        self.changing = {"now_us", *numbers, *(line.name for line in self.lines if not line.fixed)}
+        self.kinds = {line.name: line.kind for line in self.lines} | dict.fromkeys(self.parameters, "float64") | numbers
 
     def source(self) -> str:
-        arguments = ", ".join(["jobs", "rows", "now_us", *self.parameters, "until_us", "out"])
+        ends = [f"{name}_{end}" for end in ("low", "high") for name in self.numbers]
+        arguments = ", ".join(["jobs", "rows", "now_us", *self.parameters, *ends, "until_us", "out"])
         time = "    now_us_low, now_us_high = intervals.whole((numpy.float64(now_us), until_us))"
         text = [f"def bound_queue({arguments}):", time]
+        text += [
+            f"    {name}_low, {name}_high = intervals.whole(({name}_low, {name}_high))"
+            for name, kind in self.numbers.items()
+            if kind == "int64"
+        ]
         text += [f"    {step}" for line in self.lines if not line.per_row for step in self._steps(line)]
         text += ["    for index in range(len(rows)):", "        row = numpy.uint64(rows[index])"]
         text += [f"        {step}" for line in self.lines if line.per_row for step in self._steps(line)]

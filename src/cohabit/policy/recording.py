@@ -11,7 +11,7 @@ guessed: recorded twice it must read the same, and `agrees` holds it to the func
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cohabit.compiled import EMPTY, MEMORY_HEAD, ScoreEntry
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, Columns, columns_of
+from cohabit.policy import extremes
 from cohabit.policy.quotients import fits, quotients
 from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
 from cohabit.policy.settled import with_numpy
@@ -65,6 +66,11 @@ def for_queue(function: Callable[..., Any], parameters: tuple[float, ...]) -> Re
     return first if first == again else None
 
 
+def numbers_of_queue(function: FunctionType, parameters: tuple[float, ...], numbers: dict[str, str]) -> Recorded:
+    """The same for numbers made of all rows, by name and type: their values, and then what they are in memory."""
+    return _Writer(function, parameters, numbers).recorded()
+
+
 def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple[bool, ...]) -> tuple[Tape, str]:
     """Call the function with stand-ins; what it noted, and the name of its result."""
     tape = Tape(answers)
@@ -94,8 +100,10 @@ class _Writer:
     What is the same in every pass is computed once for every row and remembered, and so are the places of a sort.
     """
 
-    def __init__(self, function: FunctionType, parameters: tuple[float, ...]) -> None:
-        self.function, self.parameters = function, parameters
+    def __init__(
+        self, function: FunctionType, parameters: tuple[float, ...], numbers: dict[str, str] | None = None
+    ) -> None:
+        self.function, self.parameters, self.numbers = function, parameters, numbers
         # what computes a value that stays the same, by its name, or whose values it numbers
         self.once: dict[str, list[str] | str] = {}
         self.types: dict[str, str] = {}
@@ -139,11 +147,15 @@ class _Writer:
         tape, result = record(self.function, self.parameters, answers)
         branch = tape.branches[len(answers)] if len(tape.branches) > len(answers) else None
         lines, text = tape.lines[: branch.after if branch else None], []
+        if self.numbers is not None:
+            lines = needed_for(self.numbers, lines)
         for line in lines[done:]:
             if line.reduces:
                 text += self._of_all(lines, line, stored)
             elif not line.per_row:
                 text.append(f"{line.name} = {line.text}")
+        if self.numbers is not None:
+            return text + _written(self.numbers)
         if branch is None:
             return text + self._loop(lines, result, f"out[index] = {result}", stored)
         for question, answer in ((f"if {branch.name}:", True), ("else:", False)):
@@ -161,6 +173,10 @@ class _Writer:
         if how in OF_A_SORT:
             stored[name] = f"{name}_{how}[index]"
             return [f"{name}_{how} = {OF_A_SORT[how].format(f'{value}_all, {value}_places')}"]
+        kept = extremes.extreme(lines, line) if how in ("max", "min") else None
+        if kept is not None and self.hints + extremes.MEMORY < MEMORY_HEAD // 2:
+            first, self.hints = self.hints + 1, self.hints + extremes.MEMORY
+            return extremes.source(kept, name, how == "min", first)
         if how in ("max", "min") and not fractions:
             larger = f"{name} = {value} if index == 0 else numpy.{how}imum({name}, {value})"
             return [f"{name} = numpy.{line.text}(0)", *self._loop(lines, value, larger, stored)]
@@ -283,6 +299,23 @@ class _Writer:
         return steps[::-1]
 
 
+def needed_for(names: Iterable[str], lines: list[Line], given: Container[str] = ()) -> list[Line]:
+    """The lines these values are made of, as far as they are not given."""
+    needed, found = set(names), list[Line]()
+    for line in reversed(lines):
+        if line.name in needed and line.name not in given:
+            needed.update(line.uses)
+            found.insert(0, line)
+    return found
+
+
+def _written(numbers: dict[str, str]) -> list[str]:
+    text = [f"out[{place}] = {name}" for place, name in enumerate(numbers)]
+    for place, (name, kind) in enumerate(numbers.items(), len(numbers)):
+        text.append(f"{'out.view(numpy.int64)' if kind == 'int64' else 'out'}[{place}] = {name}")
+    return text
+
+
 def _is_simple(step: str) -> bool:
     """Whether the compiler handles several at once: arithmetic, and what is looked up."""
     _, _, text = step.strip().partition(" = ")
@@ -314,7 +347,7 @@ def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[fl
         if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
             return False
     jobs, usage, rows = various_jobs(6, 200 if entry.memory else 0)
-    remembering, others = entry.numbers(parameters, jobs.shape[1]), np.setdiff1d(np.arange(jobs.shape[1]), rows)
+    remembering, others = entry.numbers(parameters, jobs.shape[1]), np.delete(np.arange(jobs.shape[1]), rows)
     while len(rows):  # a queue in which some come and more go, while users use more
         now_us = int(jobs[SUBMIT].max()) + 10**7 * len(others)
         if not _agrees_on(entry, function, parameters, remembering, (jobs, usage, rows, now_us)):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
-from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlacer
+from cohabit.core.protocols import Gate, Given, Order, Partitioner, Placer, SharedPlacer
 from cohabit.model.errors import InputError
 from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
@@ -353,7 +353,8 @@ def _compiled_form(order: Order, entry: OrderEntry) -> Order:
         if recorded is not None:
             found = compile_for_queue(entry.module, *recorded, count)
             if agrees(found, order.function, order.parameters):
-                return replace(order, entry=found, bound=_compiled_bound(order, entry))
+                order = replace(order, entry=found, bound=_compiled_bound(order, entry))
+                return order if order.alone or not order.changing else replace(order, given=_in_two_steps(order, entry))
     with suppress(Exception):
         source = for_one_job(order.function, "score_one")
         if source is not None:
@@ -367,14 +368,25 @@ def _compiled_form(order: Order, entry: OrderEntry) -> Order:
 
 def _compiled_bound(order: Order, entry: OrderEntry) -> ScoreEntry | None:
     """What no score undercuts within a while; an order that is said to fall needs no more than its own scores."""
+    if order.falling or not order.changing:
+        return None
     from cohabit.compiled import compile_bounds
     from cohabit.policy.bounds import for_window, hold
 
-    source = None if order.falling or not order.changing else for_window(order.function, order.parameters)
+    source = for_window(order.function, order.parameters)
     with suppress(Exception):
         if source is not None:
             found = compile_bounds(entry.module, source, len(order.parameters))
             return found if hold(found, order.function, order.parameters) else None
+    return None
+
+
+def _in_two_steps(order: Order, entry: OrderEntry) -> Given | None:
+    """For an order that is not `alone`: by numbers made of the whole queue."""
+    from cohabit.policy.given import in_two_steps
+
+    with suppress(Exception):
+        return in_two_steps(order.function, order.parameters, entry.module)
     return None
 
 

@@ -4,14 +4,17 @@
 `np.interp` rounds once or twice: all this differs from one processor to the next, and a schedule must not hang on it.
 An order function that asks for such a thing is therefore called with a numpy whose `argsort` is stable unless another
 kind is asked for (ties go to the earlier submission, as everywhere), whose products of a table of columns with weights
-are added from left to right, and whose `interp` rounds after every operation. Functions of its own file are called
-with the same numpy; those of other modules keep their own.
+are added from left to right, and whose `interp` rounds after every operation. Where numpy has its own `tanh`, `exp` and
+the like for a processor, those of the system's library are taken. Functions of its own file are called with the same
+numpy; those of other modules keep their own.
 """
 
 from __future__ import annotations
 
 import dis
+import math
 from collections.abc import Callable
+from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -19,6 +22,12 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 LONGEST_SUM = 64  # of columns, from left to right
+# Functions of core/library.py, as Python has them
+LIBRARY: dict[str, Callable[[float], float]] = {
+    "exp": math.exp, "exp2": math.exp2, "expm1": math.expm1, "log": math.log, "log2": math.log2,
+    "log10": math.log10, "log1p": math.log1p, "sin": math.sin, "cos": math.cos, "tan": math.tan, "arctan": math.atan,
+    "arcsinh": math.asinh, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh,
+}  # fmt: skip
 
 
 class Table(np.ndarray[Any, Any]):
@@ -105,7 +114,7 @@ class _Settled:
     """numpy, but what it leaves open is settled."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
+        return of_the_library(name) if name in LIBRARY and has_its_own(name) else getattr(np, name)
 
     @staticmethod
     def argsort(values: Any, *more: Any, **options: Any) -> Any:
@@ -118,7 +127,7 @@ class _Settled:
     def interp(values: Any, places: Any, heights: Any, *more: Any, **options: Any) -> Any:
         """As numpy's, rounded after every operation."""
         table = usable_table(places, heights)
-        if more or options or table is None or np.asarray(values).dtype.kind not in "if":
+        if more or options or table is None or np.asarray(values).dtype not in (np.float64, np.int64):
             return np.interp(values, places, heights, *more, **options)
         (at, height), x = table, np.asarray(values, float)
         stretch = np.clip(np.searchsorted(at, x, side="right") - 1, 0, len(at) - 2)
@@ -163,6 +172,30 @@ class _Settled:
         return product(operands[1 - table], operands[table])
 
 
+@cache
+def has_its_own(name: str) -> bool:
+    """Whether numpy has another function of that name than the library, on this processor."""
+    probes = np.linspace(0.001, 9.0, 999)
+    with np.errstate(all="ignore"):
+        return bool((getattr(np, name)(probes) != [LIBRARY[name](x) for x in probes.tolist()]).any())
+
+
+@cache
+def of_the_library(name: str) -> Any:
+    """numpy's function, computed by the library where nothing special is asked for."""
+    from cohabit.core import library
+
+    does, own = getattr(library, name), getattr(np, name)
+
+    def computed(values: Any, *more: Any, **options: Any) -> Any:
+        known = issubclass(type(values), np.ndarray | np.number | int | float)  # and no stand-in that looks like one
+        if not known or more or options or np.asarray(values).dtype not in (np.float64, np.int64):
+            return own(values, *more, **options)
+        return does(np.ravel(values).astype(float)).reshape(np.shape(values))[()]
+
+    return computed
+
+
 SETTLED = _Settled()
 _NAMES = {name for name in vars(_Settled) if not name.startswith("_")}
 
@@ -201,6 +234,10 @@ def _of_its_file(function: FunctionType) -> list[CodeType]:
 
 
 def _asks(code: CodeType) -> bool:
-    names, inner = _NAMES.intersection(code.co_names), [one for one in code.co_consts if isinstance(one, CodeType)]
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
     multiplies = any(one.opname == "BINARY_OP" and one.argrepr.startswith("@") for one in dis.get_instructions(code))
-    return bool(names) or multiplies or any(map(_asks, inner))
+    return multiplies or any(map(_is_settled, code.co_names)) or any(map(_asks, inner))
+
+
+def _is_settled(name: str) -> bool:
+    return name in _NAMES or (name in LIBRARY and has_its_own(name))

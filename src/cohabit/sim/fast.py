@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean, no_scores
-from cohabit.core import fair_share, few_scores, idle_nodes, kernels, ladder, profile, scoring, shortlist
+from cohabit.compiled import ScoreEntry, compiled_lean, no_scores
+from cohabit.core import fair_share, few_scores, given_numbers, idle_nodes, kernels, ladder, profile, scoring, shortlist
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -51,10 +51,11 @@ from cohabit.core.columns import (
 )
 from cohabit.core.ladder import ROWS, RUNGS
 from cohabit.core.profile import SECOND
-from cohabit.core.protocols import PolicySet
+from cohabit.core.protocols import Given, Order, PolicySet
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
 FOREVER = 2**62
+MANY_USERS = 2**20  # numbers above are not used as places of an array
 # clock[...]: where the loop stands between two calls
 NEXT, HEAP, COUNTER, EVENTS, LINES, RANGE_LINES, ARRIVED, WAKES = range(8)
 # why the loop returned
@@ -143,8 +144,9 @@ def _none_can_start(looks_first, by_size, q_info, q_meta, b_info, b_meta, gauges
 def drive(
     depth, changing, by_size, alone, two_orders, half_life, pause_after, jobs, keys, q_items, q_info, q_meta, b_items,
     b_info, b_meta, r_items, r_info, r_meta, idle, pool, gauges, slots, started, usage, duration, heap, clock, start_us,
-    end_us, when, lines, ranges, range_owner, record_ranges, waiting, fresh, entry, parameters, bounded, bound_entry,
-    bound_parameters, second_entry, second_parameters, listed, scores, marks, bounds, least,
+    end_us, when, lines, ranges, range_owner, record_ranges, waiting, fresh, second_entry, second_parameters, entry,
+    parameters, bounded, bound_entry, bound_parameters, gather_entry, gather_numbers, queued, spans, listed, scores,
+    marks, bounds, least,
 ):  # fmt: skip
     """Run until the trace is finished or Python is needed; returns why it stopped."""
     total, pause_at = duration.shape[0], clock[EVENTS] + pause_after
@@ -177,7 +179,8 @@ def drive(
             if shortlisted:
                 few_scores.enqueue(
                     row, now, by_size, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
-                    least, waiting, fresh[0], marks, bounds, q_items, q_info, q_meta, b_items, b_info, b_meta,
+                    least, waiting, fresh[0], marks, bounds, queued, spans, q_items, q_info, q_meta, b_items, b_info,
+                    b_meta,
                 )  # fmt: skip
             else:
                 kernels.enqueue(
@@ -193,8 +196,8 @@ def drive(
             few_scores.schedule_pass(
                 now, depth, clock[ARRIVED], clock[NEXT], two_orders, by_size, entry, parameters, bounded, bound_entry,
                 bound_parameters, second_entry, second_parameters, usage, least, waiting, fresh, listed, scores, marks,
-                bounds, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle,
-                pool, slots, gauges, started,
+                bounds, gather_entry, gather_numbers, queued, spans, jobs, keys, q_items, q_info, q_meta, b_items,
+                b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
             )  # fmt: skip
         else:
             for row in range(clock[ARRIVED], clock[NEXT]):
@@ -208,8 +211,7 @@ def drive(
             row = started[index]
             start_us[row] = now
             _push(heap, clock[HEAP], now + duration[row], clock[COUNTER], row)
-            clock[HEAP] += 1
-            clock[COUNTER] += 1
+            clock[HEAP], clock[COUNTER] = clock[HEAP] + 1, clock[COUNTER] + 1
             _write(clock, lines, when, START, row, now)
             if record_ranges:
                 _write_ranges(clock, row, jobs, pool, ranges, range_owner)
@@ -253,16 +255,15 @@ def replay(
     jobs = np.zeros((JOB_COLUMNS, total), np.int64)
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
     jobs[SEQ], jobs[CORES], jobs[USER] = np.arange(total), cores, _numbered(user)
-    if depth > kernels.EASY:
-        jobs[RESERVED] = profile.UNRESERVED
-    if depth == kernels.CONSERVATIVE:
-        jobs[PROMISED] = profile.UNRESERVED
+    jobs[RESERVED] = profile.UNRESERVED if depth > kernels.EASY else 0
+    jobs[PROMISED] = profile.UNRESERVED if depth == kernels.CONSERVATIVE else 0
     usage = fair_share.make(int(jobs[USER].max(initial=-1)) + 1)
     keys = np.zeros((KEY_COLUMNS, total))
     columns, second = columns_of(jobs, usage), policies.backfill_order
-    by_size = _set_keys(policies, columns, keys)
-    queue = ladder.make(total)
-    backfill = ladder.make(total if second is not None or by_size else 0)
+    given = policies.given if depth != kernels.CONSERVATIVE else None
+    alone = policies.alone or given is not None
+    by_size = _set_keys(policies, alone, columns, keys)
+    queue, backfill = ladder.make(total), ladder.make(total if second is not None or by_size else 0)
     running = ladder.make(min(total, cluster_nodes))
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges = np.zeros(GAUGES, np.int64)
@@ -274,27 +275,28 @@ def replay(
     heap, clock = np.empty((3, min(total, cluster_nodes) + 1), np.int64), np.zeros(8, np.int64)
     start_us, end_us = np.full(total, -(2**63)), np.full(total, -(2**63))
     when, lines = np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32)
-    order, alone, lists = policies.order, policies.alone, _lists(policies, total, usage.shape[1])
+    order, lists = policies.order, _lists(policies, alone, total, usage.shape[1])
     fresh = np.zeros((2, total + 1 if policies.changing else 1))
     failures: list[Exception] = []
     (entry, parameters), (second_entry, second_parameters) = (
         scoring.entry_of(order, policies.changing, columns, waiting, fresh[index], failures, remember=True)
         for index, order in enumerate((policies.order, second))
     )
+    steps = _steps(order, given, entry, parameters, total)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     ranges, owner = np.empty((2, room), np.int32), np.empty(room, np.int32)
     while True:
         why = drive(
             depth, policies.changing, by_size, alone, second is not None, policies.fair_share_half_life_us, 1_000_000,
             jobs, keys, *queue, *backfill, *running, idle, pool, gauges, slots, started, usage, duration_us, heap,
-            clock, start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, entry, parameters,
-            order.bound is not None, order.bound or no_scores(), np.array([*order.parameters, 0.0]), second_entry,
-            second_parameters, *lists,
+            clock, start_us, end_us, when, lines, ranges, owner, record_ranges, waiting, fresh, second_entry,
+            second_parameters, *steps, *lists,
         )  # fmt: skip
         if failures:
             raise failures[0]
         if why == NEEDS_NO_LIST:
-            queue, by_size = _queue_by_arrival(jobs, keys, int(clock[NEXT])), False
+            queue, by_size, alone = _queue_by_arrival(jobs, keys, int(clock[NEXT])), False, policies.alone
+            steps = _steps(order, None, entry, parameters, total)
         if why in (NEEDS_ROOM, NEEDS_NO_LIST):
             if len(when) - 3 * total - clock[WAKES] < 8:
                 when, lines = np.concatenate([when, np.empty_like(when)]), _wider(lines)
@@ -317,20 +319,36 @@ def replay(
     )
 
 
-def _set_keys(policies: PolicySet, columns: Columns, keys: NDArray[np.float64]) -> bool:
+def _steps(
+    order: Order, given: Given | None, entry: ScoreEntry, parameters: NDArray[np.float64], total: int
+) -> tuple[Any, ...]:
+    """How the order is asked for scores, for bounds, and for numbers of the queue, if it goes by such."""
+    numbers = given.numbers if given is not None else 0
+    spans, queued = np.zeros((given_numbers.SPANS, numbers)), np.zeros(total + 1 if numbers else 1, np.int64)
+    bound = given.bound if given is not None else order.bound
+    ends = np.zeros(len(order.parameters) + 2 * numbers + 1)
+    ends[: len(order.parameters)] = order.parameters
+    if given is None:
+        return entry, parameters, bound is not None, bound or no_scores(), ends, no_scores(), np.zeros(1), queued, spans
+    memory = given.gather.numbers(order.parameters, total, rising=True)
+    score_parameters = np.array([*order.parameters, *np.zeros(numbers)])
+    return given.score, score_parameters, True, given.bound, ends, given.gather, memory, queued, spans
+
+
+def _set_keys(policies: PolicySet, alone: bool, columns: Columns, keys: NDArray[np.float64]) -> bool:
     """Scores that stay the same, and sizes where a ladder is kept by them: whether one is."""
     everyone, second = np.arange(keys.shape[1]), policies.backfill_order
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
         if second is not None:
             keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
-    if policies.backfill.depth == kernels.CONSERVATIVE and (policies.alone or not policies.changing):
+    if policies.backfill.depth == kernels.CONSERVATIVE and (alone or not policies.changing):
         keys[ARRIVAL], exact = _by_size(columns.nodes, columns.limit_us)
         return exact
     depth, reserving = policies.backfill.depth, policies.backfill.depth > kernels.EASY
-    if second is None and (depth != kernels.STRICT if policies.alone else reserving and not policies.changing):
+    if second is None and (depth != kernels.STRICT if alone else reserving and not policies.changing):
         keys[BACKFILL_SCORE], exact = _by_size(columns.nodes, columns.limit_us)
-        return exact or not policies.alone
+        return exact or not alone
     return False
 
 
@@ -343,10 +361,10 @@ def _by_size(nodes: NDArray[np.int64], limit_us: NDArray[np.int64]) -> tuple[NDA
     return nodes + limit_us / (lengths * unit), False
 
 
-def _lists(policies: PolicySet, total: int, users: int) -> tuple[NDArray[Any], ...]:
+def _lists(policies: PolicySet, alone: bool, total: int, users: int) -> tuple[NDArray[Any], ...]:
     """What core/shortlist.py keeps, empty; passes with reservations work in the first of them."""
     order, reserving = policies.order, policies.backfill.depth > kernels.EASY
-    listed = np.empty((3, total + 1 if policies.alone or reserving else 1), np.int64)
+    listed = np.empty((3, total + 1 if alone or reserving else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
     shortlist.initialise(marks, order.entry is not None)
     return listed, np.empty((2, listed.shape[1])), marks, bounds, np.zeros(users)
@@ -365,9 +383,14 @@ def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
     known = np.flatnonzero(user >= 0)
     if len(known) == 0:
         return user
-    _, first, place = np.unique(user[known], return_index=True, return_inverse=True)
-    numbers = np.full(len(user), -1)
-    numbers[known] = np.argsort(np.argsort(first))[place]
+    ids = user[known]
+    if ids.max() >= MANY_USERS:
+        ids = np.unique(ids, return_inverse=True)[1]
+    first = np.full(int(ids.max()) + 1, len(ids))
+    first[ids[::-1]] = np.arange(len(ids))[::-1]  # of several the last counts, which is the first to come
+    numbers, place = np.full(len(user), -1), np.empty_like(first)
+    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    numbers[known] = place[ids]
     return numbers
 
 
