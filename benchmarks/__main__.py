@@ -19,10 +19,9 @@ import numpy as np
 from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
-# Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves;
-# against the queue's mean and length, with numbers out of a dictionary, by ranks, by jobs per width, with a list of
-# users, with a third power (all recorded); with a logarithm of the waiting time, much work whoever does it; and with
-# Python's own sets, which nothing but Python can run.
+# Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves, with numbers out of
+# a dictionary, a list of users, powers, a logarithm; against numbers of the whole queue; by ranks and by jobs per width
+# (all recorded); and with Python's own sets, which nothing but Python can run.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
@@ -53,6 +52,17 @@ ORDERS = {
     "    return -(waited / np.sqrt(area)) * np.where(chosen, 2.0, 1.0)",
     "a user's order with a third power": "return -((waited / jobs.limit_us[rows]) ** 3) * jobs.nodes[rows]",
     "a user's order with a logarithm of the wait": "return -np.log1p(waited / 6e7) * np.log10(area + 10.0)",
+    "a user's order with a power": "return -((waited / jobs.limit_us[rows]) ** 1.5) * jobs.nodes[rows]",
+    "a user's order over the longest wait": "width = jobs.nodes[rows]\n"
+    "    return width / width.max() - waited / waited.max()",
+    "a user's order between the extremes": "columns = (-waited, jobs.nodes[rows], jobs.limit_us[rows])\n"
+    "    return sum((x - x.min()) / (x.max() - x.min() + 1.0) for x in columns)",
+    "a user's order over the median": "return -(waited / (np.median(waited) + 1.0)) / np.sqrt(area)",
+    "a user's order by means and deviations": "return sum((x - x.mean()) / (x.std() + 1.0) for x in (-waited, area))",
+    "a user's order with a power over the mean": "return -((waited / (waited.mean() + 1.0)) ** 1.5) / np.sqrt(area)",
+    "a user's order with exp over the mean": "return -np.exp(waited / (waited.mean() + 1.0)) / np.sqrt(area)",
+    "a user's order with exp as a share": "odds = np.exp(waited / 8.64e10)\n"
+    "    return -(odds / odds.sum()) / np.sqrt(area)",
     "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
     "    return -(waited / np.sqrt(area) * users)",
 }

@@ -83,3 +83,33 @@ def cosh(values):
 @compiled
 def tanh(values):
     return np.tanh(values)
+
+
+@compiled
+def cbrt(values):
+    return np.cbrt(values)
+
+
+@compiled
+def arcsin(values):
+    return np.arcsin(values)
+
+
+@compiled
+def arccos(values):
+    return np.arccos(values)
+
+
+@compiled
+def arctanh(values):
+    return np.arctanh(values)
+
+
+@compiled
+def arccosh(values):
+    return np.arccosh(values)
+
+
+@compiled
+def power(values, exponents):
+    return np.power(values, exponents)

@@ -4,15 +4,18 @@
 `np.interp` rounds once or twice: all this differs from one processor to the next, and a schedule must not hang on it.
 An order function that asks for such a thing is therefore called with a numpy whose `argsort` is stable unless another
 kind is asked for (ties go to the earlier submission, as everywhere), whose products of a table of columns with weights
-are added from left to right, and whose `interp` rounds after every operation. Where numpy has its own `tanh`, `exp` and
-the like for a processor, those of the system's library are taken. Functions of its own file are called with the same
-numpy; those of other modules keep their own.
+are added from left to right, and whose `interp` rounds after every operation. Where numpy has its own `tanh`, `exp`,
+`power` and the like for a processor, those of the system's library are taken, for `x ** y` too. Functions of its own
+file are called with the same numpy; those of other modules keep their own.
 """
 
 from __future__ import annotations
 
+import ast
 import dis
+import inspect
 import math
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from types import CodeType, FunctionType
@@ -23,11 +26,15 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 LONGEST_SUM = 64  # of columns, from left to right
 # Functions of core/library.py, as Python has them
-LIBRARY: dict[str, Callable[[float], float]] = {
+LIBRARY: dict[str, Callable[..., float]] = {
     "exp": math.exp, "exp2": math.exp2, "expm1": math.expm1, "log": math.log, "log2": math.log2,
     "log10": math.log10, "log1p": math.log1p, "sin": math.sin, "cos": math.cos, "tan": math.tan, "arctan": math.atan,
-    "arcsinh": math.asinh, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh,
+    "arcsinh": math.asinh, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "cbrt": math.cbrt,
+    "arcsin": math.asin, "arccos": math.acos, "arctanh": math.atanh, "arccosh": math.acosh, "power": math.pow,
 }  # fmt: skip
+UP_TO_ONE, FROM_ONE = ("arcsin", "arccos", "arctanh"), ("arccosh",)  # what they are defined for
+RAISED = "_raised_by_the_library"  # what stands for ** in a function
+SHORTCUTS = (-1, 0, 0.5, 1, 2)  # exponents for which ** needs no power
 
 
 class Table(np.ndarray[Any, Any]):
@@ -175,9 +182,13 @@ class _Settled:
 @cache
 def has_its_own(name: str) -> bool:
     """Whether numpy has another function of that name than the library, on this processor."""
-    probes = np.linspace(0.001, 9.0, 999)
+    probes = np.geomspace(0.001, 9.0, 20_000)
+    if name in UP_TO_ONE + FROM_ONE:
+        probes = probes / 10.0 if name in UP_TO_ONE else probes + 1.0
+    exponents = (np.full(len(probes), 1.3),) if name == "power" else ()
+    expected = list(map(LIBRARY[name], probes.tolist(), *(one.tolist() for one in exponents)))
     with np.errstate(all="ignore"):
-        return bool((getattr(np, name)(probes) != [LIBRARY[name](x) for x in probes.tolist()]).any())
+        return bool((getattr(np, name)(probes, *exponents) != expected).any())
 
 
 @cache
@@ -187,13 +198,28 @@ def of_the_library(name: str) -> Any:
 
     does, own = getattr(library, name), getattr(np, name)
 
-    def computed(values: Any, *more: Any, **options: Any) -> Any:
-        known = issubclass(type(values), np.ndarray | np.number | int | float)  # and no stand-in that looks like one
-        if not known or more or options or np.asarray(values).dtype not in (np.float64, np.int64):
-            return own(values, *more, **options)
-        return does(np.ravel(values).astype(float)).reshape(np.shape(values))[()]
+    def computed(*values: Any, **options: Any) -> Any:
+        plain = all(map(_is_number, values)) and len(values) == own.nin and not options
+        squares = name == "power" and np.ndim(values[-1]) == 0 and values[-1] == 2  # numpy does so, too
+        if not plain or squares or np.result_type(*values, 1.0 if own.nin == 1 else 1) != np.float64:
+            return own(*values, **options)
+        alike = np.broadcast_arrays(*(np.asarray(one, float) for one in values))
+        found = does(*map(np.ravel, alike)).reshape(alike[0].shape)
+        return _as_table(found) if any(isinstance(one, Table) for one in values) else found[()]
 
     return computed
+
+
+def raised(base: Any, exponent: Any) -> Any:
+    """base ** exponent, by the library."""
+    by_itself = all(map(_is_number, (base, exponent))) and np.ndim(exponent) == 0 and exponent in SHORTCUTS
+    arrays = any(type(one) in (np.ndarray, Table) for one in (base, exponent))
+    return of_the_library("power")(base, exponent) if arrays and not by_itself else base**exponent
+
+
+def _is_number(value: Any) -> bool:
+    """Or an array; and no stand-in that looks like one."""
+    return issubclass(type(value), np.ndarray | np.number | int | float)
 
 
 SETTLED = _Settled()
@@ -209,7 +235,7 @@ def settled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_numpy(function: FunctionType, numpy: Any, more: dict[str, Any]) -> FunctionType:
     """The function with another numpy, and more names; functions of its own file too."""
-    known = {**more, **function.__globals__}
+    known = {**more, RAISED: raised, **function.__globals__}
     for name, value in known.items():
         if value is np or value is SETTLED:
             known[name] = numpy
@@ -223,9 +249,36 @@ def _is_beside(value: Any, function: FunctionType) -> bool:
 
 
 def _rebound(function: FunctionType, known: dict[str, Any]) -> FunctionType:
-    found = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    code = _without_powers(function)
+    found = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     found.__kwdefaults__ = function.__kwdefaults__
     return found
+
+
+def _without_powers(function: FunctionType) -> CodeType:
+    """Its code, but ** asks the library; where there is no source to tell from, as it is."""
+    code = function.__code__
+    if not (has_its_own("power") and _has_operator(code, "**")) or function.__closure__:
+        return code
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError):
+        return code
+    ast.increment_lineno(tree, code.co_firstlineno - 1)
+    module = compile(ast.fix_missing_locations(_Powers().visit(tree)), code.co_filename, "exec")
+    (found,) = [one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == code.co_name] or [code]
+    return found if found.co_varnames == code.co_varnames else code
+
+
+class _Powers(ast.NodeTransformer):
+    """Puts a call in the place of every **."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        numbers = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
+        if not isinstance(node.op, ast.Pow) or numbers:
+            return node
+        return ast.copy_location(ast.Call(ast.Name(RAISED, ast.Load()), [node.left, node.right], []), node)
 
 
 def _of_its_file(function: FunctionType) -> list[CodeType]:
@@ -235,8 +288,12 @@ def _of_its_file(function: FunctionType) -> list[CodeType]:
 
 def _asks(code: CodeType) -> bool:
     inner = [one for one in code.co_consts if isinstance(one, CodeType)]
-    multiplies = any(one.opname == "BINARY_OP" and one.argrepr.startswith("@") for one in dis.get_instructions(code))
-    return multiplies or any(map(_is_settled, code.co_names)) or any(map(_asks, inner))
+    operates = _has_operator(code, "@") or (_has_operator(code, "**") and has_its_own("power"))
+    return operates or any(map(_is_settled, code.co_names)) or any(map(_asks, inner))
+
+
+def _has_operator(code: CodeType, sign: str) -> bool:
+    return any(one.opname == "BINARY_OP" and one.argrepr in (sign, f"{sign}=") for one in dis.get_instructions(code))
 
 
 def _is_settled(name: str) -> bool:
