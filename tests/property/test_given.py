@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def long_queue(seed: int, order: str, backfill: str, two_steps: bool) -> Replay:
     chosen = policies(order, backfill)
     assert chosen.order.given is not None
     if not two_steps:
-        chosen = replace(chosen, order=replace(chosen.order, given=None))
+        chosen = replace(chosen, order=replace(chosen.order, two_steps=None))
     return replay(submit, run, limit, size, size, np.full(jobs, -1), nodes, chosen)
 
 
@@ -185,3 +186,36 @@ def test_functions_numpy_has_its_own_of_are_those_of_the_library(
     assert order.entry is not None
     assert order.bound is not None
     assert "tanh" in str(record(order.function, (), ())[0].lines)  # type: ignore[arg-type]
+
+
+def test_powers_are_those_of_the_library_however_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "has_its_own", lambda name: name == "power")
+    formula = "-(wait / limit) ** 1.5 * nodes + np.power(limit, 0.3) + 2.0 ** (-nodes) + (wait / 60) ** (1 / nodes)"
+    order = make_order(order_file(tmp_path, formula), {}, True)
+    jobs, usage, rows = various_jobs(3, 400)
+    columns, now_us = columns_of(jobs, usage), int(jobs[2].max()) + SECOND
+    wait, limit = ((now_us - jobs[2][rows]) / 1e6).tolist(), (columns.limit_us[rows] / 1e6).tolist()
+    expected = [
+        -math.pow(w / t, 1.5) * n + math.pow(t, 0.3) + math.pow(2.0, -n) + math.pow(w / 60, 1 / n)
+        for w, t, n in zip(wait, limit, columns.nodes[rows].tolist(), strict=True)
+    ]
+    assert order.function(columns, rows, now_us).tolist() == expected
+    assert order.entry is not None
+    assert order.entry.scores(jobs, usage, rows, now_us, order.entry.numbers(())).tolist() == expected
+    assert order.bound is not None
+
+
+def test_what_needs_no_power_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled, "has_its_own", lambda name: name == "power")
+    values = np.array([[0.1, 2.5], [-3.0, 7.0]])
+    for exponent in (-1, 0, 0.5, 1, 2, np.float64(2.0)):
+        with np.errstate(all="ignore"):
+            assert np.array_equal(settled.raised(values, exponent), values**exponent, equal_nan=True)
+    assert settled.raised(3, 4) == 81
+    assert settled.raised(np.arange(4), 3).tolist() == [0, 1, 8, 27]
+    assert type(settled.raised(settled.SETTLED.array(values), 3)) is settled.Table
+    with pytest.raises(ValueError, match="negative"):
+        settled.raised(np.arange(1, 4), -2)
+    assert settled.raised(np.arange(1, 4), np.array([0.5, 3.0, -1.0])).tolist() == [1.0, 8.0, 3**-1.0]

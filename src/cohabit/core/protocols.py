@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -51,7 +51,12 @@ class Order:
     entry: ScoreEntry | None = None  # the same function compiled, where numba can
     name: str = "order"  # its name or file, for messages
     bound: ScoreEntry | None = None  # what no score undercuts within a while, where that is known (policy/bounds.py)
-    given: Given | None = None  # the same in two steps, where scores depend on others by a few numbers
+    two_steps: Callable[[], Given | None] | None = None  # makes `given`, and keeps it
+
+    @property
+    def given(self) -> Given | None:
+        """The same in two steps, where scores depend on others by a few numbers; compiled when first asked for."""
+        return None if self.two_steps is None else self.two_steps()
 
     @property
     def alone(self) -> bool:

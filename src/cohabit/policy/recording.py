@@ -346,10 +346,17 @@ def agrees(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[fl
         now_us = int(jobs[SUBMIT].max()) + 10 ** (2 * seed)
         if not _agrees_on(entry, function, parameters, forgetful, (jobs, usage, rows, now_us)):
             return False
-    jobs, usage, rows = various_jobs(6, 200 if entry.memory else 0)
-    remembering, others = entry.numbers(parameters, jobs.shape[1]), np.delete(np.arange(jobs.shape[1]), rows)
-    while len(rows):  # a queue in which some come and more go, while users use more
-        now_us = int(jobs[SUBMIT].max()) + 10**7 * len(others)
+    return entry.memory == 0 or all(_agrees_again(entry, function, parameters, rising) for rising in (False, True))
+
+
+def _agrees_again(entry: ScoreEntry, function: Callable[..., Any], parameters: tuple[float, ...], rising: bool) -> bool:
+    """The same from pass to pass, in a queue in which some come and more go, while users use more."""
+    jobs, usage, rows = various_jobs(6, 200)
+    remembering, room = entry.numbers(parameters, jobs.shape[1], rising), jobs.shape[1]
+    rows = np.arange(len(rows)) if rising else rows
+    others = np.delete(np.arange(room), rows)
+    while len(rows):
+        now_us = int(jobs[SUBMIT].max()) + 10**7 * (room - len(others))
         if not _agrees_on(entry, function, parameters, remembering, (jobs, usage, rows, now_us)):
             return False
         come, others, usage = others[:7], others[7:], usage * 1.125

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -354,7 +355,9 @@ def _compiled_form(order: Order, entry: OrderEntry) -> Order:
             found = compile_for_queue(entry.module, *recorded, count)
             if agrees(found, order.function, order.parameters):
                 order = replace(order, entry=found, bound=_compiled_bound(order, entry))
-                return order if order.alone or not order.changing else replace(order, given=_in_two_steps(order, entry))
+                return (
+                    order if order.alone or not order.changing else replace(order, two_steps=_two_steps(order, entry))
+                )
     with suppress(Exception):
         source = for_one_job(order.function, "score_one")
         if source is not None:
@@ -381,13 +384,17 @@ def _compiled_bound(order: Order, entry: OrderEntry) -> ScoreEntry | None:
     return None
 
 
-def _in_two_steps(order: Order, entry: OrderEntry) -> Given | None:
-    """For an order that is not `alone`: by numbers made of the whole queue."""
+def _two_steps(order: Order, entry: OrderEntry) -> Callable[[], Given | None]:
+    """For an order that is not `alone`: what takes it by numbers made of the whole queue."""
     from cohabit.policy.given import in_two_steps
 
-    with suppress(Exception):
-        return in_two_steps(order.function, order.parameters, entry.module)
-    return None
+    @cache
+    def made() -> Given | None:
+        with suppress(Exception):
+            return in_two_steps(order.function, order.parameters, entry.module)
+        return None
+
+    return made
 
 
 def _example() -> tuple[Columns, NDArray[np.int64], int]:
