@@ -8,6 +8,7 @@ and then a large trace against the reference in C.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 import traceback
@@ -37,11 +38,11 @@ def _wfp(job: textbook.Job, now: int) -> float:
 
 
 def _unicef(job: textbook.Job, now: int) -> float:
-    return (job.submit - now) / (float(np.log2(max(job.size, 2))) * _request(job))
+    return (job.submit - now) / (math.log2(max(job.size, 2)) * _request(job))
 
 
 def _log10(us: int) -> float:
-    return float(np.log10(max(us / 1e6, 1.0)))
+    return math.log10(max(us / 1e6, 1.0))
 
 
 # The textbook's formulas in the product's order of operations: two scores that are equal on paper, such as 27 (1/12)^3

@@ -164,11 +164,12 @@ def test_what_is_no_number_anywhere_is_none_for_all() -> None:
         far = np.log((now_us - jobs.submit_us[rows]) / 1e6 - 1.0)
         return far.max() + jobs.nodes[rows]
 
-    found = compile_for_queue("logs_in_test_given", *for_queue(logs, ()), 0)  # type: ignore[misc]
+    scores = settled.settled(logs)
+    found = compile_for_queue("logs_in_test_given", *for_queue(scores, ()), 0)  # type: ignore[misc]
     jobs, usage, rows = various_jobs(2, 50)
     for now_us in (int(jobs[2].max()), int(jobs[2].max()) + 2 * SECOND):
         with np.errstate(all="ignore"):
-            expected = logs(columns_of(jobs, usage), rows, now_us)
+            expected = scores(columns_of(jobs, usage), rows, now_us)
         assert np.array_equal(found.scores(jobs, usage, rows, now_us, found.numbers(())), expected, equal_nan=True)
         assert np.isnan(expected).all() == (now_us == int(jobs[2].max()))
 

@@ -50,6 +50,12 @@ class Twin:
         self.taken.append((begin, begin + length, nodes))
         return True
 
+    def reserve(self, now: int, length: int, nodes: int) -> None:
+        start = profile.reserve(self.slots, self.gauges, now, nodes, length)
+        assert start == self.earliest(now, nodes, length)
+        self.free[start : start + length] -= nodes
+        self.taken.append((start, start + length, nodes))
+
     def vacate(self, number: int) -> None:
         begin, end, nodes = self.taken.pop(number % len(self.taken))
         profile.vacate(self.slots, self.gauges, begin, end, nodes)
@@ -73,14 +79,16 @@ def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], a
     for interval, kind in steps:
         if kind == 0 and twin.taken:
             twin.vacate(interval[0])
-        else:
+        elif kind < 4:
             twin.occupy(*interval)
+        else:
+            twin.reserve(*interval)
         twin.check()
     now, length, nodes = asked
-    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length)
+    found = profile.earliest(twin.slots, twin.gauges, now, nodes, length)[0]
     assert found == twin.earliest(now, nodes, length)
     profile.forget_past(twin.slots, twin.gauges, now)
-    assert profile.earliest(twin.slots, twin.gauges, now, nodes, length) == found
+    assert profile.earliest(twin.slots, twin.gauges, now, nodes, length)[0] == found
     while twin.taken:
         twin.vacate(0)
 

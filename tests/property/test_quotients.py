@@ -15,6 +15,7 @@ from cohabit.core import powers
 from cohabit.core.columns import LIMIT, SUBMIT, columns_of
 from cohabit.policy.quotients import LEAST, MOST, quotients
 from cohabit.policy.recording import for_queue, record, various_jobs
+from cohabit.policy.settled import settled
 
 pytestmark = pytest.mark.slow  # machine code is made for every order
 
@@ -88,7 +89,7 @@ def test_only_what_is_known_to_fit_is_multiplied(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 @pytest.mark.parametrize("name", ORDERS)
 def test_scores_are_those_of_the_function(name: str) -> None:
-    function, _ = ORDERS[name]
+    function = settled(ORDERS[name][0])
     recorded = for_queue(function, ())
     assert recorded is not None
     entry = compile_for_queue(f"test of quotients: {name}", *recorded, 0)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cohabit.compiled import load_source
-from cohabit.core import powers, sums
+from cohabit.core import library, powers, sums
 from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.core.protocols import Order
 from cohabit.model.units import SECOND
@@ -247,12 +247,11 @@ def test_equal_ones_keep_their_order_in_a_sort(tmp_path: Path) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 20), st.integers(0, 17))
-def test_third_powers_are_those_of_numpy(seed: int, width: float, digits: int) -> None:
+def test_third_powers_are_those_of_the_library(seed: int, width: float, digits: int) -> None:
     rng = np.random.default_rng(seed)
     numbers = np.exp(rng.uniform(-width, width, 5000)) * rng.choice([-1, 1], 5000)
     numbers = np.concatenate([np.round(numbers, digits), [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-300, 1e300]])
-    with np.errstate(all="ignore"):
-        expected = numbers**3
+    expected = library.power(numbers, np.full(len(numbers), 3.0))
     found = powers.cubes(numbers)
     assert np.array_equal(found, expected, equal_nan=True)
     assert np.array_equal(np.signbit(found), np.signbit(expected))

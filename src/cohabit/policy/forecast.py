@@ -190,7 +190,8 @@ def surface(tenant: Tenant, node: NodeGroup, buckets: int) -> tuple[Floats, floa
     peak = stream_gbs(node, tenant.cores)
     prior = min(1.0, gbs[-1] / peak) if np.isfinite(peak) else PRIOR_MU
     more = traffic * waiting / (traffic[-1] * waiting[-1]) - 1.0
-    fitted = (more @ (cpi - 1.0) + PRIOR_WEIGHT * prior) / (more @ more + PRIOR_WEIGHT)
+    products = (more * (cpi - 1.0)).sum(), (more * more).sum()  # @ adds in another order on every processor
+    fitted = (products[0] + PRIOR_WEIGHT * prior) / (products[1] + PRIOR_WEIGHT)
     mu = float(np.clip(fitted, LEAST_MU, 1.0))
     stalled = np.maximum(1.0 + (cpi - 1.0) / mu, 0.0)  # so that CPI at every size is as measured
     return traffic[-1] * stalled, 1.0 - mu, mu / float(traffic[-1] * waiting[-1])

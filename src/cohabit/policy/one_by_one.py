@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.core.columns import Columns
+from cohabit.policy.settled import SETTLED
 
 BY_USER = ("usage", "usage_share")  # columns with a number per user
 BY_ROW = tuple(name for name in Columns._fields if name not in BY_USER)
@@ -186,7 +187,9 @@ class _Rewriter:
         return isinstance(node.value, ast.Name) and node.value.id == self.jobs
 
     def _is_numpy(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id not in self.local and self.known.get(node.id) is np
+        if not isinstance(node, ast.Name) or node.id in self.local:
+            return False
+        return self.known.get(node.id) is np or self.known.get(node.id) is SETTLED
 
     def _is_float(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):

@@ -200,9 +200,10 @@ def of_the_library(name: str) -> Any:
 
     def computed(*values: Any, **options: Any) -> Any:
         plain = all(map(_is_number, values)) and len(values) == own.nin and not options
-        squares = name == "power" and np.ndim(values[-1]) == 0 and values[-1] == 2  # numpy does so, too
-        if not plain or squares or np.result_type(*values, 1.0 if own.nin == 1 else 1) != np.float64:
+        if not plain or np.result_type(*values, 1.0 if own.nin == 1 else 1) != np.float64:
             return own(*values, **options)
+        if name == "power" and np.ndim(values[1]) == 0 and values[1] == 2:
+            return own(*values)  # numpy multiplies
         alike = np.broadcast_arrays(*(np.asarray(one, float) for one in values))
         found = does(*map(np.ravel, alike)).reshape(alike[0].shape)
         return _as_table(found) if any(isinstance(one, Table) for one in values) else found[()]
@@ -266,8 +267,8 @@ def _without_powers(function: FunctionType) -> CodeType:
         return code
     ast.increment_lineno(tree, code.co_firstlineno - 1)
     module = compile(ast.fix_missing_locations(_Powers().visit(tree)), code.co_filename, "exec")
-    (found,) = [one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == code.co_name] or [code]
-    return found if found.co_varnames == code.co_varnames else code
+    found = [one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == code.co_name]
+    return found[0] if len(found) == 1 and found[0].co_varnames == code.co_varnames else code
 
 
 class _Powers(ast.NodeTransformer):
