@@ -47,6 +47,7 @@ from cohabit.core.sorting import before
 ABLE, PROMISED_ROWS = 1, 2
 FIRST, MOST = 4, 64  # so many of these are looked for at once: at first, and later
 FEW = 128  # so many are scored all
+PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # what came of reservations
 
 
 @compiled_lean
@@ -115,22 +116,31 @@ def _still_blocked(
 
 @compiled_inline
 def _first_to_depth(
-    now, depth, stands, entry, parameters, usage, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items,
-    q_info, q_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
+    now, depth, stands, by_size, entry, parameters, usage, waiting, fresh, listed, scores, marks, bounds, jobs, keys,
+    q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots, gauges, started,
 ):  # fmt: skip
-    """Start or promise in order until `depth` are promised a start; returns whether the old promises stand.
+    """Start or promise in order until `depth` are promised a start; returns PLANNED, STANDS (the old promises do), or
+    KEPT_BACK: nobody can start, and nothing was planned.
 
     Rows promised a start get jobs[RESERVED] = now.
     """
-    best, reserved = -1, 0
-    if not stands:
-        profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+    best, reserved, begun = -1, 0, False
     while reserved < depth and gauges[STARTED] + reserved < q_meta[ROWS]:
         best = shortlist.first_of_queue(
             now, best, entry, parameters, jobs, keys, usage, q_items, q_info, q_meta, waiting, fresh, listed, scores,
             marks,
         )  # fmt: skip
         row, bounds[FIRST_SCORE] = listed[LOOKED, best], scores[LOOKED, best]
+        if not begun:
+            if by_size and passing.first_keeps_all_back(
+                row, now, jobs, b_items, b_info, b_meta, r_items, r_info, r_meta, gauges
+            ):
+                if not stands or row != listed[PROMISED_ROWS, 0]:  # else arrivals are refused by old promises, too
+                    gauges[HEAD] = -1
+                return KEPT_BACK
+            if not stands:
+                profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
+            begun = True
         if stands and row != listed[PROMISED_ROWS, reserved]:
             stands = False
             profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)
@@ -144,7 +154,7 @@ def _first_to_depth(
         scores[LOOKED, best] = np.nan
         best = best_noted(0, marks[LOOKED_AT], -1, LOOKED, listed, scores)
     gauges[HEAD] = listed[PROMISED_ROWS, depth - 1] if reserved == depth else -1
-    return stands
+    return STANDS if stands else PLANNED
 
 
 @compiled_inline
@@ -322,11 +332,16 @@ def schedule_pass(
         shortlist.end_pass(1, q_meta, marks)
         return
     if depth > EASY:
-        stands = _first_to_depth(
-            now, depth, not released and head >= 0 and profile.still_holds(now, slots, gauges), entry, parameters,
-            usage, waiting, fresh[0], listed, scores, marks, bounds, jobs, keys, q_items, q_info, q_meta, r_items,
-            r_info, r_meta, idle, pool, slots, gauges, started,
+        stands = not released and head >= 0 and profile.still_holds(now, slots, gauges)
+        outcome = _first_to_depth(
+            now, depth, stands, by_size, entry, parameters, usage, waiting, fresh[0], listed, scores, marks, bounds,
+            jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta, r_items, r_info, r_meta, idle, pool, slots,
+            gauges, started,
         )  # fmt: skip
+        if outcome == KEPT_BACK:
+            shortlist.end_pass(0, q_meta, marks)
+            return
+        stands = outcome == STANDS
         reservations.note_lasting(slots, gauges, now)
     else:
         head = _start_heads(

@@ -269,7 +269,12 @@ def _pass_to_depth(
     if stand and _all_behind(gauges[HEAD], waiting, jobs, keys):
         scoring.sort_rows(waiting, second, jobs)
         count = reservations.plan_arrivals(now, waiting, jobs, slots, gauges, started)
-    elif none_can_start(rungs, info, gauges):
+    elif none_can_start(rungs, info, gauges) or (
+        by_size
+        and passing.first_keeps_all_back(
+            q_items[q_info[ORDER, 0], 0], now, jobs, b_items, b_info, b_meta, r_items, r_info, r_meta, gauges
+        )
+    ):
         gauges[HEAD] = -1
     else:
         profile.rebuild(now, jobs, r_items, r_info, r_meta, gauges[FREE], slots, gauges)

@@ -37,6 +37,29 @@ def shadow_of(need, jobs, r_items, r_info, r_meta, free_now):
 
 
 @compiled_lean
+def first_keeps_all_back(first, now, jobs, s_items, s_info, s_meta, r_items, r_info, r_meta, gauges):
+    """Whether the first does not fit, and nobody may pass it: with more reservations nobody starts either.
+
+    s: the queue by size. It costs little beside planning, and half of all plans start nobody.
+    """
+    free = gauges[FREE]
+    if jobs[NODES, first] <= free:
+        return False
+    shadow, extra = shadow_of(jobs[NODES, first], jobs, r_items, r_info, r_meta, free)
+    for place in range(s_meta[RUNGS]):
+        rung = s_info[ORDER, place]
+        fewest = s_info[MIN_NODES, rung]
+        if fewest > free:
+            return True
+        if fewest <= extra or now + s_info[MIN_LIMIT, rung] <= shadow:
+            for position in range(s_info[SIZE, rung]):
+                nodes, limit = jobs[NODES, s_items[rung, position]], jobs[LIMIT, s_items[rung, position]]
+                if nodes <= free and (nodes <= extra or now + limit <= shadow):
+                    return False
+    return True
+
+
+@compiled_lean
 def may_backfill(row, now, jobs, gauges):
     """Whether it fits now without delaying the head."""
     nodes = jobs[NODES, row]

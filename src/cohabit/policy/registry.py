@@ -6,9 +6,7 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
-from cohabit.core.protocols import Gate, Given, Order, Partitioner, Placer, SharedPlacer
+from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlacer
 from cohabit.model.errors import InputError
 from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
 
 if TYPE_CHECKING:
-    from cohabit.compiled import ScoreEntry
+    pass
 
 
 class OrderEntry(NamedTuple):
@@ -339,62 +337,11 @@ def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
     falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
     order = Order(function, entry.changing, falling, parameters, name=name)
     order.scores(*_example())
-    return _compiled_form(order, entry) if compile_it else order
+    if not compile_it:
+        return order
+    from cohabit.policy.forms import fastest
 
-
-def _compiled_form(order: Order, entry: OrderEntry) -> Order:
-    """With the fastest form numba can compile; a function beyond all of them simply stays Python."""
-    from cohabit.compiled import compile_as_it_stands, compile_for_one, compile_for_queue
-    from cohabit.policy.one_by_one import for_one_job
-    from cohabit.policy.recording import agrees, for_queue
-
-    count = len(order.parameters)
-    with suppress(Exception):  # numba raises many kinds
-        recorded = for_queue(order.function, order.parameters)
-        if recorded is not None:
-            found = compile_for_queue(entry.module, *recorded, count)
-            if agrees(found, order.function, order.parameters):
-                order = replace(order, entry=found, bound=_compiled_bound(order, entry))
-                return (
-                    order if order.alone or not order.changing else replace(order, two_steps=_two_steps(order, entry))
-                )
-    with suppress(Exception):
-        source = for_one_job(order.function, "score_one")
-        if source is not None:
-            return replace(order, entry=compile_for_one(entry.module, source, count))
-    with suppress(Exception):
-        found = compile_as_it_stands(entry.module, entry.function, count)
-        if agrees(found, order.function, order.parameters):
-            return replace(order, entry=found)
-    return order
-
-
-def _compiled_bound(order: Order, entry: OrderEntry) -> ScoreEntry | None:
-    """What no score undercuts within a while; an order that is said to fall needs no more than its own scores."""
-    if order.falling or not order.changing:
-        return None
-    from cohabit.compiled import compile_bounds
-    from cohabit.policy.bounds import for_window, hold
-
-    source = for_window(order.function, order.parameters)
-    with suppress(Exception):
-        if source is not None:
-            found = compile_bounds(entry.module, source, len(order.parameters))
-            return found if hold(found, order.function, order.parameters) else None
-    return None
-
-
-def _two_steps(order: Order, entry: OrderEntry) -> Callable[[], Given | None]:
-    """For an order that is not `alone`: what takes it by numbers made of the whole queue."""
-    from cohabit.policy.given import in_two_steps
-
-    @cache
-    def made() -> Given | None:
-        with suppress(Exception):
-            return in_two_steps(order.function, order.parameters, entry.module)
-        return None
-
-    return made
+    return fastest(order, entry.module, entry.function)
 
 
 def _example() -> tuple[Columns, NDArray[np.int64], int]:
