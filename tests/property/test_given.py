@@ -206,6 +206,13 @@ def test_powers_are_those_of_the_library_however_they_are_written(
     assert order.entry is not None
     assert order.entry.scores(jobs, usage, rows, now_us, order.entry.numbers(())).tolist() == expected
     assert order.bound is not None
+    (tmp_path / "inside").mkdir()
+    inside = make_order(order_file(tmp_path / "inside", "sum(x ** 1.5 for x in (wait, limit)) * nodes"), {}, True)
+    assert inside.entry is not None
+    assert inside.function(columns, rows, now_us).tolist() == [
+        (math.pow(w, 1.5) + math.pow(t, 1.5)) * n
+        for w, t, n in zip(wait, limit, columns.nodes[rows].tolist(), strict=True)
+    ]
 
 
 def test_what_needs_no_power_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,7 +294,10 @@ def _asks(code: CodeType) -> bool:
 
 
 def _has_operator(code: CodeType, sign: str) -> bool:
-    return any(one.opname == "BINARY_OP" and one.argrepr in (sign, f"{sign}=") for one in dis.get_instructions(code))
+    """Whether it, or a generator in it, uses this operator."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    here = any(one.opname == "BINARY_OP" and one.argrepr in (sign, f"{sign}=") for one in dis.get_instructions(code))
+    return here or any(_has_operator(one, sign) for one in inner)
 
 
 def _is_settled(name: str) -> bool:
