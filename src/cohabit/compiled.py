@@ -373,7 +373,8 @@ def compile_as_it_stands(origin: str, name: str, parameters: int) -> ScoreEntry:
 
 def compile_for_one(origin: str, source: str, parameters: int) -> ScoreEntry:
     """The same from the source of a function `score_one` for one row (policy/one_by_one.py)."""
-    return _entry_of(origin, f"{_NUMPY_DIVISION}\n{source}", _CALL_FOR_ONE, parameters)
+    function = f"from cohabit.core import powers\n\n{_NUMPY_DIVISION}\n{source}"
+    return _entry_of(origin, function, _CALL_FOR_ONE, parameters)
 
 
 def compile_for_queue(origin: str, source: str, memory: int, parameters: int, first: str = "") -> ScoreEntry:
@@ -386,7 +387,7 @@ def compile_for_queue(origin: str, source: str, memory: int, parameters: int, fi
 
 def compile_bounds(origin: str, source: str, parameters: int) -> ScoreEntry:
     """The same from the source of `bound_queue` (policy/bounds.py); until when the bounds hold is a last parameter."""
-    function = f"from cohabit.core import intervals\n\n{_LEAN}\n{source}"
+    function = f"from cohabit.core import intervals, powers\n\n{_LEAN}\n{source}"
     return _entry_of(origin, function, _CALL_BOUNDS, parameters + 1)
 
 

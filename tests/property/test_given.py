@@ -206,6 +206,9 @@ def test_powers_are_those_of_the_library_however_they_are_written(
     assert order.entry is not None
     assert order.entry.scores(jobs, usage, rows, now_us, order.entry.numbers(())).tolist() == expected
     assert order.bound is not None
+    in_place = settled.raised_in_place(values := np.array(limit), 0.3)
+    assert in_place is values
+    assert values.tolist() == [math.pow(t, 0.3) for t in limit]
     (tmp_path / "inside").mkdir()
     inside = make_order(order_file(tmp_path / "inside", "sum(x ** 1.5 for x in (wait, limit)) * nodes"), {}, True)
     assert inside.entry is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.compiled import load_source
+from cohabit.compiled import compile_for_one, load_source
 from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.policy.one_by_one import for_one_job
 from cohabit.policy.registry import make_order
@@ -78,3 +79,19 @@ def test_what_is_no_matter_of_one_job_stays_as_it_is(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["wfp", "unicef", "multifactor"])
 def test_built_in_orders_that_change_are_rewritten(name: str) -> None:
     assert for_one_job(make_order(name, {}, compile_it=False).function, "score_one") is not None
+
+
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -1.0, 1.0, 0.0, 1.7, 3.0])
+def test_an_exponent_that_is_a_parameter_is_taken_as_numpy_takes_it(exponent: float) -> None:
+    """numpy multiplies, takes a root or divides where others ask for a power; one result in a thousand tells."""
+    order = make_order("wfp", {"exponent": exponent, "size_exponent": 2.0}, compile_it=True)
+    one = for_one_job(order.function, "score_one")
+    assert order.entry is not None
+    assert one is not None
+    alone = replace(order, entry=compile_for_one("wfp_in_test_one_by_one", one, 2))
+    jobs, usage, rows = random_jobs(7, 20_000, 3)
+    now_us = int(jobs[ELIGIBLE].max()) + 10**7
+    with np.errstate(all="ignore"):
+        readable = np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), float)
+    for compiled in (order, alone):
+        assert np.array_equal(by_machine_code(compiled, jobs, usage, rows, now_us), readable)

@@ -62,6 +62,7 @@ RECORDED = {
     "filled": "s = np.zeros(len(rows))\n    s += jobs.qos[rows]\n    return s + np.full(len(rows), 2.5) - 1",
     "mask": "x = jobs.limit_us[rows] * 1.0\n    x[x > 9e6] = 9\n    return x + len(rows)",
     "in_place": "x = jobs.limit_us[rows] * 1.0\n    y, z = x, x.copy()\n    x *= 2\n    return y + z / len(rows)",
+    "power_in_place": WAIT + "y = w\n    w **= 1.5\n    w **= 2\n    return y * jobs.nodes[rows] + len(rows)",
     "clipped": WAIT + "return np.clip(w, 0.5, WEIGHTS['size']) + np.clip(jobs.qos[rows], None, 7) ** 2",
     "select": WAIT + "return np.select([w > 4, w > 1], [-w, jobs.nodes[rows]], jobs.qos[rows] * 2)",
     "select_else_zero": WAIT + "return np.select([w > 4], [jobs.nodes[rows]]) - len(rows)",

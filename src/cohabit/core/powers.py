@@ -49,6 +49,18 @@ def cube(value):
 
 
 @compiled_lean
+def power(value, exponent):
+    """value ** exponent for one exponent of many: numpy takes some of them in another way than by `pow`."""
+    if exponent == 2.0:
+        return np.float64(value) * np.float64(value)
+    if exponent == 0.5:
+        return np.sqrt(np.float64(value))
+    if exponent == -1.0:
+        return np.divide(1.0, np.float64(value))
+    return np.power(np.float64(value), np.float64(exponent))
+
+
+@compiled_lean
 def remainder(value, divisor):
     """a % b: what is left of a quotient is a number itself, so value - quotient * divisor rounded once is exact."""
     a, b = np.float64(value), np.float64(divisor)

@@ -1,8 +1,7 @@
 """The fastest form of an order function that numba can compile; a function beyond all of them simply stays Python.
 
 The first and the last are tried on various jobs before they are used, and must score them as the function does, to the
-last bit. The other follows numpy operation by operation; only `x ** p` with a parameter p of 2 or 0.5 may differ in the
-last bit, since numpy then multiplies or takes a root.
+last bit. The other follows numpy operation by operation.
 """
 
 from __future__ import annotations

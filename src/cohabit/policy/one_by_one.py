@@ -36,7 +36,7 @@ class _Beyond(Exception):
 
 
 def for_one_job(function: Callable[..., Any], name: str) -> str | None:
-    """Source of a function `name` that scores one row and needs nothing but `numpy`; None: it must stay as it is."""
+    """Source of a function `name` for one row that needs `numpy` and `powers` alone; None: it must stay as it is."""
     if not isinstance(function, FunctionType) or function.__closure__:
         return None
     try:
@@ -54,16 +54,18 @@ class _Rewriter:
         self.vectors: set[str] = set()
         self.users: set[str] = set()  # variables that are jobs.user[rows]
         self.numbers: set[str] = set()
+        self.parameters: set[str] = set()  # those that were given
         self.jobs = self.rows = ""
 
     def rewrite(self, tree: ast.stmt, name: str) -> str:
         if not isinstance(tree, ast.FunctionDef) or tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
             raise _Beyond
-        if "numpy" in self.local:
+        if {"numpy", "powers"} & {*self.local}:
             raise _Beyond
         names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         self.jobs, self.rows = names[:2]
         self.numbers.update(names[2:])
+        self.parameters.update(names[3:])
         body = "\n".join(ast.unparse(ast.fix_missing_locations(line)) for line in self._block(tree.body))
         return f"def {name}({', '.join(names)}):\n{textwrap.indent(body, '    ')}\n"
 
@@ -94,6 +96,7 @@ class _Rewriter:
         if name in ("", self.jobs, self.rows, *others):  # it would be one thing here and another there
             raise _Beyond
         (self.vectors if vector else self.numbers).add(name)
+        self.parameters.discard(name)
         if users:
             self.users.add(name)
         return ast.Assign([ast.Name(name, ast.Store())], found)
@@ -137,7 +140,7 @@ class _Rewriter:
             raise _Beyond
         values = [value for value, _ in found]
         if any(vector for _, vector in found):
-            return ast.Call(_of_numpy(OPERATORS[type(operator)]), values, []), True
+            return ast.Call(self._function(OPERATORS[type(operator)], values), values, []), True
         if isinstance(node, ast.BinOp):
             return ast.BinOp(values[0], node.op, values[1]), False
         if isinstance(node, ast.Compare):
@@ -163,8 +166,16 @@ class _Rewriter:
         if does is np.where and len(values) == 3 and vector:
             return ast.IfExp(values[0], values[1], values[2]), True
         if isinstance(does, np.ufunc) and (does.nin, does.nout, does.signature) == (len(values), 1, None):
-            return ast.Call(_of_numpy(called.attr), values, []), vector
+            return ast.Call(self._function(called.attr, values), values, []), vector
         raise _Beyond
+
+    def _function(self, name: str, values: list[ast.expr]) -> ast.expr:
+        """Of numpy, or of core/powers.py: to the power of one fraction."""
+        exponent = values[-1] if name == "power" else None
+        parameter = isinstance(exponent, ast.Name) and exponent.id in self.parameters
+        if parameter or (isinstance(exponent, ast.Constant) and type(exponent.value) is float):
+            return ast.Attribute(ast.Name("powers", ast.Load()), name, ast.Load())
+        return _of_numpy(name)
 
     def _is_column(self, node: ast.expr, columns: tuple[str, ...]) -> bool:
         """Whether this is `jobs.name[rows]` with one of these names."""

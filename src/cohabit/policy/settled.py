@@ -33,7 +33,7 @@ LIBRARY: dict[str, Callable[..., float]] = {
     "arcsin": math.asin, "arccos": math.acos, "arctanh": math.atanh, "arccosh": math.acosh, "power": math.pow,
 }  # fmt: skip
 UP_TO_ONE, FROM_ONE = ("arcsin", "arccos", "arctanh"), ("arccosh",)  # what they are defined for
-RAISED = "_raised_by_the_library"  # what stands for ** in a function
+RAISED, RAISED_IN_PLACE = "_raised_by_the_library", "_raised_in_place"  # what stands for ** and **= in a function
 SHORTCUTS = (-1, 0, 0.5, 1, 2)  # exponents for which ** needs no power
 
 
@@ -218,6 +218,15 @@ def raised(base: Any, exponent: Any) -> Any:
     return of_the_library("power")(base, exponent) if arrays and not by_itself else base**exponent
 
 
+def raised_in_place(base: Any, exponent: Any) -> Any:
+    """base **= exponent: every name of the array sees it."""
+    if type(base) in (np.ndarray, Table) and base.dtype == np.float64:
+        base[...] = raised(base, exponent)
+    else:
+        base **= exponent
+    return base
+
+
 def _is_number(value: Any) -> bool:
     """Or an array; and no stand-in that looks like one."""
     return issubclass(type(value), np.ndarray | np.number | int | float)
@@ -236,7 +245,7 @@ def settled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_numpy(function: FunctionType, numpy: Any, more: dict[str, Any]) -> FunctionType:
     """The function with another numpy, and more names; functions of its own file too."""
-    known = {**more, RAISED: raised, **function.__globals__}
+    known = {**more, RAISED: raised, RAISED_IN_PLACE: raised_in_place, **function.__globals__}
     for name, value in known.items():
         if value is np or value is SETTLED:
             known[name] = numpy
@@ -272,7 +281,7 @@ def _without_powers(function: FunctionType) -> CodeType:
 
 
 class _Powers(ast.NodeTransformer):
-    """Puts a call in the place of every **."""
+    """Puts a call in the place of every ** and **=."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -280,6 +289,14 @@ class _Powers(ast.NodeTransformer):
         if not isinstance(node.op, ast.Pow) or numbers:
             return node
         return ast.copy_location(ast.Call(ast.Name(RAISED, ast.Load()), [node.left, node.right], []), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow) or not isinstance(node.target, ast.Name):
+            return node
+        terms = [ast.Name(node.target.id, ast.Load()), node.value]
+        call = ast.Call(ast.Name(RAISED_IN_PLACE, ast.Load()), terms, [])
+        return ast.copy_location(ast.Assign([node.target], call), node)
 
 
 def _of_its_file(function: FunctionType) -> list[CodeType]:

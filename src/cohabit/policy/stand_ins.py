@@ -205,12 +205,18 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         if ufunc is np.power and self._to_be_cubed(*inputs):
             found = self.tape.note("float64", [inputs[0]], example, reduces="cubes")
         else:
-            faster = ufunc is np.remainder and np.asarray(example).dtype == np.float64 and np.ndim(example) > 0
-            room = "powers" if faster else "numpy"
+            room = "powers" if self._has_its_own_form(ufunc, inputs, example) else "numpy"
             found = self.tape.number(f"{room}.{ufunc.__name__}({', '.join(terms)})", list(inputs), example)
         if self.tape.lengths.issuperset(one.name for one in inputs if isinstance(one, Noted)):
             self.tape.lengths.add(found.name)
         return found if target is None else self.put_into(target, found)
+
+    def _has_its_own_form(self, ufunc: np.ufunc, inputs: tuple[Any, ...], example: Any) -> bool:
+        """Whether core/powers.py does it: remainders, and fractions to the power of one number."""
+        if np.ndim(example) == 0 or np.asarray(example).dtype != np.float64:
+            return False
+        exponent = inputs[-1]
+        return ufunc is np.remainder or (ufunc is np.power and not (isinstance(exponent, Noted) and exponent.per_row))
 
     def _to_be_cubed(self, base: Any, exponent: Any) -> bool:
         """Fractions that change, to the third power."""
@@ -223,7 +229,8 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
             return np.square(self) if exponent == 2 else np.sqrt(self)
         return super().__pow__(exponent)
 
-    __ipow__ = StandIn._refuse  # it has the same shortcuts
+    def __ipow__(self, exponent: Any) -> Any:
+        return self.put_into(self, self**exponent)
 
     def __array_function__(self, function: Any, _types: Any, values: Any, options: Any) -> Any:
         return self.tape.ask(FUNCTIONS.get(function), *values, **options)
