@@ -32,7 +32,6 @@ from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.shortlist import (
     BOUND,
     CHEAP_CALLS,
-    CROWDED,
     FIRST_SCORE,
     LOOKED,
     LOOKED_AT,
@@ -367,14 +366,10 @@ def schedule_pass(
                     jobs[NODES, head], jobs, r_items, r_info, r_meta, gauges[FREE]
                 )
         at_once = two_orders or not marks[CHEAP_CALLS]
-        if not stands and by_size and gauges[FREE] >= marks[CROWDED]:
-            marks[CROWDED] += 1  # and then tried again
-        elif not stands and by_size:
+        if not stands and by_size:
             found = _find_all(now, depth, jobs, b_items, b_info, b_meta, slots, gauges, listed)
             if found >= 0:
                 able, marks[PLACE], at_once = found, q_meta[RUNGS], True
-            else:
-                marks[CROWDED] = gauges[FREE]
         if two_orders:
             entry, parameters = second_entry, second_parameters
         scored = _pass_the_head(

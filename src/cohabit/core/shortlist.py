@@ -34,11 +34,10 @@ SCORED_ROWS, PASSES = 5, 6
 SPENT, GIVEN_UP = 7, 8
 NEAR = 9  # so many are on the nearest level, or more
 LAST = 10  # the level that has everybody; 0 is the nearest
-CROWDED = 11  # with so many nodes free there were too many of late who may pass the head to note them all
 # from here on one for each level: the instant its bounds are good until, the length of a window; how many were bounded
 # when it began, and since the level behind it began how many times that was and how many rows it took
-UNTIL, WINDOW, COST, TIMES, ROWS_OF = 12, 12 + LEVELS, 12 + 2 * LEVELS, 12 + 3 * LEVELS, 12 + 4 * LEVELS
-MARKS = 12 + 5 * LEVELS
+UNTIL, WINDOW, COST, TIMES, ROWS_OF = 11, 11 + LEVELS, 11 + 2 * LEVELS, 11 + 3 * LEVELS, 11 + 4 * LEVELS
+MARKS = 11 + 5 * LEVELS
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
 WORTH, RECKONED = 0, 1
 FIRST_SCORE = 2  # the score of who was first in the last pass
@@ -64,7 +63,7 @@ TOO_MUCH, MANY_ROWS = 400, 1024  # so many passes over the queue may be lost bef
 def initialise(marks, cheap_calls):
     """An empty queue."""
     marks[UNBOUNDED], marks[CHEAP_CALLS], marks[NEAR], marks[UNTIL] = 1, cheap_calls, 64, FOREVER
-    marks[WINDOW], marks[CROWDED] = 600 * SECOND, FOREVER
+    marks[WINDOW] = 600 * SECOND
 
 
 @compiled_lean
