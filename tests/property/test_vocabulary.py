@@ -64,6 +64,15 @@ RECORDED = {
     "weights_first": "return np.array([0.2, 0.7]) @ np.array([l / 3, -w / 7]) + np.dot(WEIGHT_LIST, np.array([n, q]))",
     "einsum": "return np.einsum('ij,j->i', np.column_stack((w, n)), np.array([-1.1, 3.3])) + np.einsum("
     "'j,ji -> i', WEIGHT_LIST, np.vstack((l, q)))",
+    "network": "h = np.column_stack((w, l, n)) @ np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]]) + WEIGHT_LIST\n"
+    "    h = np.maximum(h, 0)\n    h *= 0.7\n    return np.tanh(h @ np.array([1.0, -1.0])) - w",
+    "network_lying": "h = np.exp(-np.array([[0.1, 0.2], [0.3, 0.4], [0.0, 0.7]]) @ np.vstack((l, n)) / 9)\n"
+    "    return (h * w).sum(axis=0) - h[1] + np.mean(h, axis=0) * h.max(axis=0)",
+    "table": "t = np.column_stack((w, l, n)) / np.array([3.0, 7.0, 11.0])\n"
+    "    return t.sum(axis=1) - (t ** 2).mean(axis=1) + np.sum(t * t, axis=-1) * t[:, -1] + np.min(1 - t, axis=1)",
+    "table_of_whole_numbers": "t = np.stack([n, q, u], axis=1)\n    t -= 1\n"
+    "    return t.mean(axis=1) - w + (t > 2).sum(axis=1)",
+    "polynomial": "return np.polyval([0.1, -2.0, 3.0], w) + np.polyval(np.array([2, 1]), n)",
     "filled_from": "r = np.empty(n.size)\n    r[np.argsort(n)] = np.arange(1, len(rows) + 1)\n"
     "    return r + np.full(w.shape, 2.5) + np.full_like(l, 3) + np.arange(len(n), dtype=float)",
     "digitised": "return np.digitize(x, [0.5, 2]) + np.searchsorted([1, 2.5], x, side='right') "
@@ -88,7 +97,10 @@ BEYOND = {
     "vectors": "return n * (w @ l)",
     "other_numpy": "return COLUMNS([w, l]) @ np.array([1.0, 2.0])",
     "other_einsum": "return np.einsum('ij,ij->i', np.column_stack([w, l]), np.column_stack([l, w]))",
-    "table_itself": "return np.column_stack([w, l]).sum(axis=1)",
+    "table_over_jobs": "return w * np.column_stack([w, l]).sum(axis=0)[0]",
+    "part_of_a_table": "return np.column_stack([w, l])[:, :1].sum(axis=1)",
+    "row_of_a_table": "return np.column_stack([w, l])[0][0] * w",
+    "power_per_column": "return (np.column_stack([w, l]) ** np.array([2.0, 3.0])).sum(axis=1)",
     "sorted_values": "return np.sort(w) - n",
     "chosen_themselves": "return w - w[n > 3][0]",
     "chosen_median": "return w - np.median(w[n > 3])",
@@ -231,6 +243,16 @@ def test_settled_products_are_sums_from_left_to_right(seed: int, columns: int, r
     ):  # fmt: skip
         assert np.array_equal(found, expected)
     assert type(upright @ weights) is np.ndarray
+    assert type(lying.T @ both.T) is type(upright)
+    total = made[0].copy()
+    for column in made[1:]:
+        total = total + column
+    for found in (upright.sum(axis=1), np.sum(lying, axis=0), (upright * 1.0).sum(-1), lying.mean(axis=0) * columns):
+        assert np.allclose(found, total, rtol=1e-14)
+    assert np.array_equal(upright.sum(axis=1), total)
+    assert np.array_equal(np.mean(lying, axis=0), total / columns)
+    assert np.allclose(upright.sum(), made.sum())
+    assert upright.sum(axis=1, keepdims=True).shape == (rows, 1)
     assert np.allclose(upright @ lying, np.asarray(upright) @ np.asarray(lying))
     assert np.array_equal(upright + 1, np.asarray(upright) + 1)
 

@@ -15,44 +15,96 @@ from cohabit.policy.stand_ins import FUNCTIONS, NUMBER_TYPES, Noted, StandIn, Ta
 from cohabit.policy.vocabulary import astype, filled, interp, to_float
 from cohabit.policy.whole_queue import lexsort
 
+MOST_PRODUCTS = 512  # of columns with weights, in one product
 
-class Stacked(StandIn):
+
+class Stacked(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
     """A table of columns, a row per job, or of rows, a column per job (`lying`)."""
+
+    is_table = True
 
     def __init__(self, tape: Tape, columns: list[Noted], lying: bool) -> None:
         super().__init__(tape)
         self.columns, self.lying = columns, lying
+
+    __hash__ = StandIn._refuse
 
     @property
     def T(self) -> Stacked:
         """The other way round."""
         return Stacked(self.tape, self.columns, not self.lying)
 
-    def times(self, weights: Any) -> Any:
-        """The columns with their weights, added from left to right."""
-        if isinstance(weights, Weights):
-            numbers = weights.numbers
-        else:
-            array = np.asarray(weights) if isinstance(weights, list | tuple | np.ndarray) else np.zeros(0)
-            numbers = list(array) if array.ndim == 1 and array.dtype in NUMBER_TYPES[1:] else []
-        if len(numbers) != len(self.columns) or len(numbers) > LONGEST_SUM:
-            self.tape.beyond()
-        return from_left_to_right([column.copy() for column in self.columns], numbers)
+    def __getitem__(self, key: Any) -> Any:
+        """One of its columns, or of its rows if it is lying."""
+        if type(key) is tuple and len(key) == 2:
+            whole, place = key if not self.lying else key[::-1]
+            key = place if type(whole) is slice and whole == slice(None) else None
+        elif not self.lying:
+            key = None
+        count = len(self.columns)
+        return self.columns[key] if type(key) is int and -count <= key < count else self.tape.beyond()
 
     def dot(self, weights: Any) -> Any:
         """As the operator @."""
-        return self.tape.beyond() if self.lying else self.times(weights)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if ufunc is not np.matmul or method != "__call__" or options:
-            self.tape.beyond()
-        return product(self.tape, *inputs)
-
-    def __matmul__(self, weights: Any) -> Any:
         return product(self.tape, self, weights)
 
-    def __rmatmul__(self, weights: Any) -> Any:
-        return product(self.tape, weights, self)
+    def sum(self, axis: Any = None) -> Any:
+        """Of its columns, from left to right; and so are these:"""
+        return self._joined(np.add, axis)
+
+    def mean(self, axis: Any = None) -> Any:
+        return self._joined(np.add, axis) / len(self.columns)
+
+    def max(self, axis: Any = None) -> Any:
+        return self._joined(np.maximum, axis)
+
+    def min(self, axis: Any = None) -> Any:
+        return self._joined(np.minimum, axis)
+
+    def __array_function__(self, function: Any, _types: Any, values: Any, options: Any) -> Any:
+        name = {np.sum: "sum", np.mean: "mean", np.max: "max", np.min: "min"}.get(function)
+        return getattr(self, name)(*values[1:], **options) if name and values[0] is self else self.tape.beyond()
+
+    def _joined(self, ufunc: np.ufunc, axis: Any) -> Any:
+        if type(axis) is not int or axis not in ((0, -2) if self.lying else (1, -1)):
+            self.tape.beyond()
+        truths = ufunc is np.add and self.columns[0].dtype == np.bool_  # they are counted
+        columns = [astype(self.tape, column, int) if truths else column for column in self.columns]
+        total = columns[0].copy()
+        for column in columns[1:]:
+            total = ufunc(total, column)
+        return total
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        target = options.pop("out", (None,))[0]
+        if method != "__call__" or options:
+            self.tape.beyond()
+        if ufunc is np.matmul:
+            return product(self.tape, *inputs) if target is None else self.tape.beyond()
+        beside = [self._beside(one) for one in inputs]
+        power = ufunc is np.power and type(inputs[1]) in (int, float)
+        if ufunc is np.power and not power:
+            self.tape.beyond()
+        found = [one[0] ** one[1] if power else ufunc(*one) for one in zip(*beside, strict=True)]
+        if target is None:
+            return Stacked(self.tape, found, self.lying)
+        if not isinstance(target, Stacked) or target.lying != self.lying or len(target.columns) != len(found):
+            self.tape.beyond()
+        for old, new in zip(target.columns, found, strict=True):
+            old.put_into(old, new)
+        return target
+
+    def _beside(self, value: Any) -> list[Any]:
+        """What stands beside each column when the two are taken element by element."""
+        count = len(self.columns)
+        if isinstance(value, Stacked):
+            return value.columns if value.lying == self.lying and len(value.columns) == count else self.tape.beyond()
+        if isinstance(value, Noted):
+            return [value] * count if self.lying or not value.per_row else self.tape.beyond()
+        if isinstance(value, bool | int | float | np.number):
+            return [value] * count
+        numbers = _numbers(value)
+        return numbers if len(numbers) == count and not self.lying else self.tape.beyond()
 
 
 class Weights(StandIn):
@@ -70,13 +122,33 @@ class Weights(StandIn):
         return product(self.tape, self, table)
 
 
+def _numbers(value: Any) -> list[Any]:
+    """Of a short array; none of anything else."""
+    if isinstance(value, Weights):
+        return value.numbers
+    array = np.asarray(value) if isinstance(value, list | tuple | np.ndarray) else np.zeros(0)
+    return list(array) if array.ndim == 1 and array.dtype in NUMBER_TYPES[1:] else []
+
+
 def product(tape: Tape, one: Any, other: Any) -> Any:
-    """A table of columns times weights, or weights times a table of rows."""
-    if isinstance(one, Stacked) and not one.lying:
-        return one.times(other)
-    if isinstance(other, Stacked) and other.lying:
-        return other.times(one)
-    return tape.beyond()
+    """A table of columns times weights, or weights times a table of rows; several weights each make a table."""
+    standing = isinstance(one, Stacked) and not one.lying
+    table, weights = (one, other) if standing else (other, one)
+    if not isinstance(table, Stacked) or table.lying == standing or isinstance(weights, Stacked):
+        tape.beyond()
+    if isinstance(weights, np.ndarray) and weights.ndim == 2:
+        sets = [_numbers(np.asarray(one)) for one in (weights.T if standing else weights)]
+        if not 0 < weights.size <= MOST_PRODUCTS:
+            tape.beyond()
+        return Stacked(tape, [_weighted(tape, table, numbers) for numbers in sets], table.lying)
+    return _weighted(tape, table, _numbers(weights))
+
+
+def _weighted(tape: Tape, table: Stacked, numbers: list[Any]) -> Any:
+    """The columns with their weights, added from left to right."""
+    if len(numbers) != len(table.columns) or len(numbers) > LONGEST_SUM:
+        tape.beyond()
+    return from_left_to_right([column.copy() for column in table.columns], numbers)
 
 
 class NumberType:
@@ -212,9 +284,19 @@ def einsum(tape: Tape, pattern: Any, *operands: Any) -> Any:
     )  # fmt: skip
 
 
+def polyval(tape: Tape, weights: Any, at: Any) -> Any:
+    numbers = _numbers(weights)
+    if not 0 < len(numbers) <= LONGEST_SUM or not isinstance(at, Noted) or not at.per_row:
+        tape.beyond()
+    total: Any = np.zeros_like(at)
+    for number in numbers:
+        total = total * at + number
+    return total
+
+
 NEW: dict[str, Callable[..., Any]] = {
     "zeros": _made(np.zeros), "ones": _made(np.ones), "full": _made(np.full), "empty": _made(np.zeros),
     "arange": arange, "column_stack": column_stack, "vstack": vstack, "stack": stack, "array": array,
     "asarray": asarray, "asanyarray": asarray, "dot": product, "matmul": product,
-    "einsum": einsum, "interp": interp, "lexsort": lexsort,
+    "einsum": einsum, "interp": interp, "lexsort": lexsort, "polyval": polyval,
 }  # fmt: skip

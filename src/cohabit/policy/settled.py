@@ -3,7 +3,7 @@
 `np.argsort(x)` may put equal numbers in any order, `@` and its like add in whatever order a library finds fastest, and
 `np.interp` rounds once or twice: all this differs from one processor to the next, and a schedule must not hang on it.
 An order function that asks for such a thing is therefore called with a numpy whose `argsort` is stable unless another
-kind is asked for (ties go to the earlier submission, as everywhere), whose products of a table of columns with weights
+kind is asked for (ties go to the earlier submission, as everywhere), whose sums of a table's columns, weighted or not,
 are added from left to right, and whose `interp` rounds after every operation. Where numpy has its own `tanh`, `exp`,
 `power` and the like for a processor, those of the system's library are taken, for `x ** y` too. Functions of its own
 file are called with the same numpy; those of other modules keep their own.
@@ -41,6 +41,8 @@ class Table(np.ndarray[Any, Any]):
     """An array of columns or rows; products with it are added from left to right."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if not all(map(_is_known, inputs)):
+            return NotImplemented
         plain = [_plain(one) for one in inputs]
         if "out" in options:
             options["out"] = tuple(_plain(one) for one in options["out"])
@@ -51,6 +53,31 @@ class Table(np.ndarray[Any, Any]):
     def dot(self, other: Any, out: Any = None) -> Any:
         """As the operator @."""
         return product(self, other) if out is None else super().dot(other, out)
+
+    def sum(self, axis: Any = None, *more: Any, **options: Any) -> Any:
+        """Of a few columns or rows, from left to right; and so is this:"""
+        total = None if more or any(one is not None for one in options.values()) else self._added(axis)
+        return super().sum(axis, *more, **options) if total is None else total
+
+    def mean(self, axis: Any = None, *more: Any, **options: Any) -> Any:
+        total = None if more or any(one is not None for one in options.values()) else self._added(axis)
+        return super().mean(axis, *more, **options) if total is None else total / self.shape[axis]
+
+    def _added(self, axis: Any) -> Any:
+        if type(axis) is not int or not -2 <= axis < 2 or self.ndim != 2 or self.dtype.kind not in "if":
+            return None
+        parts = list(np.moveaxis(_plain(self), axis, 0))
+        if not 0 < len(parts) <= LONGEST_SUM:
+            return None
+        total = parts[0].copy()
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+
+def _is_known(value: Any) -> bool:
+    """Whether it is numpy's or Python's, and no stand-in with its own way."""
+    return issubclass(type(value), np.ndarray | np.generic) or not hasattr(type(value), "__array_ufunc__")
 
 
 def _plain(value: Any) -> Any:
@@ -74,7 +101,7 @@ def product(one: Any, other: Any) -> Any:
     if len(other) > LONGEST_SUM:
         return (one[..., None] * other).sum(axis=-2) if other.ndim == 2 else (one * other).sum(axis=-1)
     left = np.moveaxis(one, -1, 0) if other.ndim == 1 or one.ndim == 1 else one.T[:, :, None]
-    return from_left_to_right(list(left), list(other))
+    return _as_table(from_left_to_right(list(left), list(other)))
 
 
 def from_left_to_right(columns: list[Any], weights: list[Any]) -> Any:

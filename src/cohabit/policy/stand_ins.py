@@ -151,6 +151,8 @@ class Tape:
 class StandIn:
     """Whatever Python or numpy may ask of an array, refused."""
 
+    is_table = False
+
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
 
@@ -190,6 +192,8 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         return super().__getattr__(name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(isinstance(one, StandIn) and one.is_table for one in inputs):
+            return NotImplemented
         if method != "__call__":
             return self.tape.ask(WHOLE_UFUNCS.get((ufunc.__name__, method)), *inputs, **options)
         target = options.pop("out", (None,))[0]
