@@ -50,8 +50,8 @@ test: setup system lint ## everything: lint, all tests, and a short campaign on 
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
 	@$(BIN)/pytest -m "timing and not cluster" -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
 	@$(CLUSTER) $(CLUSTER_SHORT) || { echo "once more, what failed on the real Slurm:"; $(CLUSTER) --last-failed $(CLUSTER_SHORT); }
-	@$(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED)
-	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED)
+	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED) & mates=$$!; \
+	  $(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED); campaign=$$?; wait $$mates && exit $$campaign
 
 test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and TensorFlow (a gigabyte to download)
 	@scripts/frameworks
