@@ -20,8 +20,8 @@ from benchmarks.plain_easy import simulate as plain_simulate
 
 COHABIT = [sys.executable, "-m", "cohabit.cli"]
 # Orders as users would write them, each a body of scores(jobs, rows, now_us): jobs by themselves, with numbers out of
-# a dictionary, a list of users, powers, a logarithm; against numbers of the whole queue; by ranks and by jobs per width
-# (all recorded); and with Python's own sets, which nothing but Python can run.
+# a dictionary, a list of users, powers, a logarithm; against numbers of the whole queue; by ranks, by jobs per
+# width; as small networks (all recorded); and with Python's own sets, which nothing but Python can run.
 ORDER_FILE = '''"""A user's own order."""
 import numpy as np
 
@@ -63,6 +63,12 @@ ORDERS = {
     "a user's order with exp over the mean": "return -np.exp(waited / (waited.mean() + 1.0)) / np.sqrt(area)",
     "a user's order with exp as a share": "odds = np.exp(waited / 8.64e10)\n"
     "    return -(odds / odds.sum()) / np.sqrt(area)",
+    "a user's network": "columns = (waited / 3.6e9, jobs.limit_us[rows] / 3.6e9, jobs.nodes[rows] / 100)\n"
+    "    hidden = np.maximum(np.column_stack(columns) @ np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]]), 0)\n"
+    "    return hidden @ np.array([1.0, -1.0])",
+    "a user's network with tanh": "table = np.column_stack((waited, jobs.limit_us[rows], area)) / [4e9, 4e9, 1e12]\n"
+    "    hidden = np.tanh(table @ np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]]) + [0.1, -0.2])\n"
+    "    return hidden @ np.array([1.0, -1.0])",
     "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
     "    return -(waited / np.sqrt(area) * users)",
 }
