@@ -7,10 +7,11 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 WORKERS ?= 2
+CLUSTERS ?= 2
 CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
 # Real resource managers of their own for each worker; `make test` has the short form.
-CLUSTER := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not timing" -rs
+CLUSTER := $(BIN)/pytest -n $(CLUSTERS) --dist loadgroup -m "cluster and not timing" -rs
 CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
 # What a change to the rules, the simulator or the formats breaks first; `make test` has everything.
 QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace \

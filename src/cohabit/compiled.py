@@ -1,46 +1,35 @@
 """The one door to numba: every compiled kernel in the project is decorated with `compiled` from here.
 
-Compiled code is kept on disk in a folder named after the content of all kernel sources. numba itself
-notices a change in the decorated file only, not in a function it calls from another file; with a folder
-per content an edit or an upgrade can never run yesterday's machine code. No fast-math: journals must
-replay byte for byte on x86-64 and arm64.
+Machine code is kept on disk (kept_code.py). No fast-math: journals must replay byte for byte on x86-64 and arm64.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import os
-import platform
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-# numba loads yaml at every start for a file of settings nobody here has; hidden, unless somebody needs it already.
-_HIDDEN = [name for name in ("yaml",) if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]
-import numba  # noqa: E402
-import numpy as np  # noqa: E402
-from llvmlite import binding as llvm  # noqa: E402
-from llvmlite import ir  # noqa: E402
-from numba import types  # noqa: E402
-from numba.core import caching, cgutils, codegen  # noqa: E402
-from numba.core.runtime import rtsys  # noqa: E402
-from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros  # noqa: E402
-from numba.experimental import function_type  # noqa: E402, F401  # it knows the kind of a ScoreEntry
-from numba.extending import intrinsic  # noqa: E402
-from numpy.typing import NDArray  # noqa: E402
+# isort: off
+from cohabit import kept_code  # noqa: F401  # before numba, which then starts sooner and keeps machine code as it says
 
-for _name in _HIDDEN:
-    del sys.modules[_name]
+# isort: on
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
+from numba.experimental import function_type  # noqa: F401  # it knows the kind of a ScoreEntry
+from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 __all__ = [
     "FORMULA",
@@ -65,78 +54,7 @@ __all__ = [
     "trailing_zeros",
 ]
 
-_KERNEL_SOURCES = (
-    "compiled.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
-    "core/given_numbers.py", "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py",
-    "core/library.py", "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py",
-    "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
-    "core/sorting.py", "core/sums.py", "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py",
-    "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
-    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
-    "trace/scan.py",
-)  # fmt: skip
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def cache_folder() -> Path:
-    """Where this version's machine code is kept."""
-    package = Path(__file__).parent
-    digest = hashlib.blake2b(digest_size=8)
-    for name in _KERNEL_SOURCES:
-        digest.update((package / name).read_bytes())
-    digest.update(f"{numba.__version__} {platform.machine()} {platform.python_version()}".encode())
-    home = os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "cohabit" / "kernels" / digest.hexdigest()
-
-
-def _usable_cache() -> str:
-    """The cache folder; where it cannot be written, a private one that goes with the process, slow every time."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return str(folder)
-    except OSError:
-        pass
-    private = tempfile.mkdtemp(prefix="cohabit-kernels-")
-    atexit.register(shutil.rmtree, private, ignore_errors=True)
-    return private
-
-
-numba.config.CACHE_DIR = _usable_cache()
-
-
-def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
-    """Machine code from disk, without loading first all that numba can compile: a fifth of a second at every start.
-
-    numba loads it by itself before it compiles anything.
-    """
-    rtsys.initialize(target)
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(signature, target)
-
-
-def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:
-    """Machine code as it was kept; the form in which others can be compiled with it is read only by those who ask."""
-    name, _, (code, linkable) = kept
-    library = generator.create_library(name)
-    library.enable_object_caching()
-    library._set_compiled_object(code)
-    library._finalize_final_module()
-    find = generator._engine.get_function_address
-    library.get_pointer_to_function = lambda symbol: find(symbol) if symbol.encode() in code else 0
-    library._get_module_for_linking = lambda: llvm.parse_bitcode(linkable)
-    return library
-
-
-caching.Cache.load_overload = _load_kept_code
-codegen.JITCodeLibrary._unserialize = _library_of_kept_code
-
-
-def is_warm(kernel: str = "fast.drive") -> bool:
-    """Whether the kernels have been compiled before, on this machine and for this version."""
-    return any(Path(str(numba.config.CACHE_DIR)).rglob(f"{kernel}*.nbc"))
 
 
 def compiled(function: Function) -> Function:
@@ -381,7 +299,8 @@ def compile_for_queue(origin: str, source: str, memory: int, parameters: int, fi
     """The same from the source of a function `score_queue` that writes the scores of all rows (policy/recording.py)."""
     kind = _NUMPY_DIVISION if any(word in source for word in _MAKE_ARRAYS) else _LEAN
     own = _MEMORY_OF_ITS_OWN.format(arguments=_arguments(parameters), memory=memory, head=MEMORY_HEAD)
-    function = f"from cohabit.core import powers, ranks, sums\n\n{kind}\n{source}\n{own}"
+    rooms = ", ".join(room for room in ("powers", "ranks", "sums") if f"{room}." in source)
+    function = (f"from cohabit.core import {rooms}\n" if rooms else "") + f"\n{kind}\n{source}\n{own}"
     return _entry_of(origin, function, first + _CALL_FOR_QUEUE, parameters, memory)
 
 

@@ -62,7 +62,7 @@ def test_s81_shared_nodes_are_never_overbooked_and_nobody_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED_CLUSTERS)
-@settings(quiet, max_examples=150)
+@settings(quiet, max_examples=100)
 @given(choice=shared_choices(), played=deeds(90, SHARED_KINDS))
 def test_long_sequences_on_shared_nodes(name: str, choice: Choice, played: list[Deed]) -> None:
     rehearse(SHARED_CLUSTERS[name], choice, played, probe=True)
@@ -70,14 +70,14 @@ def test_long_sequences_on_shared_nodes(name: str, choice: Choice, played: list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTERS)
-@settings(quiet, max_examples=120)
+@settings(quiet, max_examples=80)
 @given(choice=choices(), played=deeds(90), readable=st.booleans())
 def test_long_sequences(name: str, choice: Choice, played: list[Deed], readable: bool) -> None:
     rehearse(CLUSTERS[name], choice, played, readable=readable, twin=choice.backfill != "conservative", probe=True)
 
 
 @pytest.mark.slow
-@settings(quiet, max_examples=120)
+@settings(quiet, max_examples=80)
 @given(choice=choices(), played=deeds(60, ("submit", "array", "follow", "finish", "cancel", "hold", "release", "wait")))
 def test_arrays_and_dependencies(choice: Choice, played: list[Deed]) -> None:
     rehearse(PLAIN, choice, played, probe=True)

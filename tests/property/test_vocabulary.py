@@ -75,9 +75,24 @@ RECORDED = {
     "polynomial": "return np.polyval([0.1, -2.0, 3.0], w) + np.polyval(np.array([2, 1]), n)",
     "filled_from": "r = np.empty(n.size)\n    r[np.argsort(n)] = np.arange(1, len(rows) + 1)\n"
     "    return r + np.full(w.shape, 2.5) + np.full_like(l, 3) + np.arange(len(n), dtype=float)",
+    "pieces": "return np.choose(np.clip(n, 0, 2), [w, 2.0, l]) + np.choose(n > 3, [0, 1]) - np.piecewise(w, [w < 1, "
+    "w >= 24], [lambda y: -y, 7, lambda y: y * 2]) + np.heaviside(l - 1, 0.5) + np.heaviside(x, n)",
+    "chosen_changed": "s, m = w.copy(), n > 3\n    s[m] -= 5\n    s[l > 1] = l[l > 1] * 2 + s[l > 1] ** 2\n"
+    "    s[m] *= n[m]\n    s[~m] = q[~m]\n    return s + l[m].sum()",
+    "some_of_a_sort": "o, s = np.argsort(-w), l.copy()\n    s[o[:10]] -= 1e6\n    s[o[-(len(rows) // 4) :]] += 7\n"
+    "    s[o[2:-2]] = w[o[2:-2]] * n[o[2:-2]]\n    return s - w[o[:3]].max()",
+    "backwards": "o, r = np.argsort(l)[::-1], np.empty(len(rows))\n    r[o] = np.arange(len(rows))\n"
+    "    return r - w[np.argsort(o)] + l[o]",
+    "lists": "t = np.column_stack((l, n))\n    return np.maximum.reduce([l, w, n]) + np.sum([l, n], axis=0) - np.mean("
+    "[w, l, x], axis=0) + np.logical_or.reduce([n > 3, l > 1]) + np.max((n, q), axis=0) + np.average([l, w], axis=0,"
+    " weights=[0.3, 0.7]) - np.average(t, axis=1, weights=WEIGHT_LIST) + np.einsum('i,i->i', l, n)",
+    "lengths": "return l / np.linalg.norm(l) - w / np.linalg.norm(n) + np.linalg.norm(np.column_stack((l, n)), axis=1)"
+    " + w * math.log(len(rows) + 1) - np.sqrt(len(rows)) * math.log10(len(rows))",
     "digitised": "return np.digitize(x, [0.5, 2]) + np.searchsorted([1, 2.5], x, side='right') "
     "+ np.digitize(n, [2, 4], right=True)",
 }  # fmt: skip
+# Replayed in two steps as well (tests/property/test_given.py), where possible: one of each kind
+IN_TWO_STEPS = ("quantile", "kth", "average", "chosen", "counts", "spread", "lists", "lengths", "pieces")
 BEYOND = {
     "interp_long_table": "return np.interp(w, np.arange(40.0), np.arange(40.0) ** 2)",
     "interp_falling_table": "return np.interp(w, [3, 2, 1], [1, 2, 3])",
@@ -105,6 +120,12 @@ BEYOND = {
     "chosen_themselves": "return w - w[n > 3][0]",
     "chosen_median": "return w - np.median(w[n > 3])",
     "chosen_whole_extreme": "return w - n[n > 0].max()",
+    "chosen_by_others": "s = w.copy()\n    s[n > 3] = l[n > 2]\n    return s",
+    "chosen_beside_all": "return n * (w[n > 3] - l).sum()",
+    "sum_of_first": "return w - w[np.argsort(w)[:3]].sum()",
+    "first_in_another_order": "s, o = w.copy(), np.argsort(w)\n    s[o[:3]] = w[w < 9]\n    return s",
+    "every_other": "s = w.copy()\n    s[np.argsort(w)[::2]] = 0\n    return s",
+    "list_along_jobs": "return w - np.sum([w, l], axis=1)[0]",
     "argpartition": "return np.argpartition(w, 0)",
     "rounded_to_tens": "return np.round(w, -1)",
     "searched_unsorted": "return np.searchsorted(w, l)",
@@ -141,7 +162,8 @@ def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_fact
 
     check()
     check_a_queue_remembered(order)
-    recorded, plain = (long_queue(path, len(name), compiled, "easy") for compiled in (True, False))
+    two_steps = name in IN_TWO_STEPS
+    recorded, plain = (long_queue(path, len(name), compiled, "easy", two_steps) for compiled in (True, False))
     assert recorded.journal.hash() == plain.journal.hash()
 
 
@@ -152,6 +174,12 @@ def test_what_cannot_be_recorded_is_left_alone(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_piece_made_of_all_it_is_given_stays_in_python(tmp_path: Path) -> None:
+    """The function is called with some, the recording would take all."""
+    path = file_of(tmp_path, "pieces", "return np.piecewise(w, [n > 2], [lambda y: y - y.mean()])")
+    assert make_order(path, {}, compile_it=True).entry is None
+
+
 def test_weights_may_be_parameters(tmp_path: Path) -> None:
     path = Path(file_of(tmp_path, "weights", "return np.column_stack([w, n]) @ np.array([size, wait])"))
     path.write_text(path.read_text().replace("now_us):", "now_us, size=2.5, wait=1.25):"))
@@ -255,6 +283,11 @@ def test_settled_products_are_sums_from_left_to_right(seed: int, columns: int, r
     assert upright.sum(axis=1, keepdims=True).shape == (rows, 1)
     assert np.allclose(upright @ lying, np.asarray(upright) @ np.asarray(lying))
     assert np.array_equal(upright + 1, np.asarray(upright) + 1)
+    norm = np.linalg.norm
+    assert np.array_equal(SETTLED.linalg.norm(upright, axis=1), np.sqrt((upright * upright).sum(axis=1)))
+    for options in ({}, {"ord": 1}, {"axis": 0}, {"axis": 0, "keepdims": True}):
+        assert np.allclose(SETTLED.linalg.norm(upright, **options), norm(np.asarray(upright), **options), rtol=1e-14)
+    assert np.isclose(SETTLED.linalg.norm(weights), norm(weights), rtol=1e-14)
 
 
 def test_only_plain_contractions_are_settled() -> None:

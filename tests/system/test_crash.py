@@ -39,7 +39,7 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.skipif(CORES < 2, reason="needs two cores to share a node")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_crash_round(nursery: Nursery, open_folder: Path, seed: int) -> None:
     plan = plan_of(seed, KINDS)
     if plan.trouble not in possible():

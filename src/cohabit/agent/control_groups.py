@@ -22,7 +22,7 @@ UNIFIED = "unified"  # the name of the tree of version 2
 CONTROLLER = "controller"  # version 2: our own processes, as a group with limits below it may have none itself
 LIMITS = ("memory", "pids", "cpuset")  # controllers that limit something
 FIRST_VERSION = (*LIMITS, "freezer")
-_TRIES, _PAUSE_S = 400, 0.005
+_PATIENCE_S, _PAUSE_S = 10.0, 0.005  # a busy machine takes its time to let somebody die
 _AGAIN = 20  # so often folders are made anew that somebody took away
 Group = Mapping[str, Any]  # path, join (a file), settings [(file, text)]: plain data, kept in the run's folder
 
@@ -155,14 +155,15 @@ def kill(groups: Sequence[Group]) -> None:
         if os.path.exists(switch):
             with contextlib.suppress(OSError):
                 _write(group["path"], "cgroup.kill", "1")
-    for _ in range(_TRIES):
-        if not (living := [pid for pid in members(groups) if _lives(pid)]):
-            return
-        _freeze(groups, True)
-        for pid in living:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        _freeze(groups, False)  # the dead of version 1 die only when thawed
+    struck, until = set[int](), time.monotonic() + _PATIENCE_S
+    while (living := {pid for pid in members(groups) if _lives(pid)}) and time.monotonic() < until:
+        if not living <= struck:
+            _freeze(groups, True)
+            for pid in living:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            _freeze(groups, False)  # the dead of version 1 die only when thawed, and not while frozen again
+            struck |= living
         time.sleep(_PAUSE_S)
 
 

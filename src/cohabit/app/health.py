@@ -66,7 +66,7 @@ def _libraries() -> list[Finding]:
 
 
 def _kernels() -> Finding:
-    from cohabit.compiled import is_warm
+    from cohabit.kept_code import is_warm
 
     warm = is_warm()
     return Finding(

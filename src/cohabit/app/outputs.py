@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 from cohabit.app.simulation import finished_jobs
 from cohabit.model.errors import InputError
 from cohabit.model.records import REJECTED, RunTable
-from cohabit.report import tables
 from cohabit.report.metrics import summarise
 from cohabit.sim.journal import Journal
 from cohabit.version import __version__
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried."""
+    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried.
+
+    What writes into it is loaded now, and not while a run is timed.
+    """
+    importlib.import_module("cohabit.report.tables")
     made: list[Path] = []
     try:
         for place in reversed([folder, *folder.parents]):
@@ -67,6 +71,8 @@ def write_run(
     table: RunTable, journal: Journal, folder: Path, opened_at: float, *, report: bool, keep_journal: bool, title: str
 ) -> dict[str, Any]:
     """Write a run; each file is complete or absent. Returns the summary, timed at the moment jobs.csv was closed."""
+    from cohabit.report import tables
+
     tables.write_jobs_csv(table, folder / "jobs.csv")
     summary = document(table, opened_at)
     if report or keep_journal:

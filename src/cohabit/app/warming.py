@@ -10,51 +10,50 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cohabit.app import matching, optimising, simulation
 from cohabit.app.scenario import scenario_from
 from cohabit.app.workloads import load_workload
-from cohabit.compiled import is_warm
+from cohabit.kept_code import is_warm
 from cohabit.model.errors import InputError
-from cohabit.model.workload import Workload
-from cohabit.policy.registry import ORDERS
+from cohabit.policy.registry import ORDERS, make_order
 from cohabit.trace.catalogue import read_trace, write_trace
 
 PLAIN = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, "load": 1.0}}
 DEMO_ORDERS = ("fcfs", "wfp")
 
 
-def _replay() -> None:
-    """Traces on whole nodes, event by event and at once, under the orders of the demonstration."""
-    _run_orders(load_workload(scenario_from(PLAIN, "warm-up")), DEMO_ORDERS)
+def _replay(engine: str) -> None:
+    """Traces on whole nodes under the orders of the demonstration."""
+    jobs = load_workload(scenario_from(PLAIN, "warm-up"))
+    for name in DEMO_ORDERS:
+        prepared = simulation.prepare(scenario_from(PLAIN | {"policy": {"order": name}}, "warm-up"), jobs)
+        simulation.run(prepared, engine=engine)
 
 
 def _orders() -> None:
-    """Reading traces, and the other orders that change with time."""
-    jobs = load_workload(scenario_from(PLAIN, "warm-up"))
+    """Reading traces, and the other orders that change with time, by themselves."""
     with tempfile.TemporaryDirectory() as folder:
-        write_trace(jobs, Path(folder) / "jobs.swf")
-        jobs = read_trace(Path(folder) / "jobs.swf")
-    _run_orders(jobs, [name for name, entry in ORDERS.items() if entry.changing and name not in DEMO_ORDERS])
-
-
-def _run_orders(jobs: Workload, names: Sequence[str]) -> None:
-    for name in names:
-        prepared = simulation.prepare(scenario_from(PLAIN | {"policy": {"order": name}}, "warm-up"), jobs)
-        simulation.run(prepared, engine="steps")
-        simulation.run(prepared, engine="fast")
+        write_trace(load_workload(scenario_from(PLAIN, "warm-up")), Path(folder) / "jobs.swf")
+        read_trace(Path(folder) / "jobs.swf")
+    for name, entry in ORDERS.items():
+        if entry.changing and name not in DEMO_ORDERS:
+            make_order(name, {}, compile_it=True)
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "replay": _replay,
+    "replay": partial(_replay, "fast"),
+    "steps": partial(_replay, "steps"),
     "orders": _orders,
     "pairs": matching.get_pairs_ready,
     "groups": matching.get_ready,
     "division": optimising.get_all_ready,
 }
-EVERYTHING = (("replay", "orders"), ("division", "pairs", "groups"))  # about as much work in each
-DEMO = (("replay",), ("pairs",))
+# About as much work in each; what several need is compiled by the first and found by those who come later.
+EVERYTHING = (("replay",), ("division", "pairs", "groups", "orders", "steps"))
+DEMO = (("replay",), ("pairs", "steps"))
 
 
 def demo_is_ready() -> bool:

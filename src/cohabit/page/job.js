@@ -109,8 +109,12 @@ export async function open(root, source, name) {
   let told = null;
   const output = el("pre", { class: "code output", tabindex: "0", role: "region", "aria-label": "What it has written" });
   const body = el("div", { class: "view" });
+  let asked = 0;
   const load = async () => {
-    told = await source.ask(`jobs/${encodeURIComponent(name)}`);
+    const mine = ++asked;
+    const answer = await source.ask(`jobs/${encodeURIComponent(name)}`);
+    if (mine !== asked) return; // an older answer that comes late: a newer one is on its way, or here
+    told = answer;
     draw();
   };
   const readOutput = async () => {

@@ -65,6 +65,7 @@ function bandwidth(told) {
 async function one(root, source, node) {
   const body = el("div", { class: "view" });
   let told = null;
+  let asked = 0;
   const act = (action) => el("button", { type: "button", text: action === "drain" ? "Drain" : "Resume", on: { click: async () => {
     try {
       await source.change("POST", `nodes/${node}/${action}`);
@@ -73,7 +74,10 @@ async function one(root, source, node) {
     } catch (error) { toast(error.message, true); }
   } } });
   const load = async () => {
-    told = await source.ask(`nodes/${node}`);
+    const mine = ++asked;
+    const answer = await source.ask(`nodes/${node}`);
+    if (mine !== asked) return; // an older answer that comes late: a newer one is on its way, or here
+    told = answer;
     const columns = [{ title: "Job", cell: who }, { title: "Program", cell: (tenant) => tenant.program || "" },
       { title: "State", cell: (tenant) => badge(tenant.state) }, { title: "Cores", number: true, cell: (tenant) => number(tenant.cores) },
       { title: "Ways booked", number: true, cell: (tenant) => tenant.booked_ways || "–" },

@@ -5,29 +5,37 @@ Only what numpy itself would not hand over to the stand-ins, or what policy/sett
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cohabit.policy.settled import LONGEST_SUM, SETTLED, contraction, from_left_to_right
-from cohabit.policy.stand_ins import FUNCTIONS, NUMBER_TYPES, Noted, StandIn, Tape, example_of
+from cohabit.policy.stand_ins import FUNCTIONS, NUMBER_TYPES, OF_A_NUMBER, Noted, StandIn, Tape, example_of
 from cohabit.policy.vocabulary import astype, filled, interp, to_float
-from cohabit.policy.whole_queue import lexsort
+from cohabit.policy.whole_queue import REDUCTIONS, lexsort
 
 MOST_PRODUCTS = 512  # of columns with weights, in one product
+REDUCED = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
+OF_TRUTHS = (np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or)
 
 
 class Stacked(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
     """A table of columns, a row per job, or of rows, a column per job (`lying`)."""
 
-    is_table = True
+    is_asked_first = True
 
     def __init__(self, tape: Tape, columns: list[Noted], lying: bool) -> None:
         super().__init__(tape)
         self.columns, self.lying = columns, lying
 
     __hash__ = StandIn._refuse
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what type the numbers are."""
+        return self.columns[0].dtype
 
     @property
     def T(self) -> Stacked:
@@ -55,6 +63,14 @@ class Stacked(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
     def mean(self, axis: Any = None) -> Any:
         return self._joined(np.add, axis) / len(self.columns)
 
+    def average(self, axis: Any = None, weights: Any = None) -> Any:
+        """Of its columns, with weights."""
+        if weights is None:
+            return self.mean(axis)
+        self._check(axis)
+        numbers = _numbers(weights)
+        return _weighted(self.tape, self, numbers) / np.array(numbers, float).sum()
+
     def max(self, axis: Any = None) -> Any:
         return self._joined(np.maximum, axis)
 
@@ -62,12 +78,17 @@ class Stacked(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         return self._joined(np.minimum, axis)
 
     def __array_function__(self, function: Any, _types: Any, values: Any, options: Any) -> Any:
-        name = {np.sum: "sum", np.mean: "mean", np.max: "max", np.min: "min"}.get(function)
-        return getattr(self, name)(*values[1:], **options) if name and values[0] is self else self.tape.beyond()
+        name = REDUCTIONS.get(function, "average" if function is np.average else "")
+        known = name in ("sum", "mean", "max", "min", "average") and values[0] is self
+        return getattr(self, name)(*values[1:], **options) if known else self.tape.beyond()
 
-    def _joined(self, ufunc: np.ufunc, axis: Any) -> Any:
+    def _check(self, axis: Any) -> None:
+        """Whether this is the one on which the columns are."""
         if type(axis) is not int or axis not in ((0, -2) if self.lying else (1, -1)):
             self.tape.beyond()
+
+    def _joined(self, ufunc: np.ufunc, axis: Any) -> Any:
+        self._check(axis)
         truths = ufunc is np.add and self.columns[0].dtype == np.bool_  # they are counted
         columns = [astype(self.tape, column, int) if truths else column for column in self.columns]
         total = columns[0].copy()
@@ -163,6 +184,60 @@ class NumberType:
         return self.tape.ask(float64 if self.kind is np.float64 else FUNCTIONS[self.kind], *values)
 
 
+class RecordedUfunc:
+    """np.maximum and the like: what `reduce` makes of a list of arrays is noted."""
+
+    def __init__(self, tape: Tape, ufunc: np.ufunc) -> None:
+        self.tape, self.ufunc = tape, ufunc
+
+    def __call__(self, *values: Any, **options: Any) -> Any:
+        return self.ufunc(*values, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ufunc, name)
+
+    def reduce(self, values: Any, *more: Any, **options: Any) -> Any:
+        """Of a list, element by element."""
+        if type(values) not in (list, tuple) or not _concerns_queue(values):
+            return self.ufunc.reduce(values, *more, **options)
+        return self.tape.ask(self._of_list, values, *more, **options)
+
+    def _of_list(self, tape: Tape, values: Any, axis: Any = 0) -> Any:
+        if self.ufunc in REDUCED:
+            return getattr(_stacked(tape, values, lying=True), REDUCED[self.ufunc])(axis)
+        if type(axis) is not int or axis not in (0, -2):
+            tape.beyond()
+        total = tape.per_row(values[0], "b")
+        for value in values[1:]:
+            total = self.ufunc(total, tape.per_row(value, "b"))
+        return total
+
+
+class RecordedMath:
+    """Python's math: what is made of one noted number is noted."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(math, name)
+        if name not in OF_A_NUMBER:
+            return function
+
+        def call(*values: Any) -> Any:
+            if not any(map(_concerns_queue, values)):
+                return function(*values)
+            return self.tape.ask(_of_number, name, *values)
+
+        return call
+
+
+def _of_number(tape: Tape, name: str, value: Any) -> Noted:
+    """A number of Python's own; where math raises an error, this goes on with what numpy has."""
+    found = to_float(tape, value)
+    return tape.number(f"numpy.{name}({found.name})", [found], getattr(math, name)(abs(found.example) + 1.0))
+
+
 class RecordedNumpy:
     """numpy, as policy/settled.py has it, but what has to do with the queue is noted."""
 
@@ -172,7 +247,7 @@ class RecordedNumpy:
     def __getattr__(self, name: str) -> Any:
         function, understood = getattr(SETTLED, name), NEW.get(name)
         if understood is None:
-            return function
+            return RecordedUfunc(self.tape, function) if function in (*REDUCED, *OF_TRUTHS) else function
 
         def call(*values: Any, **options: Any) -> Any:
             if not any(_concerns_queue(one) for one in (*values, *options.values())):
@@ -274,7 +349,19 @@ def float64(tape: Tape, value: Any) -> Any:
     return Noted(tape, found.name, False, np.float64(found.example))
 
 
+def _of_table(function: Callable[..., Any]) -> Callable[..., Any]:
+    """np.sum and the like; a list of arrays is a table of rows."""
+
+    def reduced(tape: Tape, values: Any, *more: Any, **options: Any) -> Any:
+        listed = type(values) in (list, tuple)
+        return function(_stacked(tape, values, lying=True) if listed else values, *more, **options)
+
+    return reduced
+
+
 def einsum(tape: Tape, pattern: Any, *operands: Any) -> Any:
+    if pattern == "i,i->i":
+        return np.multiply(*operands)
     known = contraction(pattern) if len(operands) == 2 else None
     if known is None:
         tape.beyond()
@@ -298,5 +385,7 @@ NEW: dict[str, Callable[..., Any]] = {
     "zeros": _made(np.zeros), "ones": _made(np.ones), "full": _made(np.full), "empty": _made(np.zeros),
     "arange": arange, "column_stack": column_stack, "vstack": vstack, "stack": stack, "array": array,
     "asarray": asarray, "asanyarray": asarray, "dot": product, "matmul": product,
+    **{function.__name__: _of_table(function) for function in (np.sum, np.mean, np.max, np.min, np.average)},
+    "amax": _of_table(np.amax), "amin": _of_table(np.amin),
     "einsum": einsum, "interp": interp, "lexsort": lexsort, "polyval": polyval,
 }  # fmt: skip

@@ -11,6 +11,7 @@ guessed: recorded twice it must read the same, and `agrees` holds it to the func
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Container, Iterable
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -21,11 +22,12 @@ from numpy.typing import NDArray
 from cohabit.compiled import EMPTY, MEMORY_HEAD, ScoreEntry
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, Columns, columns_of
 from cohabit.policy import extremes
+from cohabit.policy.indexing import Chosen
 from cohabit.policy.quotients import fits, quotients
-from cohabit.policy.recorded_numpy import NumberType, RecordedNumpy
-from cohabit.policy.settled import with_numpy
+from cohabit.policy.recorded_numpy import NumberType, RecordedMath, RecordedNumpy
+from cohabit.policy.settled import with_modules
 from cohabit.policy.stand_ins import Beyond, Column, Line, Noted, Rows, Tape
-from cohabit.policy.whole_queue import Chosen, Different, Sorted
+from cohabit.policy.whole_queue import Different, Sorted
 
 SUMS = ("sum", "mean", "float_sum")
 # What is made of all rows, by the kernel that makes it: of the values and their places in a sort, and of the values
@@ -87,7 +89,7 @@ def record(function: FunctionType, parameters: tuple[float, ...], answers: tuple
         return builtins.len(value)
 
     python = {"len": length, "int": NumberType(tape, int), "float": NumberType(tape, float)}
-    copied = with_numpy(function, RecordedNumpy(tape), python)
+    copied = with_modules(function, ((np, RecordedNumpy(tape)), (math, RecordedMath(tape))), python)
     result = copied(stand_ins, rows, Noted(tape, "now_us", False, 10**13), *numbers)
     if tape.spoilt or not isinstance(result, Noted) or not result.per_row or result.tape is not tape:
         raise Beyond

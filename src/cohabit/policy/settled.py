@@ -14,9 +14,11 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import linecache
 import math
 import textwrap
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -144,8 +146,27 @@ def slopes(places: Array, heights: Array) -> Array:
     return found
 
 
+class _SettledLinalg:
+    """np.linalg: of it, how long a vector is."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.linalg, name)
+
+    @staticmethod
+    def norm(values: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+        """As numpy's, summed like any other sum; of a table, along one of its axes."""
+        real = getattr(getattr(values, "dtype", None), "kind", "f") in "if"
+        vector = isinstance(values, np.ndarray) and values.ndim == 1
+        if not real or ord not in (None, 2) or keepdims or (axis is None and not vector):
+            return np.linalg.norm(values, ord, axis, keepdims)
+        numbers = values * 1.0
+        return np.sqrt((numbers * numbers).sum(axis))
+
+
 class _Settled:
     """numpy, but what it leaves open is settled."""
+
+    linalg = _SettledLinalg()
 
     def __getattr__(self, name: str) -> Any:
         return of_the_library(name) if name in LIBRARY and has_its_own(name) else getattr(np, name)
@@ -267,15 +288,16 @@ def settled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, or the same with that numpy if it asks for what numpy leaves open."""
     if not isinstance(function, FunctionType) or not any(_asks(one) for one in _of_its_file(function)):
         return function
-    return with_numpy(function, SETTLED, {})
+    return with_modules(function, ((np, SETTLED),), {})
 
 
-def with_numpy(function: FunctionType, numpy: Any, more: dict[str, Any]) -> FunctionType:
-    """The function with another numpy, and more names; functions of its own file too."""
+def with_modules(function: FunctionType, modules: Iterable[tuple[Any, Any]], more: dict[str, Any]) -> FunctionType:
+    """The function with other modules for some, and more names; functions of its own file too."""
     known = {**more, RAISED: raised, RAISED_IN_PLACE: raised_in_place, **function.__globals__}
     for name, value in known.items():
-        if value is np or value is SETTLED:
-            known[name] = numpy
+        others = [other for module, other in modules if value is module or (value is SETTLED and module is np)]
+        if others:
+            known[name] = others[0]
         elif _is_beside(value, function):
             known[name] = _rebound(value, known)
     return _rebound(function, known)
@@ -286,20 +308,21 @@ def _is_beside(value: Any, function: FunctionType) -> bool:
 
 
 def _rebound(function: FunctionType, known: dict[str, Any]) -> FunctionType:
-    code = _without_powers(function)
+    code = function.__code__ if function.__closure__ else _without_powers(function.__code__)
     found = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     found.__kwdefaults__ = function.__kwdefaults__
     return found
 
 
-def _without_powers(function: FunctionType) -> CodeType:
-    """Its code, but ** asks the library; where there is no source to tell from, as it is."""
-    code = function.__code__
-    if not (has_its_own("power") and _has_operator(code, "**")) or function.__closure__:
+@cache
+def _without_powers(code: CodeType) -> CodeType:
+    """The same, but ** asks the library; where there is no source to tell from, as it is."""
+    if not (has_its_own("power") and _has_operator(code, "**")):
         return code
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, SyntaxError):
+        lines = inspect.getblock(linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (SyntaxError, tokenize.TokenError):
         return code
     ast.increment_lineno(tree, code.co_firstlineno - 1)
     module = compile(ast.fix_missing_locations(_Powers().visit(tree)), code.co_filename, "exec")

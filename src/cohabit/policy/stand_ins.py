@@ -29,11 +29,13 @@ WITH_PYTHON_NUMBERS = (
     "add", "subtract", "negative", "maximum", "minimum", "greater", "greater_equal", "less", "less_equal", "equal",
     "not_equal",
 )  # fmt: skip
-# What policy/vocabulary.py understands, by numpy's function, by the name of a method, and of a ufunc's `reduce` or
-# `accumulate`: each is called with the tape and what numpy would be called with.
+# What no operator of Python does: a number of Python's own becomes one of numpy's
+OF_A_NUMBER = ("sqrt", "log", "log2", "log10", "log1p", "exp", "expm1", "tanh")
+# What policy/vocabulary.py understands, by numpy's function, by the name of a method, and of a ufunc with its `reduce`,
+# `accumulate` or `__call__`: each is called with the tape and what numpy would be called with.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
-WHOLE_UFUNCS: dict[tuple[str, str], Callable[..., Any]] = {}
+OWN_UFUNCS: dict[tuple[str, str], Callable[..., Any]] = {}
 WITH_TRUTHS = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "logical_not")
 
 
@@ -151,7 +153,7 @@ class Tape:
 class StandIn:
     """Whatever Python or numpy may ask of an array, refused."""
 
-    is_table = False
+    is_asked_first = False  # about what it and an array of the queue come to
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -192,10 +194,11 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         return super().__getattr__(name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if any(isinstance(one, StandIn) and one.is_table for one in inputs):
+        if any(isinstance(one, StandIn) and one.is_asked_first for one in inputs):
             return NotImplemented
-        if method != "__call__":
-            return self.tape.ask(WHOLE_UFUNCS.get((ufunc.__name__, method)), *inputs, **options)
+        own = OWN_UFUNCS.get((ufunc.__name__, method))
+        if method != "__call__" or own:
+            return self.tape.ask(own, *inputs, **options)
         target = options.pop("out", (None,))[0]
         known = getattr(np, ufunc.__name__, None) is ufunc and ufunc.nout == 1 and ufunc.signature is None
         if options or not known or ufunc.nin != len(inputs):
@@ -203,7 +206,7 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         terms, examples = [self.tape.term(value) for value in inputs], [example_of(value) for value in inputs]
         with np.errstate(all="ignore"):
             example = ufunc(*examples)
-        if all(type(one) in (bool, int, float) for one in examples):
+        if all(type(one) in (bool, int, float) for one in examples) and ufunc.__name__ not in OF_A_NUMBER:
             self._check_python_numbers(ufunc.__name__, inputs, examples)
             example = example.item()
         if ufunc is np.power and self._to_be_cubed(*inputs):
@@ -269,6 +272,11 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin, StandIn):
         """Of what type the numbers are."""
         found: np.dtype[Any] = self.tape.per_row(self).example.dtype
         return found
+
+    @property
+    def ndim(self) -> int:
+        """It is no table."""
+        return int(self.per_row)
 
     def copy(self) -> Noted:
         """Another array of the same values."""

@@ -7,7 +7,6 @@ functions that come to the same, to the last bit. What it is not sure of it refu
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.policy.settled import slopes, usable_table
-from cohabit.policy.stand_ins import FUNCTIONS, METHODS, WHOLE_UFUNCS, Noted, Tape, example_of
+from cohabit.policy.stand_ins import FUNCTIONS, METHODS, OWN_UFUNCS, Noted, Tape, example_of
 
 MOST_LISTED = 64  # numbers that may be looked for one after the other
 LONGEST_TABLE = 16  # to interpolate in
@@ -32,7 +31,7 @@ def understands(*functions: Any, method: str = "", ufunc: tuple[str, str] | None
         if method:
             METHODS[method] = understood
         if ufunc:
-            WHOLE_UFUNCS[ufunc] = understood
+            OWN_UFUNCS[ufunc] = understood
         return understood
 
     return enter
@@ -68,6 +67,35 @@ def select(tape: Tape, conditions: Any, choices: Any, default: Any = 0) -> Any:
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
         found = where(tape, condition, choice, found)
     return found
+
+
+@understands(np.choose)
+def choose(tape: Tape, places: Any, choices: Any) -> Any:
+    """The choice at a place; beyond the last, where numpy raises an error, the last."""
+    places = tape.per_row(places, "bi")
+    if type(choices) not in (list, tuple) or not 0 < len(choices) <= MOST_LISTED:
+        tape.beyond()
+    return select(tape, [np.equal(places, place) for place in range(len(choices))], choices, choices[-1])
+
+
+@understands(np.piecewise)
+def piecewise(tape: Tape, x: Any, conditions: Any, pieces: Any, *more: Any) -> Any:
+    """The last that holds, if it is a function, of x; one piece more than conditions is for where none holds."""
+    x = tape.per_row(x, "f").copy()
+    if type(conditions) is not list or type(pieces) is not list or len(pieces) - len(conditions) not in (0, 1):
+        tape.beyond()
+    values = [np.float64(1.0) * (piece(x.copy(), *more) if callable(piece) else piece) for piece in pieces]
+    found = values.pop() if len(pieces) > len(conditions) else 0.0
+    for condition, value in zip(conditions, values, strict=True):
+        found = where(tape, tape.per_row(condition, "b"), value, found)
+    return found
+
+
+@understands(ufunc=("heaviside", "__call__"))
+def heaviside(tape: Tape, x: Any, at_zero: Any) -> Any:
+    """A step from no to one."""
+    x = tape.per_row(x, "f")
+    return where(tape, np.isnan(x), x, where(tape, np.equal(x, 0.0), at_zero, where(tape, np.less(x, 0.0), 0.0, 1.0)))
 
 
 @understands(np.digitize)
@@ -216,19 +244,3 @@ def filled(tape: Tape, example: NDArray[Any]) -> Noted:
         tape.beyond()
     found = tape.note(tape.term(example[0]), [], example, per_row=True)
     return found if example.dtype in (np.bool_, np.int64, np.float64) else tape.beyond()
-
-
-@understands(operator.setitem)
-def setitem(tape: Tape, target: Any, mask: Any, value: Any) -> None:
-    """x[mask] = number, or x[order] = values for the order of a sort"""
-    target = tape.per_row(target)
-    if isinstance(mask, Noted) and mask.name in tape.inverse:
-        places = Noted(tape, tape.inverse[mask.name], True, np.argsort(mask.example))
-        found = tape.per_row(value)[places]
-        whole = target.example.dtype == np.float64 and found.example.dtype == np.int64
-        target.put_into(target, astype(tape, found, float) if whole else found)
-        return
-    tape.per_row(mask, "b")
-    if np.asarray(example_of(value)).ndim or target.example.dtype != np.float64:
-        tape.beyond()
-    target.put_into(target, where(tape, mask, np.float64(1.0) * value, target))

@@ -8,47 +8,17 @@ recorded order goes on with the nearest place, or with what is no number.
 
 from __future__ import annotations
 
-import operator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cohabit.policy.stand_ins import Noted, StandIn, Tape, example_of
-from cohabit.policy.vocabulary import astype, edges_passed, understands, where
+from cohabit.policy.vocabulary import astype, edges_passed, understands
 
 REDUCTIONS = {
     np.sum: "sum", np.mean: "mean", np.amax: "max", np.amin: "min", np.max: "max", np.min: "min", np.any: "any",
     np.all: "all", np.median: "median",
 }  # fmt: skip
-
-
-class Chosen(StandIn):
-    """x[mask]: those for whom something is so; only what is made of all of them is known."""
-
-    def __init__(self, of: Noted, mask: Noted) -> None:
-        super().__init__(of.tape)
-        self.of, self.mask = of.copy(), mask.copy()
-
-    @property
-    def size(self) -> Any:
-        """How many there are."""
-        return count_nonzero(self.tape, self.mask)
-
-    def __getattr__(self, name: str) -> Any:
-        return partial(self.reduce, name) if name in ("sum", "mean", "max", "min") else super().__getattr__(name)
-
-    def __array_function__(self, function: Any, _types: Any, values: Any, options: Any) -> Any:
-        how = REDUCTIONS.get(function, "")
-        return getattr(self, how)() if how and len(values) == 1 and not options else self.tape.beyond()
-
-    def reduce(self, how: str) -> Any:
-        """One number made of them."""
-        value = self.tape.per_row(self.of, "f" if how in ("max", "min") else "if")
-        if how == "sum" and value.example.dtype.kind == "i":
-            return where(self.tape, self.mask, value, 0).sum()
-        kind = value.example.dtype.name
-        return self.tape.note(kind, [value, self.mask], np.float64(1.0), reduces=f"{how}_of_chosen")
 
 
 def _reduction(how: str) -> Any:
@@ -282,20 +252,6 @@ def searchsorted(tape: Tape, table: Any, value: Any, side: Any = "left") -> Any:
     found = tape.note(of.stored_type(), [places(tape, of)], np.sort(of.example), reduces="sorted")
     text = f"ranks.passed({found.name}_sorted, {value.name}, {side == 'right'})"
     return tape.note(text, [value], example, fixed=False)
-
-
-@understands(operator.getitem)
-def getitem(tape: Tape, value: Any, key: Any) -> Any:
-    """x[order] for the order of a sort, or for the places in it; or x[mask]."""
-    value, key = tape.per_row(value), tape.per_row(key, "bi")
-    if key.example.dtype.kind == "b":
-        return Chosen(value, key)
-    if key.name not in tape.inverse:
-        tape.beyond()
-    if value.name in tape.numbered:
-        return key.copy()
-    kept = tape.note(value.stored_type(), [value], value.example, reduces="kept")
-    return tape.note(f"{kept.name}_all[{key.name}]", [kept, key], value.example[key.example])
 
 
 # ---- how many have the same number ----
