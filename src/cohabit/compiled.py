@@ -267,14 +267,22 @@ def load_source(origin: str) -> ModuleType:
     """Import a policy by module name, or by the path of a file outside the package."""
     if not origin.endswith(".py"):
         return importlib.import_module(origin)
-    name = "cohabit_policy_" + hashlib.blake2b(origin.encode(), digest_size=6).hexdigest()
+    return _load_file(origin, "cohabit_policy_" + hashlib.blake2b(origin.encode(), digest_size=6).hexdigest())
+
+
+def _load_file(origin: str, name: str) -> ModuleType:
+    """The module of this name, from this file the first time."""
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, origin)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]  # the next one who asks is told the same, and does not find half a module
+        raise
     return module
 
 
@@ -329,7 +337,10 @@ def _arguments(parameters: int) -> str:
 
 
 def _entry_of(origin: str, function: str, call: str, parameters: int, memory: int = 0) -> ScoreEntry:
-    """The entry this function makes, kept on disk under the content of its source."""
+    """The entry this function makes, kept on disk under the content of its source, as is the name of its module.
+
+    Machine code knows modules by their names; with such a one it fits wherever the folder has been moved to.
+    """
     called = call.format(
         arguments=_arguments(parameters), memory_at=parameters, memory=memory, head=MEMORY_HEAD, no_memory=NO_MEMORY
     )
@@ -342,7 +353,7 @@ def _entry_of(origin: str, function: str, call: str, parameters: int, memory: in
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text)
         draft.replace(path)
-    return ScoreEntry(load_source(str(path)).entry.address, memory=memory)
+    return ScoreEntry(_load_file(str(path), f"cohabit_order_{digest}").entry.address, memory=memory)
 
 
 @numba.cfunc(FORMULA, cache=True)

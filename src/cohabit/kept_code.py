@@ -104,11 +104,16 @@ class _Folder(caching._CacheLocator):  # type: ignore[misc]
 def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
     """Machine code from disk, without loading first all that numba can compile: a fifth of a second at every start.
 
-    numba loads it by itself before it compiles anything.
+    numba loads it by itself before it compiles anything. Code that does not fit, whoever damaged it, is as good as
+    none: it is made again.
     """
     rtsys.initialize(target)
-    with cache._guard_against_spurious_io_errors():
+    try:
         return cache._load_overload(signature, target)
+    except Exception:
+        with contextlib.suppress(OSError):
+            cache.flush()
+        return None
 
 
 def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:

@@ -85,3 +85,44 @@ if "compile" in sys.argv:
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == said
+
+
+SCORE_THREE = """
+import numpy as np
+from cohabit.compiled import compile_for_one
+from cohabit.core.columns import JOB_COLUMNS, NODES
+entry = compile_for_one("somebody", "def score_one(jobs, row, now_us):\\n    return jobs.nodes[row] * 2.0", 0)
+jobs = np.zeros((JOB_COLUMNS, 3), np.int64)
+jobs[NODES] = 1, 2, 4
+print(entry.scores(jobs, np.zeros((2, 2)), np.arange(3), 0, entry.numbers(())).tolist())
+"""
+
+
+def score_three(cache: Path) -> list[Path]:
+    """Let another process score three jobs; the machine code of orders and of what they call that it has then."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCORE_THREE], capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"COHABIT_CACHE": str(cache)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[2.0, 4.0, 8.0]"
+    return sorted(path for path in cache.rglob("code/orders/*") if path.is_file())
+
+
+def test_kept_machine_code_may_be_moved(tmp_path: Path) -> None:
+    score_three(tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    before = [path.stat().st_mtime_ns for path in (tmp_path / "there").rglob("code/orders/*")]
+    after = [path.stat().st_mtime_ns for path in score_three(tmp_path / "there")]
+    assert sorted(before) == sorted(after)
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("left", [0, 100])
+def test_damaged_machine_code_is_made_again(kind: str, left: int, tmp_path: Path) -> None:
+    kept = [path for path in score_three(tmp_path) if path.suffix == f".{kind}"]
+    assert kept
+    sizes = [path.stat().st_size for path in kept]
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:left])
+    assert [path.stat().st_size for path in score_three(tmp_path) if path.suffix == f".{kind}"] == sizes
