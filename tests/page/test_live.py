@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.api.serving import Server
 from tests.page.browsing import PHONE, Tab
 from tests.page.conftest import link_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
 
 pytestmark = pytest.mark.system
 NewTab = Callable[..., Tab]
@@ -59,6 +63,32 @@ def test_a_node_is_drained_and_resumed(server: Server, tab: NewTab) -> None:
     one.page.get_by_role("button", name="Resume").click()
     one.page.get_by_role("button", name="Drain").wait_for()
     assert server.ask("GET", "/v1/nodes").body["nodes"][1]["state"] in ("idle", "busy")  # another's job may end there
+
+
+def test_an_older_answer_that_comes_late_does_not_replace_a_newer_one(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    one.view("nodes/1")
+    one.page.get_by_role("button", name="Drain").wait_for()
+    late: list[Callable[[], None]] = []
+
+    def hold_the_first(route: Route) -> None:
+        if late:
+            route.continue_()
+        else:
+            answer = route.fetch()
+            late.append(lambda: route.fulfill(response=answer))
+
+    one.page.route(re.compile(r"/nodes/1$"), hold_the_first)
+    server.submit("exit 0", name="something-happens")
+    while not late:
+        one.page.wait_for_timeout(20)
+    one.page.get_by_role("button", name="Drain").click()
+    one.page.locator(".badge", has_text="drained").wait_for()
+    late[0]()
+    one.page.wait_for_timeout(300)
+    assert one.page.locator(".badge", has_text="drained").is_visible()
+    one.page.get_by_role("button", name="Resume").click()
+    one.page.get_by_role("button", name="Drain").wait_for()
 
 
 def test_keys_alone_are_enough(server: Server, tab: NewTab) -> None:
