@@ -152,6 +152,18 @@ def test_runs_are_kept_with_the_window_before_and_go_on(plan: Path, tmp_path: Pa
     assert "line 6: is not a whole row" in cohabit("measure", "runs", plan, "--out", out).sentence()
 
 
+def test_a_slow_round_is_not_made_up_for_in_haste(plan: Path, tmp_path: Path) -> None:
+    """Runs in haste after a load show the load before them and are fast: a model would learn that it does no harm."""
+    slow_once = f"test -e {tmp_path}/ran || sleep 1.5; touch {tmp_path}/ran"
+    text = PLAN.replace("interval_s = 0", "interval_s = 0.6").replace("repeats = 2", "repeats = 4")
+    plan.write_text(text.replace('["sleep", "0.05"]', f'["sh", "-c", "{slow_once}"]'))
+    out = tmp_path / "runs.csv"
+    assert cohabit("measure", "runs", plan, "--out", out).code == 0
+    begun = read_runs(out).start_s[::2]
+    assert begun[1] - begun[0] > 1.5
+    assert min(begun[2] - begun[1], begun[3] - begun[2]) > 0.55
+
+
 def test_a_load_comes_and_goes_and_a_failing_program_is_said(plan: Path, tmp_path: Path) -> None:
     text = PLAN.replace("repeats = 2", "repeats = 4").replace('["sleep", "0.05"]', '["false"]')
     plan.write_text(text + '[interference]\ncommand = ["sleep", "60"]\non_s = 0.4\noff_s = 0.3\n')

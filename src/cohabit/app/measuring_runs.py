@@ -142,14 +142,14 @@ def collect(job: Campaign, advance: Advance | None = None) -> None:
     if due:
         _await_window(job)
     with _interfering(job.plan.interference) as loaded:
-        began_s, last = time.monotonic(), due[0][0] if due else 0
-        rounds_begun = 0
+        due_s, last = time.monotonic(), due[0][0] if due else 0
         for number, (turn, program) in enumerate(due):
             if advance is not None:
                 advance(number, len(due))
             if turn != last:
-                last, rounds_begun = turn, rounds_begun + 1
-                time.sleep(max(0.0, began_s + rounds_begun * job.plan.interval_s - time.monotonic()))
+                # Never sooner after a slow one: what runs in haste when a load has gone shows a load that does no harm.
+                last, due_s = turn, max(due_s + job.plan.interval_s, time.monotonic())
+                time.sleep(max(0.0, due_s - time.monotonic()))
             _one(job, turn, program, loaded)
 
 

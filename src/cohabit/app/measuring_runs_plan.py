@@ -55,7 +55,7 @@ class CanaryPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file. A round runs every program once; rounds begin `interval_s` apart, if the one before has ended."""
+    """The file. A round runs every program once; rounds begin `interval_s` apart, or when the one before has ended."""
 
     program: list[TimedProgram] = []
     interval_s: float = 600.0
