@@ -217,10 +217,11 @@ def with_memory_of_its_own(view, rows, now, parameters, capacity, out):
 class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled order, as the kernels take it."""
 
-    def __init__(self, address: int, alive: object = None, memory: int = 0) -> None:
+    def __init__(self, address: int, alive: object = None, memory: int = 0, of_usage: bool = False) -> None:
         self.address = address
         self.alive = alive  # whatever must not be collected while the address is in use
         self.memory = memory  # how many numbers per row it may remember
+        self.of_usage = of_usage  # bounds only: whether they hold as long as no share of usage shrinks
 
     def __wrapper_address__(self) -> int:
         return self.address
@@ -315,7 +316,9 @@ def compile_for_queue(origin: str, source: str, memory: int, parameters: int, fi
 def compile_bounds(origin: str, source: str, parameters: int) -> ScoreEntry:
     """The same from the source of `bound_queue` (policy/bounds.py); until when the bounds hold is a last parameter."""
     function = f"from cohabit.core import intervals, powers\n\n{_LEAN}\n{source}"
-    return _entry_of(origin, function, _CALL_BOUNDS, parameters + 1)
+    found = _entry_of(origin, function, _CALL_BOUNDS, parameters + 1)
+    found.of_usage = "jobs.usage_share" in source
+    return found
 
 
 def compile_numbers(origin: str, source: str, memory: int, parameters: int, numbers: int) -> ScoreEntry:

@@ -22,6 +22,7 @@ from cohabit.policy.registry import (
     PLACEMENTS,
     UNDIVIDED,
     UNGATED,
+    looks_at_usage,
     make_gates,
     make_order,
     make_partitioner,
@@ -82,7 +83,8 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
             f"placement {chosen['placement']!r} makes no reservations: backfill = {chosen['backfill']!r} cannot hold",
             "policy", "use first-fit (with an age limit against starvation) or none",
         )  # fmt: skip
-    changing = order_entry(first).changing or (second is not None and order_entry(second).changing)
+    orders = [first] if second is None else [first, second]
+    changing = any(order_entry(one).changing for one in orders)
     return PolicySet(
         order=make_order(first, config.order_options, changing),
         backfill=backfill,
@@ -92,7 +94,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
-        fair_share_half_life_us=half_life_us(config) if first == "multifactor" else 0,
+        fair_share_half_life_us=half_life_us(config) if any(map(looks_at_usage, orders)) else 0,
         names=chosen,
     )
 

@@ -43,6 +43,12 @@ def whole(bounds):
 
 
 @compiled_lean
+def share(least, users):
+    """Of usage: it is at most as large as there are users, if nobody else has used anything."""
+    return least, max(least, np.float64(users))
+
+
+@compiled_lean
 def _is_endless(low, high):
     return low == -np.inf or high == np.inf
 

@@ -37,7 +37,8 @@ LAST = 10  # the level that has everybody; 0 is the nearest
 # from here on one for each level: the instant its bounds are good until, the length of a window; how many were bounded
 # when it began, and since the level behind it began how many times that was and how many rows it took
 UNTIL, WINDOW, COST, TIMES, ROWS_OF = 11, 11 + LEVELS, 11 + 2 * LEVELS, 11 + 3 * LEVELS, 11 + 4 * LEVELS
-MARKS = 11 + 5 * LEVELS
+OF_USAGE = 11 + 5 * LEVELS  # whether scores depend on shares of usage
+MARKS = OF_USAGE + 1
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
 WORTH, RECKONED = 0, 1
 FIRST_SCORE = 2  # the score of who was first in the last pass
@@ -60,10 +61,10 @@ TOO_MUCH, MANY_ROWS = 400, 1024  # so many passes over the queue may be lost bef
 
 
 @compiled_lean
-def initialise(marks, cheap_calls):
+def initialise(marks, cheap_calls, of_usage):
     """An empty queue."""
     marks[UNBOUNDED], marks[CHEAP_CALLS], marks[NEAR], marks[UNTIL] = 1, cheap_calls, 64, FOREVER
-    marks[WINDOW] = 600 * SECOND
+    marks[WINDOW], marks[OF_USAGE] = 600 * SECOND, of_usage
 
 
 @compiled_lean
@@ -73,14 +74,20 @@ def _bound(
 ):  # fmt: skip
     """Write into `fresh` what the scores of so many in `waiting` do not undercut until the window ends."""
     until = marks[UNTIL + level]
+    if marks[OF_USAGE]:
+        _exchange(usage, least)
     if bounded:
         bound_parameters[-1] = until
         given_numbers.give_bounds(level, spans, bound_parameters)
         scoring.score(bound_entry, bound_parameters, jobs, usage, waiting[:count], now, fresh)
-        return
-    for user in range(usage.shape[1]):
-        usage[1, user], least[user] = least[user], usage[1, user]
-    scoring.score(entry, parameters, jobs, usage, waiting[:count], until, fresh)
+    else:
+        scoring.score(entry, parameters, jobs, usage, waiting[:count], until, fresh)
+    if marks[OF_USAGE]:
+        _exchange(usage, least)
+
+
+@compiled_lean
+def _exchange(usage, least):
     for user in range(usage.shape[1]):
         usage[1, user], least[user] = least[user], usage[1, user]
 
@@ -227,12 +234,12 @@ def _out_of_date(level, now, marks, spans):
 
 
 @compiled_inline
-def _all_out_of_date(now, bounded, usage, q_meta, marks, bounds, spans):
+def _all_out_of_date(now, usage, q_meta, marks, bounds, spans):
     if marks[UNBOUNDED]:
         return q_meta[ROWS] > MANY
     if q_meta[ROWS] <= FEW or _out_of_date(marks[LAST], now, marks, spans):
         return True
-    return not bounded and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
+    return marks[OF_USAGE] and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[RECKONED])
 
 
 @compiled_inline
@@ -241,7 +248,7 @@ def begin_pass(
     waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """New bounds where they are out of date; nobody has been looked at."""
-    if _all_out_of_date(now, bounded, usage, q_meta, marks, bounds, spans):
+    if _all_out_of_date(now, usage, q_meta, marks, bounds, spans):
         _bound_queue(
             now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
             q_meta, waiting, fresh, listed, scores, marks, bounds, spans,

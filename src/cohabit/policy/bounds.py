@@ -2,8 +2,9 @@
 
 Goes through what policy/recording.py has noted of the function and writes it again in the arithmetic of
 core/intervals.py: each value that changes becomes two, between which it stays from one instant to another. A function
-that looks at several jobs at once, at usage, or asks questions has no such bounds, nor has one that does anything not
-known there. A value of which nothing is known is bounded by nothing; that costs time, never a wrong decision.
+that looks at several jobs at once, at usage other than shares of it, or asks questions has no such bounds, nor has one
+that does anything not known there. A value of which nothing is known is bounded by nothing; that costs time, never a
+wrong decision.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class _Writer:
         if line.reduces:
             return self._call("cubes", [ast.Name(line.uses[0])])
         tree = ast.parse(line.text, mode="eval").body
+        if isinstance(tree, ast.Subscript):
+            return self._share(tree)
         if isinstance(tree, ast.IfExp):
             return self._call("chosen", [tree.test, tree.body, tree.orelse])
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.keywords:
@@ -92,6 +95,13 @@ class _Writer:
             truths = all(isinstance(term, ast.Name) and self.kinds.get(term.id) == "bool" for term in tree.args)
             name = ON_TRUTHS[name] if truths else ""
         return self._call(name, tree.args)
+
+    def _share(self, tree: ast.Subscript) -> str:
+        """Of somebody's share of usage: it does not shrink while bounds hold (core/shortlist.py), but may grow."""
+        index = {term.id for term in ast.walk(tree.slice) if isinstance(term, ast.Name)}
+        if ast.unparse(tree.value) != "jobs.usage_share" or index & self.changing or self.numbers:
+            raise _Unknown
+        return f"intervals.share({ast.unparse(tree)}, len(jobs.usage_share))"
 
     def _call(self, name: str, terms: list[ast.expr]) -> str:
         if name.startswith("_") or not hasattr(intervals, name):
@@ -108,14 +118,16 @@ class _Writer:
 
 
 def hold(bound: ScoreEntry, function: Callable[..., Any], parameters: tuple[float, ...]) -> bool:
-    """Whether no score of various jobs is below its bound."""
+    """Whether no score of various jobs is below its bound, with shares of usage that grow."""
     for seed in range(8):
         jobs, usage, rows = various_jobs(seed, 200)
         now_us, window_us = int(jobs[SUBMIT].max()), 10 ** (seed + 4)
         least = bound.scores(jobs, usage, rows, now_us, np.array([*parameters, now_us + window_us], float))
+        more = np.maximum(usage.shape[1] - 1 - usage[1], 0.0)
         for step in range(9):
+            later = np.array([usage[0], usage[1] + more * (step / 8)])
             with np.errstate(all="ignore"):
-                found = function(columns_of(jobs, usage), rows, now_us + step * window_us // 8, *parameters)
+                found = function(columns_of(jobs, later), rows, now_us + step * window_us // 8, *parameters)
             if not (np.where(np.isnan(found), np.inf, found) >= least).all():
                 return False
     return True

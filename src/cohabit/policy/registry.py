@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -324,6 +324,28 @@ def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float,
             raise InputError(f"option {name} must be a number, not {value!r}", "policy.order_options")
         defaults[name] = float(value)
     return tuple(float(value) for value in defaults.values())
+
+
+def looks_at_usage(name: str) -> bool:
+    """Whether an order refers to what users have used; only then is it worth keeping count of."""
+    from cohabit.compiled import load_source
+
+    entry = order_entry(name)
+    return _mentions(getattr(load_source(entry.module), entry.function), {"usage", "usage_share"}, set())
+
+
+def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
+    """Whether a function, or one that it calls by its name, uses one of these words for an attribute or its name."""
+    if not isinstance(function, FunctionType) or function.__code__ in seen:
+        return False
+    codes = [function.__code__]
+    for code in codes:  # grows: functions within the function
+        seen.add(code)
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    names = {name for code in codes for name in code.co_names}
+    if words & (names | {constant for code in codes for constant in code.co_consts if isinstance(constant, str)}):
+        return True
+    return any(_mentions(function.__globals__.get(name), words, seen) for name in names)
 
 
 def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:

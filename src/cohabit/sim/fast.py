@@ -366,7 +366,8 @@ def _lists(policies: PolicySet, alone: bool, total: int, users: int) -> tuple[ND
     order, reserving = policies.order, policies.backfill.depth > kernels.EASY
     listed = np.empty((3, total + 1 if alone or reserving else 1), np.int64)
     marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
-    shortlist.initialise(marks, order.entry is not None)
+    of_usage = order.falling or (order.bound is not None and order.bound.of_usage)
+    shortlist.initialise(marks, order.entry is not None, of_usage)
     return listed, np.empty((2, listed.shape[1])), marks, bounds, np.zeros(users)
 
 
