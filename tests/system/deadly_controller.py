@@ -20,6 +20,7 @@ import logging
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -98,14 +99,16 @@ class Fate:
 
     def __init__(self, notes: Notes, die: tuple[str, int] | None) -> None:
         self._die, self._counts, self.notes = die, {"": 0}, notes
+        self._one_by_one = threading.Lock()  # two threads at once would both be past the chosen one
 
     def pass_by(self, kind: str) -> None:
         """We are at a boundary of this kind."""
-        for one in ("", kind):
-            self._counts[one] = self._counts.get(one, 0) + 1
-        self.notes.write("boundaries", kind)
-        if self._die in ((kind, self._counts[kind]), ("", self._counts[""])):
-            os.kill(os.getpid(), signal.SIGKILL)
+        with self._one_by_one:
+            for one in ("", kind):
+                self._counts[one] = self._counts.get(one, 0) + 1
+            self.notes.write("boundaries", kind)
+            if self._die in ((kind, self._counts[kind]), ("", self._counts[""])):
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DeadlyJournal:
