@@ -217,11 +217,11 @@ def with_memory_of_its_own(view, rows, now, parameters, capacity, out):
 class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled order, as the kernels take it."""
 
-    def __init__(self, address: int, alive: object = None, memory: int = 0, of_usage: bool = False) -> None:
+    def __init__(self, address: int, alive: object = None, memory: int = 0) -> None:
         self.address = address
         self.alive = alive  # whatever must not be collected while the address is in use
         self.memory = memory  # how many numbers per row it may remember
-        self.of_usage = of_usage  # bounds only: whether they hold as long as no share of usage shrinks
+        self.of_usage = False  # bounds only: whether they hold as long as no share of usage shrinks
 
     def __wrapper_address__(self) -> int:
         return self.address

@@ -51,6 +51,8 @@ FALLING: dict[str, Callable[..., Any]] = {
     "tangent": lambda jobs, rows, now_us: asked_s(jobs, rows) * (1 - np.tanh(waited_s(jobs, rows, now_us) / 7200.0)),
     "third root": lambda jobs, rows, now_us: -np.cbrt(waited_s(jobs, rows, now_us)) * jobs.nodes[rows],
     "steps": lambda jobs, rows, now_us: asked_s(jobs, rows) / 3600.0 - 10 * (waited_s(jobs, rows, now_us) // 600),
+    "step": lambda jobs, rows, now_us: asked_s(jobs, rows) - 1e6 * np.heaviside(
+        waited_s(jobs, rows, now_us) - 600, 0.5),
     "bonus": lambda jobs, rows, now_us: asked_s(jobs, rows) - 1e6 * (waited_s(jobs, rows, now_us) > 3600),
     "late ones first": lambda jobs, rows, now_us: np.where(
         waited_s(jobs, rows, now_us) > 7200, -waited_s(jobs, rows, now_us), asked_s(jobs, rows)),
@@ -113,7 +115,7 @@ UNBOUNDED: dict[str, Callable[..., Any]] = {
 UNARY = (
     "negative", "positive", "reciprocal", "square", "sqrt", "absolute", "fabs", "exp", "exp2", "expm1", "log", "log2",
     "log10", "log1p", "tanh", "arctan", "arcsinh", "cbrt", "floor", "ceil", "trunc", "rint", "sign", "cos", "sin",
-    "logical_not",
+    "logical_not", "isfinite", "isinf", "isnan",
 )  # fmt: skip
 BINARY = (
     "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "mod", "power", "maximum",

@@ -353,6 +353,22 @@ def not_equal(a, b, c, d):
 
 
 @compiled_lean
+def isfinite(a, b):
+    """What is known is a number, so only an endless one is open; and so are these:"""
+    return 1.0 - 1.0 * (a != a or b != b or _is_endless(a, b)), 1.0 - 1.0 * (a == b and abs(a) == np.inf)
+
+
+@compiled_lean
+def isinf(a, b):
+    return 1.0 * (a == b and abs(a) == np.inf), 1.0 * (a != a or b != b or _is_endless(a, b))
+
+
+@compiled_lean
+def isnan(a, b):
+    return 0.0, 1.0 * (a != a or b != b)
+
+
+@compiled_lean
 def surely(a, b):
     """Whether it is true, as 1 and 0, of any number between them."""
     return not_equal(a, b, 0.0, 0.0)
