@@ -17,6 +17,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ _KERNEL_SOURCES = (
 )  # fmt: skip
 
 PACKAGE = Path(__file__).parent
+UNUSED_S = 30 * 86_400
 
 
 def cache_folder() -> Path:
@@ -63,6 +65,8 @@ def _usable_cache() -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK | os.X_OK):
+            with contextlib.suppress(OSError):
+                os.utime(folder)  # it is in use
             return str(folder)
     except OSError:
         pass
@@ -171,3 +175,12 @@ nrtdynmod.compile_nrt_functions = _counting_of_references
 def is_warm(kernel: str = "fast.drive") -> bool:
     """Whether the kernels have been compiled before, on this machine and for this version."""
     return any(Path(str(numba.config.CACHE_DIR)).rglob(f"{kernel}*.nbc"))
+
+
+def forget_unused() -> None:
+    """Removes the machine code of other versions that nobody has started for a month."""
+    own = cache_folder()
+    for other in own.parent.glob("*"):
+        with contextlib.suppress(OSError):  # somebody else forgets it just now
+            if other != own and other.stat().st_mtime < time.time() - UNUSED_S:
+                shutil.rmtree(other)

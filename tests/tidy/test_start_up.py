@@ -126,3 +126,16 @@ def test_damaged_machine_code_is_made_again(kind: str, left: int, tmp_path: Path
     for path in kept:
         path.write_bytes(path.read_bytes()[:left])
     assert [path.stat().st_size for path in score_three(tmp_path) if path.suffix == f".{kind}"] == sizes
+
+
+def test_machine_code_of_versions_long_unused_is_removed(tmp_path: Path) -> None:
+    kernels, month = tmp_path / "cohabit" / "kernels", 31 * 86_400
+    for name, age_s in ("old", month), ("recent", 86_400):
+        (kernels / name / "code").mkdir(parents=True)
+        os.utime(kernels / name, (time.time() - age_s,) * 2)
+    code = "from cohabit.app import warming; warming.compile_all([[]])"
+    env = os.environ | {"COHABIT_CACHE": str(tmp_path)}
+    own = score_three(tmp_path)[0].relative_to(kernels).parts[0]
+    os.utime(kernels / own, (time.time() - 2 * month,) * 2)
+    subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=300)
+    assert sorted(path.name for path in kernels.iterdir()) == sorted([own, "recent"])

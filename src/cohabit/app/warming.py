@@ -16,7 +16,7 @@ from pathlib import Path
 from cohabit.app import matching, optimising, simulation
 from cohabit.app.scenario import scenario_from
 from cohabit.app.workloads import load_workload
-from cohabit.kept_code import is_warm
+from cohabit.kept_code import forget_unused, is_warm
 from cohabit.model.errors import InputError
 from cohabit.policy.registry import ORDERS, make_order
 from cohabit.trace.catalogue import read_trace, write_trace
@@ -70,12 +70,18 @@ def compile_parts(names: Sequence[str]) -> None:
         PARTS[name]()
 
 
-def compile_beside_each_other(shares: Sequence[Sequence[str]]) -> None:
-    """Every share in a process; where there is one core, one after the other."""
+def compile_all(shares: Sequence[Sequence[str]]) -> None:
+    """Every share; then machine code that old versions left behind is removed."""
     if len(os.sched_getaffinity(0)) < 2:
         for share in shares:
             compile_parts(share)
-        return
+    else:
+        _beside_each_other(shares)
+    forget_unused()
+
+
+def _beside_each_other(shares: Sequence[Sequence[str]]) -> None:
+    """The first here, every other one in a process of its own."""
     command = [sys.executable, "-m", "cohabit.cli", "warm-up", "--parts"]
     running = [subprocess.Popen([*command, ",".join(share)], stderr=subprocess.PIPE) for share in shares[1:]]
     try:

@@ -33,7 +33,7 @@ def demo(
     outputs.check_folder(out)
     if not warming.demo_is_ready():
         note("compiling kernels first, once (two to three minutes): nothing may disturb what is measured ...")
-        warming.compile_beside_each_other(warming.DEMO)
+        warming.compile_all(warming.DEMO)
     document: dict[str, Any] = {}
     if not simulated:
         document["real"] = _real(out, as_json)

@@ -25,5 +25,5 @@ def warm_up(
         warming.compile_parts(parts.split(","))
         return
     note("compiling kernels, once (two to three minutes) ...")
-    warming.compile_beside_each_other(warming.DEMO if demo else warming.EVERYTHING)
+    warming.compile_all(warming.DEMO if demo else warming.EVERYTHING)
     note("kernels are ready")
