@@ -6,7 +6,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-WORKERS ?= 2
+# One more than the smallest machine has cores: many tests wait for a process, a browser or a clock.
+WORKERS ?= 3
 CLUSTERS ?= 2
 CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300

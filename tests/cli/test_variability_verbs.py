@@ -158,7 +158,9 @@ def test_a_slow_round_is_not_made_up_for_in_haste(plan: Path, tmp_path: Path) ->
     text = PLAN.replace("interval_s = 0", "interval_s = 0.6").replace("repeats = 2", "repeats = 4")
     plan.write_text(text.replace('["sleep", "0.05"]', f'["sh", "-c", "{slow_once}"]'))
     out = tmp_path / "runs.csv"
-    assert cohabit("measure", "runs", plan, "--out", out).code == 0
+    answer = cohabit("measure", "runs", plan, "--out", out)
+    assert answer.code == 0
+    assert "holds earlier runs (interval_s = 0.6)" in answer.err
     begun = read_runs(out).start_s[::2]
     assert begun[1] - begun[0] > 1.5
     assert min(begun[2] - begun[1], begun[3] - begun[2]) > 0.55

@@ -145,11 +145,12 @@ def stays(server: Scheduler, name: str) -> bool:
     return bool(server.show(name)["state"] == "queued")
 
 
-def keep_short_memories(runs: Path) -> None:
-    """Leave out load averages of minutes: with two loads in two minutes they tell the time of day, no more."""
+def keep_what_only_the_load_moves(runs: Path) -> None:
+    """Leave out load averages of minutes: with two loads in two minutes they tell the time of day, no more. And disks:
+    every window holds control jobs, which write less while a load slows them down; waiting jobs write nothing."""
     with runs.open(newline="") as stream:
         rows = list(csv.reader(stream))
-    kept = [at for at, name in enumerate(rows[0]) if not name.startswith("load.load_")]
+    kept = [at for at, name in enumerate(rows[0]) if not name.startswith(("load.load_", "disk.", "pressure.io_"))]
     assert len(kept) < len(rows[0])
     with runs.open("w", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows([row[at] for at in kept] for row in rows)
@@ -160,7 +161,7 @@ def learn(folder: Path) -> Path:
     plan, model = folder / "runs.toml", folder / "model"
     plan.write_text(PLAN)
     call("measure", "runs", plan, "--out", folder / "runs.csv")
-    keep_short_memories(folder / "runs.csv")
+    keep_what_only_the_load_moves(folder / "runs.csv")
     learned = call("train", "variability", folder / "runs.csv", "--model", "forest", "--out", model)
     assert int(str(learned["varying"])) >= 4, learned
     return model

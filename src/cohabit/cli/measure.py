@@ -179,6 +179,11 @@ def runs(
             reader = StoredWindows(TelemetryStore(telemetry), span_us)
         job = stack.enter_context(measuring_runs.campaign(plan, table, reader, note))
         note(f"{len(job.due())} of {plan.repeats * len(plan.program)} runs to do")
+        if plan.interval_s < plan.window_s:
+            note(
+                f"every window of {plan.window_s:g} s holds earlier runs (interval_s = {plan.interval_s:g}), and models"
+                " learn what those leave in the counters, not only what slows a run: docs/variability.md"
+            )
         try:
             with progress("running") as advance:
                 measuring_runs.collect(job, advance)
