@@ -6,8 +6,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-# One more than the smallest machine has cores: many tests wait for a process, a browser or a clock.
-WORKERS ?= 3
+WORKERS ?= 2
+# Of all tests many wait for a process, a browser or a clock: one worker more.
+TEST_WORKERS ?= $(shell echo $$(($(WORKERS) + 1)))
 CLUSTERS ?= 2
 CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
@@ -49,7 +50,7 @@ check: lint ## lint, types, import rules, tidy and the fast tests of rules, simu
 
 test: setup system lint ## everything: lint, all tests, and a short campaign on a fresh seed
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
+	@$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
 	@$(BIN)/pytest -m "timing and not cluster" -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
 	@$(CLUSTER) $(CLUSTER_SHORT) || { echo "once more, what failed on the real Slurm:"; $(CLUSTER) --last-failed $(CLUSTER_SHORT); }
 	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED) & mates=$$!; \

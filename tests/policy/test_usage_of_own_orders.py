@@ -33,6 +33,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backfill", ["easy", "conservative", "2"])
 def test_a_copy_of_a_built_in_order_decides_as_it_does(backfill: str, trace: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.py"

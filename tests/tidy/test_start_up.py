@@ -64,6 +64,7 @@ def test_help_is_quick() -> None:
     assert min(took) < 0.3, took
 
 
+@pytest.mark.slow
 def test_kept_machine_code_is_read_without_all_that_numba_can_compile(tmp_path: Path) -> None:
     """Loading that takes a fifth of a second of every start; what is read can still be compiled with."""
     code = """
@@ -109,6 +110,7 @@ def score_three(cache: Path) -> list[Path]:
     return sorted(path for path in cache.rglob("code/orders/*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_kept_machine_code_may_be_moved(tmp_path: Path) -> None:
     score_three(tmp_path / "here")
     (tmp_path / "here").rename(tmp_path / "there")
@@ -117,6 +119,7 @@ def test_kept_machine_code_may_be_moved(tmp_path: Path) -> None:
     assert sorted(before) == sorted(after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("left", [0, 100])
 def test_damaged_machine_code_is_made_again(kind: str, left: int, tmp_path: Path) -> None:
@@ -128,6 +131,7 @@ def test_damaged_machine_code_is_made_again(kind: str, left: int, tmp_path: Path
     assert [path.stat().st_size for path in score_three(tmp_path) if path.suffix == f".{kind}"] == sizes
 
 
+@pytest.mark.slow
 def test_machine_code_of_versions_long_unused_is_removed(tmp_path: Path) -> None:
     kernels, month = tmp_path / "cohabit" / "kernels", 31 * 86_400
     for name, age_s in ("old", month), ("recent", 86_400):
