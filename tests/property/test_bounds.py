@@ -252,19 +252,23 @@ def test_bounds_that_do_not_hold_are_noticed() -> None:
     assert not hold(right, lambda jobs, rows, now_us: FALLING["credit"](jobs, rows, now_us) - 1.0, ())
 
 
-def overloaded(
-    seed: int, order: Order, backfill: str, second: str | None = None, own_second: Order | None = None
-) -> fast.Replay:
-    rng = np.random.default_rng(seed)
+def too_many_jobs(rng: np.random.Generator) -> tuple[Any, ...]:
+    """Submit times, run times, limits and sizes; 64 nodes are too few for them."""
     jobs = 1200
     submit = np.sort(rng.integers(0, 30_000, jobs)) * SECOND
     limit = rng.choice([0, 10, 60, 600, 3600], jobs) * SECOND
     size = rng.choice([1, 1, 2, 4, 8, 33, 64], jobs)
-    run = np.minimum((limit * rng.random(jobs) * 1.3).astype(np.int64), limit)
+    return submit, np.minimum((limit * rng.random(jobs) * 1.3).astype(np.int64), limit), limit, size
+
+
+def overloaded(
+    seed: int, order: Order, backfill: str, second: str | None = None, own_second: Order | None = None
+) -> fast.Replay:
+    submit, run, limit, size = too_many_jobs(np.random.default_rng(seed))
     chosen = replace(policies("wfp", backfill, second), order=order)
     if own_second is not None:
         chosen = replace(chosen, backfill_order=own_second)
-    return fast.replay(submit, run, limit, size, size, np.zeros(jobs, np.int64), 64, chosen)
+    return fast.replay(submit, run, limit, size, size, np.zeros(len(submit), np.int64), 64, chosen)
 
 
 def with_bounds_and_without(name: str) -> tuple[Order, Order, int]:

@@ -17,7 +17,7 @@ from cohabit.policy.bounds import for_window, hold
 from cohabit.policy.registry import make_order
 from cohabit.sim import fast
 from cohabit.testing.builders import policies
-from tests.property.test_bounds import waited_s, windows_of
+from tests.property.test_bounds import too_many_jobs, waited_s, windows_of
 
 pytestmark = pytest.mark.slow  # machine code is made for every order
 USERS = 7
@@ -42,12 +42,8 @@ ORDERS: dict[str, Callable[..., Any]] = {
 def overloaded(seed: int, order: Order, backfill: str, half_life_s: int) -> fast.Replay:
     """Some of the jobs have no user."""
     rng = np.random.default_rng(seed)
-    jobs = 1200
-    submit = np.sort(rng.integers(0, 30_000, jobs)) * SECOND
-    limit = rng.choice([0, 10, 60, 600, 3600], jobs) * SECOND
-    size = rng.choice([1, 1, 2, 4, 8, 33, 64], jobs)
-    run = np.minimum((limit * rng.random(jobs) * 1.3).astype(np.int64), limit)
-    user = np.minimum(rng.geometric(0.4, jobs), USERS) - 2
+    submit, run, limit, size = too_many_jobs(rng)
+    user = np.minimum(rng.geometric(0.4, len(submit)), USERS) - 2
     chosen = replace(policies("wfp", backfill), order=order, fair_share_half_life_us=half_life_s * SECOND)
     return fast.replay(submit, run, limit, size, size, user, 64, chosen)
 
