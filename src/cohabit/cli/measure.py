@@ -181,7 +181,7 @@ def runs(
         note(f"{len(job.due())} of {plan.repeats * len(plan.program)} runs to do")
         if plan.interval_s < plan.window_s:
             note(
-                f"every window of {plan.window_s:g} s holds earlier runs (interval_s = {plan.interval_s:g}), and models"
+                f"a window of {plan.window_s:g} s holds earlier runs (interval_s = {plan.interval_s:g}), and models"
                 " learn what those leave in the counters, not only what slows a run: docs/variability.md"
             )
         try:
