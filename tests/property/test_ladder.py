@@ -118,7 +118,7 @@ def test_a_ladder_rebuilt_by_other_keys_goes_on(count: int) -> None:
         twin.toggle(row)
     twin.key = rng.integers(0, 40, 2000).astype(float)
     ranked = sorted(twin.rows, key=lambda row: (twin.key[row], twin.seq[row]))
-    ladder.rebuild(*twin.rungs, twin.jobs, twin.key, np.array(ranked, np.int64))
+    ladder.rebuild(*twin.rungs, twin.jobs, twin.key, np.array(ranked, np.int64), summarised=True)
     twin.check()
     for row in rng.permutation(2000)[:700]:
         twin.toggle(row)

@@ -19,13 +19,23 @@ SPREADS = {
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("count", [0, 1, 2, 9, 100, sorting.MANY - 1, sorting.MANY, 5000])
-def test_sorted_by_score_and_submission(spread: str, count: int) -> None:
+@pytest.mark.parametrize("room", [1, sorting.ROOM])
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 100, sorting.MANY - 1, sorting.MANY, 700, 5000])
+def test_sorted_by_score_and_submission(spread: str, count: int, room: int) -> None:
     rng = np.random.default_rng(count)
     rows, scores = rng.permutation(count + 5)[:count], SPREADS[spread](rng, count)
     order = np.lexsort((rows, scores))
     wanted_rows, wanted_scores = rows[order], scores[order]
-    room = count + 1
-    sorting.sort(count, rows, scores, np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64))
+    places = np.empty(max(count, room), np.int64)
+    sorting.sort(count, rows, scores, np.empty(count + 1, np.int64), np.empty(count + 1), places)
     assert np.array_equal(rows, wanted_rows)
     assert np.array_equal(scores, wanted_scores)
+
+
+@pytest.mark.parametrize("score", [0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 1.5e-323, 1e300, -1e-310, np.inf])
+def test_steps_below_a_score(score: float) -> None:
+    wanted = score
+    for steps in range(1, 10):
+        wanted = np.nextafter(wanted, -np.inf)
+        assert sorting.below(score, steps) == wanted
+        assert sorting.below(score, steps) < score

@@ -100,7 +100,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
 def _made_anew(old: Ladder, state: State, key: int) -> Ladder:
     """The same rows in the same order, with the summaries of today."""
     new = ladder.make(state.jobs.shape[1])
-    ladder.rebuild(*new, state.jobs, state.keys[key], all_rows(old))
+    ladder.rebuild(*new, state.jobs, state.keys[key], all_rows(old), summarised=True)
     return new
 
 

@@ -30,6 +30,7 @@ from cohabit.core.columns import (
 from cohabit.core.kernels import EASY, FOREVER, STRICT
 from cohabit.core.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.shortlist import (
+    AT_LEAST,
     BOUND,
     CHEAP_CALLS,
     FIRST_SCORE,
@@ -37,11 +38,9 @@ from cohabit.core.shortlist import (
     LOOKED_AT,
     PLACE,
     POSITION,
-    SCORED_ROWS,
     best_noted,
     comes_before,
 )
-from cohabit.core.sorting import before
 
 # rows of `listed` beside shortlist.LOOKED: who may pass the head; to whom the last pass promised a start, in order
 ABLE, PROMISED_ROWS = 1, 2
@@ -89,29 +88,14 @@ def _start_heads(
 
 
 @compiled_inline
-def _still_blocked(
-    head, now, entry, parameters, usage, waiting, fresh, marks, jobs, keys, q_items, q_info, q_meta, gauges
-):
-    """Whether one who was first still does not fit, and nobody who fits can have come before it.
+def _still_blocked(head, now, entry, parameters, usage, waiting, fresh, marks, bounds, jobs, gauges):
+    """Whether one who was first still does not fit, and nobody who needs less can have come before it.
 
     Whoever else has come before it does not fit either, so that nobody starts who may not pass the first.
     """
     if head < 0 or jobs[NODES, head] <= gauges[FREE]:
         return False
-    waiting[0] = head
-    scoring.score(entry, parameters, jobs, usage, waiting[:1], now, fresh)
-    looked_at, free, score = 0, gauges[FREE], fresh[0]
-    for place in range(q_meta[RUNGS]):
-        rung = q_info[ORDER, place]
-        for position in range(q_info[SIZE, rung]):
-            row = q_items[rung, position]
-            if not before(keys[BOUND, row], row, score, head):
-                marks[SCORED_ROWS] += (looked_at + position) >> 2
-                return True
-            if jobs[NODES, row] <= free:
-                return False
-        looked_at += q_info[SIZE, rung]
-    return True
+    return shortlist.still_first(head, now, entry, parameters, jobs, usage, waiting, fresh, marks, bounds)
 
 
 @compiled_inline
@@ -322,14 +306,14 @@ def schedule_pass(
     released, gauges[RELEASED] = gauges[RELEASED], 0
     given_numbers.gather(now, gather_entry, gather_numbers, jobs, usage, queued, spans, parameters)
     shortlist.begin_pass(
-        now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-        q_meta, waiting, fresh[0], listed, scores, marks, bounds, spans,
+        now, depth != STRICT, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
+        q_items, q_info, q_meta, waiting, fresh[0], listed, scores, marks, bounds, spans,
     )  # fmt: skip
     head, stands = gauges[HEAD], False
     if depth == STRICT and _still_blocked(
-        head, now, entry, parameters, usage, waiting, fresh[0], marks, jobs, keys, q_items, q_info, q_meta, gauges
+        head, now, entry, parameters, usage, waiting, fresh[0], marks, bounds, jobs, gauges
     ):
-        shortlist.end_pass(1, q_meta, marks)
+        shortlist.end_pass(AT_LEAST, q_meta, marks)
         return
     if depth > EASY:
         stands = not released and head >= 0 and profile.still_holds(now, slots, gauges)
@@ -349,6 +333,11 @@ def schedule_pass(
             q_info, q_meta, r_items, r_info, r_meta, idle, pool, gauges, started,
         )  # fmt: skip
         stands = not released and gauges[STARTED] == 0 and gauges[HEAD] == head
+        if depth == STRICT and head >= 0:
+            shortlist.look_ahead(
+                head, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items,
+                q_info, q_meta, waiting, fresh[0], listed, scores, marks, bounds, spans,
+            )  # fmt: skip
     able, scored = 0, 0
     if q_meta[ROWS] - gauges[STARTED] < 2 or depth == STRICT or gauges[FREE] == 0:
         gauges[HEAD] = head if depth == STRICT else -1

@@ -235,8 +235,11 @@ def not_longer(rung, limit, items, info, jobs):
 
 
 @compiled_lean
-def rebuild(items, info, meta, jobs, key, rows):
-    """Put these rows, which are in order, onto the ladder in place of all others; there is room on every rung."""
+def rebuild(items, info, meta, jobs, key, rows, summarised):
+    """Put these rows, which are in order, onto the ladder in place of all others; there is room on every rung.
+
+    Not `summarised`: nobody asks for the summaries.
+    """
     meta[RUNGS], meta[ROWS] = 0, len(rows)
     for first in range(0, len(rows), 3 * RUNG // 4):
         rung = _open_rung(info, meta, meta[RUNGS])
@@ -244,12 +247,13 @@ def rebuild(items, info, meta, jobs, key, rows):
         info[SOONEST, rung], info[LEAST_SCORE, rung] = -NO_ROW, -NO_ROW
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
-        _summarise(items, info, jobs, rung)
+        if summarised:
+            _summarise(items, info, jobs, rung)
         _note_last(items, info, meta[RUNGS] - 1, key)
 
 
 @compiled_lean
-def put_back(items, info, jobs, key, rows, rungs):
+def put_back(items, info, jobs, key, rows, rungs, summarised):
     """Put these rows, which stood on the first so many rungs, back in another order."""
     first = 0
     for place in range(rungs):
@@ -257,7 +261,8 @@ def put_back(items, info, jobs, key, rows, rungs):
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
         first += info[SIZE, rung]
-        _summarise(items, info, jobs, rung)
+        if summarised:
+            _summarise(items, info, jobs, rung)
         _note_last(items, info, place, key)
 
 

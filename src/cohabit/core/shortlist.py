@@ -17,12 +17,12 @@ import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core import given_numbers, ladder, scoring
-from cohabit.core.columns import ARRIVAL
+from cohabit.core.columns import ARRIVAL, NODES
 from cohabit.core.given_numbers import LEVELS
 from cohabit.core.kernels import FOREVER
 from cohabit.core.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.overrunning import SECOND
-from cohabit.core.sorting import before, sort
+from cohabit.core.sorting import before, below, sort
 
 # marks[...] (int64): whether the queue is so short that nobody is bounded; whether calls are cheap
 UNBOUNDED, CHEAP_CALLS = 0, 1
@@ -38,12 +38,15 @@ LAST = 10  # the level that has everybody; 0 is the nearest
 # when it began, and since the level behind it began how many times that was and how many rows it took
 UNTIL, WINDOW, COST, TIMES, ROWS_OF = 11, 11 + LEVELS, 11 + 2 * LEVELS, 11 + 3 * LEVELS, 11 + 4 * LEVELS
 OF_USAGE = 11 + 5 * LEVELS  # whether scores depend on shares of usage
-MARKS = OF_USAGE + 1
+# until when who was first stays before all who need less than it, as far as CALM_SCORE says; how far that is looked at
+CALM_UNTIL, AHEAD = OF_USAGE + 1, OF_USAGE + 2
+MARKS = AHEAD + 1
 # bounds[...] (float64): the bounds hold as long as a unit of usage is worth so much, and is reckoned to this instant
 WORTH, RECKONED = 0, 1
 FIRST_SCORE = 2  # the score of who was first in the last pass
 FENCE = 3  # from here on one for each level: whoever is on it has a bound below that
-BOUNDS = FENCE + LEVELS
+CALM_SCORE = FENCE + LEVELS  # nobody who needs less than who was first scores below this until marks[CALM_UNTIL]
+BOUNDS = CALM_SCORE + 1
 LOOKED = 0  # row of `listed`: who has been looked at in this pass; of `scores`: with what result
 SPARE = 1  # row of `listed`: free until somebody is looked at
 BOUND = ARRIVAL  # keys[BOUND] is what a score does not undercut while the bounds are good
@@ -52,11 +55,12 @@ LONGEST_WINDOW = 2**50
 FEW, MANY = 16, 64  # so short a queue is not bounded until it is as long as that
 STEP = 8  # so many are scored first
 AT_LEAST = 8  # so many are scored in a pass with the best of bounds
-A_BOUND = 2  # bounding a row costs as much as scoring so many
+A_BOUND = 3  # bounding a row costs as much as scoring so many
 LONGER, SHORTER = 1.25, 0.8  # windows, from one to the next
 MUCH_LONGER, TOO_SHORT = 2.0, 4  # where there are so few passes in one, or windows of the next nearer level
 WIDER = 3  # a level holds two to the power of this times as many as the next nearer one
 A_WINDOW = 6  # bounding a row costs as much as it saves in so many passes
+FURTHER, NEARER = 1.1, 0.7  # ahead, where that was not far enough, and where somebody came too near
 TOO_MUCH, MANY_ROWS = 400, 1024  # so many passes over the queue may be lost before they are given up, or over so many
 
 
@@ -64,16 +68,16 @@ TOO_MUCH, MANY_ROWS = 400, 1024  # so many passes over the queue may be lost bef
 def initialise(marks, cheap_calls, of_usage):
     """An empty queue."""
     marks[UNBOUNDED], marks[CHEAP_CALLS], marks[NEAR], marks[UNTIL] = 1, cheap_calls, 64, FOREVER
-    marks[WINDOW], marks[OF_USAGE] = 600 * SECOND, of_usage
+    marks[WINDOW], marks[OF_USAGE], marks[AHEAD] = 600 * SECOND, of_usage, 60 * SECOND
+    marks[CALM_UNTIL] = -FOREVER
 
 
 @compiled_lean
 def _bound(
-    count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting, fresh,
-    marks, spans,
+    count, now, until, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
+    fresh, marks, spans,
 ):  # fmt: skip
-    """Write into `fresh` what the scores of so many in `waiting` do not undercut until the window ends."""
-    until = marks[UNTIL + level]
+    """Write into `fresh` what the scores of so many in `waiting` do not undercut until then, within the window."""
     if marks[OF_USAGE]:
         _exchange(usage, least)
     if bounded:
@@ -100,18 +104,20 @@ def bound_arrival(
     """A job is about to come into the queue."""
     keys[BOUND, row] = -np.inf
     if marks[UNBOUNDED] or now > marks[UNTIL]:
+        marks[CALM_UNTIL] = now - 1
         return
     waiting[0], level, least_score = row, marks[LAST], np.inf
     while True:
         _bound(
-            1, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
-            fresh, marks, spans,
+            1, now, marks[UNTIL + level], level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
+            least, waiting, fresh, marks, spans,
         )  # fmt: skip
         least_score = min(fresh[0], np.nextafter(bounds[FENCE + level], -np.inf)) if level < marks[LAST] else fresh[0]
         if level == 0 or least_score >= bounds[FENCE + level - 1]:
             break
         level -= 1
     keys[BOUND, row] = least_score
+    bounds[CALM_SCORE] = min(bounds[CALM_SCORE], least_score)
 
 
 @compiled_inline
@@ -153,7 +159,7 @@ def _begin_window(level, now, count, marks, bounds, spans):
     for nearer in range(level):
         marks[UNTIL + nearer], marks[TIMES + nearer], marks[ROWS_OF + nearer] = now - 1, 0, 0
         bounds[FENCE + nearer] = -np.inf
-    marks[PASSES], marks[SCORED_ROWS] = 0, 0
+    marks[PASSES], marks[SCORED_ROWS], marks[CALM_UNTIL] = 0, 0, now - 1
     given_numbers.begin_window(level, spans)
     if marks[WINDOW + level] == 0:  # its first
         marks[WINDOW + level] = marks[WINDOW + level - 1]
@@ -164,8 +170,8 @@ def _begin_window(level, now, count, marks, bounds, spans):
 
 @compiled_lean
 def _bound_queue(
-    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, listed, scores, marks, bounds, spans,
+    now, summarised, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items,
+    q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """Begin a window of everybody: put the queue into the order of new bounds; in a short one nobody is bounded."""
     count, level = ladder.rows_in_order(q_items, q_info, q_meta, waiting), 0
@@ -183,19 +189,35 @@ def _bound_queue(
         for user in range(usage.shape[1]):
             least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
         _bound(
-            count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
-            fresh, marks, spans,
+            count, now, marks[UNTIL + level], level, entry, parameters, bounded, bound_entry, bound_parameters, jobs,
+            usage, least, waiting, fresh, marks, spans,
         )  # fmt: skip
     sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
-    ladder.rebuild(q_items, q_info, q_meta, jobs, keys[BOUND], waiting[:count])
+    ladder.rebuild(q_items, q_info, q_meta, jobs, keys[BOUND], waiting[:count], summarised)
+
+
+@compiled_lean
+def _set_apart(count, fence, rows, bounds, spare):
+    """Put those behind whose bounds are not below the fence; how many are before them?
+
+    They are all bounded by what is next below it, each a little differently: so they need not be sorted.
+    """
+    lowest, near = below(fence, count), 0
+    for index in range(count):  # no branches: which way they go is hard to foresee
+        row, bound = rows[index], bounds[index]
+        rows[near], bounds[near], spare[index - near] = row, bound, row
+        near += bound < lowest
+    for index in range(near, count):
+        rows[index], bounds[index] = spare[index - near], below(fence, count - index)
+    return near
 
 
 @compiled_lean
 def _bound_level(
-    level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-    q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
+    level, now, summarised, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
+    q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
     """Begin a window of a nearer level: all who were on it, and whoever could come before who was first of late."""
     count, rungs, last = 0, 0, -np.inf
@@ -214,16 +236,14 @@ def _bound_level(
     for behind in range(level + 1, marks[LAST]):
         bounds[FENCE + behind] = max(bounds[FENCE + behind], fence)
     _bound(
-        count, now, level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
-        fresh, marks, spans,
+        count, now, marks[UNTIL + level], level, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage,
+        least, waiting, fresh, marks, spans,
     )  # fmt: skip
-    highest = np.nextafter(fence, -np.inf)
-    for index in range(count):
-        fresh[index] = min(fresh[index], highest)
-    sort(count, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
+    near = _set_apart(count, fence, waiting, fresh, listed[LOOKED])
+    sort(near, waiting, fresh, listed[LOOKED], scores[LOOKED], listed[SPARE])
     for index in range(count):
         keys[BOUND, waiting[index]] = fresh[index]
-    ladder.put_back(q_items, q_info, jobs, keys[BOUND], waiting[:count], rungs)
+    ladder.put_back(q_items, q_info, jobs, keys[BOUND], waiting[:count], rungs, summarised)
 
 
 @compiled_inline
@@ -244,20 +264,20 @@ def _all_out_of_date(now, usage, q_meta, marks, bounds, spans):
 
 @compiled_inline
 def begin_pass(
-    now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info, q_meta,
-    waiting, fresh, listed, scores, marks, bounds, spans,
+    now, summarised, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items,
+    q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
 ):  # fmt: skip
-    """New bounds where they are out of date; nobody has been looked at."""
+    """New bounds where they are out of date; nobody has been looked at. Not `summarised`: see core/ladder.py."""
     if _all_out_of_date(now, usage, q_meta, marks, bounds, spans):
         _bound_queue(
-            now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
-            q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
+            now, summarised, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
+            q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
         )  # fmt: skip
     for level in range(marks[LAST] - 1, -1, -1):
         if _out_of_date(level, now, marks, spans):
             _bound_level(
-                level, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least,
-                q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
+                level, now, summarised, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage,
+                least, q_items, q_info, q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
             )  # fmt: skip
     marks[LOOKED_AT], marks[PLACE], marks[POSITION] = 0, 0, 0
 
@@ -322,6 +342,50 @@ def first_of_queue(
             break
         best = best_noted(first, marks[LOOKED_AT], best, LOOKED, listed, scores)
     return best
+
+
+@compiled_inline
+def look_ahead(
+    head, now, entry, parameters, bounded, bound_entry, bound_parameters, jobs, keys, usage, least, q_items, q_info,
+    q_meta, waiting, fresh, listed, scores, marks, bounds, spans,
+):  # fmt: skip
+    """Note for some time ahead what nobody undercuts who needs less than the first, who does not fit.
+
+    All who could come before it now have been looked at; whoever has started has no score any more.
+    """
+    if marks[UNBOUNDED]:
+        return
+    until, count, needed = min(now + marks[AHEAD], marks[UNTIL]), 0, jobs[NODES, head]
+    for index in range(marks[LOOKED_AT]):  # no branches: which way they go is hard to foresee
+        waiting[count], score = listed[LOOKED, index], scores[LOOKED, index]
+        count += (jobs[NODES, waiting[count]] < needed) & (score == score)
+    _bound(
+        count, now, until, 0, entry, parameters, bounded, bound_entry, bound_parameters, jobs, usage, least, waiting,
+        fresh, marks, spans,
+    )  # fmt: skip
+    calm = np.inf
+    if marks[PLACE] < q_meta[RUNGS]:
+        calm = keys[BOUND, q_items[q_info[ORDER, marks[PLACE]], marks[POSITION]]]
+    for index in range(count):
+        calm = min(calm, fresh[index])
+    marks[CALM_UNTIL], bounds[CALM_SCORE] = until, calm
+    marks[SCORED_ROWS] += count
+
+
+@compiled_inline
+def still_first(head, now, entry, parameters, jobs, usage, waiting, fresh, marks, bounds):
+    """Whether who was first is still before all who need less than it, as far as was looked ahead."""
+    if marks[UNBOUNDED]:
+        return False
+    if now > marks[CALM_UNTIL]:
+        marks[AHEAD] = min(int(marks[AHEAD] * FURTHER) + 1, LONGEST_WINDOW)
+        return False
+    waiting[0] = head
+    scoring.score(entry, parameters, jobs, usage, waiting[:1], now, fresh)
+    if fresh[0] >= bounds[CALM_SCORE]:
+        marks[AHEAD] = int(marks[AHEAD] * NEARER)
+        return False
+    return True
 
 
 @compiled_inline

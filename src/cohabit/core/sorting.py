@@ -12,14 +12,23 @@ from cohabit.compiled import compiled_inline, compiled_lean
 
 STRETCH = 8  # so many are sorted by putting one after the other into its place
 DIGIT, VALUES, DIGITS = 8, 256, 4  # bits of a digit, what it can be, how many there are in half a score
-MANY = VALUES * DIGITS  # or more are sorted by digits: there is room for counting them
-ALL_BUT_SIGN = 2**63 - 1
+ROOM = VALUES * DIGITS  # for counting them
+MANY = 256  # or more are sorted by digits, if there is room for that
+ALL_BUT_SIGN, SIGN = 2**63 - 1, -(2**63)
 
 
 @compiled_inline
 def before(score, row, other_score, other):
     """The smaller score goes first; rows are numbered in order of submission here."""
     return score < other_score or (score == other_score and row < other)
+
+
+@compiled_inline
+def below(score, steps):
+    """What is so many steps below a score, from one float64 to the next."""
+    bits = np.float64(score).view(np.int64)
+    place = (bits if bits >= 0 else -(bits & ALL_BUT_SIGN)) - steps
+    return np.int64(place if place >= 0 else SIGN - place).view(np.float64)
 
 
 @compiled_lean
@@ -86,7 +95,7 @@ def _sort_by_digit(digit, count, rows, scores, to_rows, to_scores, places):
 @compiled_lean
 def _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places):
     """Sort by the first half of the scores."""
-    for value in range(VALUES * DIGITS):
+    for value in range(ROOM):
         places[value] = 0
     for index in range(count):
         half = _first_half(scores[index])
@@ -108,8 +117,8 @@ def _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places):
 
 @compiled_lean
 def sort(count, rows, scores, spare_rows, spare_scores, places):
-    """So many into order; the last three have room for as many."""
-    if count < MANY:
+    """So many into order; the last three have room for as many, or `places` for more."""
+    if count < MANY or len(places) < ROOM:
         _sort_by_merging(0, count, rows, scores, spare_rows, spare_scores)
         return
     _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places)
