@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cohabit.core import shortlist
+from cohabit.core import given_numbers, shortlist
 from cohabit.model.units import SECOND
 from cohabit.sim import fast
 from cohabit.sim.fast import Replay, replay
@@ -126,3 +126,17 @@ def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
     assert (np.diff(sizes) > 0).all()
     assert fast._by_size(nodes, limits * SECOND)[1] is False
     assert fast._by_size(nodes, np.array([3, 1, 2, 3]) * SECOND)[1] is True
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_the_first_window_of_a_level_is_no_shorter_than_those_of_nearer_ones(first: int) -> None:
+    """Else all levels get windows as short as that, and the whole queue is bounded in every pass."""
+    marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
+    no_numbers = np.zeros((given_numbers.SPANS, 0))
+    shortlist.initialise(marks, True, False)
+    marks[shortlist.UNBOUNDED] = 0
+    for level in (0, first):
+        marks[shortlist.PASSES], marks[shortlist.TIMES : shortlist.TIMES + first] = 50, 50
+        shortlist._begin_window(level, SECOND, 1000 * 8**level, marks, bounds, no_numbers)
+    assert marks[shortlist.WINDOW + first] >= marks[shortlist.WINDOW] > 600 * SECOND
+    assert marks[shortlist.UNTIL + first] == SECOND + marks[shortlist.WINDOW + first]

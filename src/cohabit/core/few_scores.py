@@ -67,6 +67,18 @@ def enqueue(
 
 
 @compiled_inline
+def _dequeue(
+    row, two_orders, by_size, jobs, keys, queued, spans, q_items, q_info, q_meta, b_items, b_info, b_meta
+):  # fmt: skip
+    """Take a job that started from everywhere `enqueue` has put it."""
+    kernels.dequeue(row, False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
+    if by_size:
+        ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], row)
+    if spans.shape[1] > 0:
+        given_numbers.remove(row, queued)
+
+
+@compiled_inline
 def _start_heads(
     now, entry, parameters, usage, waiting, fresh, listed, scores, marks, bounds, jobs, keys, q_items, q_info, q_meta,
     r_items, r_info, r_meta, idle, pool, gauges, started,
@@ -88,11 +100,12 @@ def _start_heads(
 
 
 @compiled_inline
-def _still_blocked(head, now, entry, parameters, usage, waiting, fresh, marks, bounds, jobs, gauges):
-    """Whether one who was first still does not fit, and nobody who needs less can have come before it.
+def _is_blocked(now, entry, parameters, usage, waiting, fresh, marks, bounds, jobs, gauges):
+    """Whether who was first still does not fit, and nobody who needs less can have come before it.
 
     Whoever else has come before it does not fit either, so that nobody starts who may not pass the first.
     """
+    head = gauges[HEAD]
     if head < 0 or jobs[NODES, head] <= gauges[FREE]:
         return False
     return shortlist.still_first(head, now, entry, parameters, jobs, usage, waiting, fresh, marks, bounds)
@@ -310,9 +323,7 @@ def schedule_pass(
         q_items, q_info, q_meta, waiting, fresh[0], listed, scores, marks, bounds, spans,
     )  # fmt: skip
     head, stands = gauges[HEAD], False
-    if depth == STRICT and _still_blocked(
-        head, now, entry, parameters, usage, waiting, fresh[0], marks, bounds, jobs, gauges
-    ):
+    if depth == STRICT and _is_blocked(now, entry, parameters, usage, waiting, fresh[0], marks, bounds, jobs, gauges):
         shortlist.end_pass(AT_LEAST, q_meta, marks)
         return
     if depth > EASY:
@@ -367,9 +378,8 @@ def schedule_pass(
             r_meta, idle, pool, slots, gauges, started,
         )  # fmt: skip
     for index in range(gauges[STARTED]):
-        kernels.dequeue(started[index], False, two_orders, jobs, keys, q_items, q_info, q_meta, b_items, b_info, b_meta)
-        if by_size:
-            ladder.remove(b_items, b_info, b_meta, jobs, keys[BACKFILL_SCORE], jobs[SEQ], started[index])
-        if spans.shape[1] > 0:
-            given_numbers.remove(started[index], queued)
+        _dequeue(
+            started[index], two_orders, by_size, jobs, keys, queued, spans, q_items, q_info, q_meta, b_items, b_info,
+            b_meta,
+        )  # fmt: skip
     shortlist.end_pass(scored - depth if depth > EASY else scored, q_meta, marks)  # so many must be found first

@@ -141,7 +141,7 @@ def _set_window(level, now, by_numbers, marks):
     One that ended before its time is not made longer for that.
     """
     times = marks[PASSES] if level == 0 else marks[TIMES + level - 1]
-    if marks[UNBOUNDED] or times == 0:
+    if marks[UNBOUNDED] or times == 0 or marks[WINDOW + level] == 0:
         return
     growth = SHORTER
     if marks[COST + level] > _asked_for(level, marks):
@@ -161,8 +161,9 @@ def _begin_window(level, now, count, marks, bounds, spans):
         bounds[FENCE + nearer] = -np.inf
     marks[PASSES], marks[SCORED_ROWS], marks[CALM_UNTIL] = 0, 0, now - 1
     given_numbers.begin_window(level, spans)
-    if marks[WINDOW + level] == 0:  # its first
-        marks[WINDOW + level] = marks[WINDOW + level - 1]
+    if marks[WINDOW + level] == 0:  # its first: no shorter than those of nearer levels
+        for nearer in range(level):
+            marks[WINDOW + level] = max(marks[WINDOW + level], marks[WINDOW + nearer])
     marks[UNTIL + level], marks[COST + level] = now + marks[WINDOW + level], count
     marks[TIMES + level] += 1
     marks[ROWS_OF + level] += count
