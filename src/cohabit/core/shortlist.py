@@ -7,8 +7,9 @@ below all bounds that follow; then it is the first of the queue. Long windows bo
 that more must be scored: they are made as long as the two cost the same. In a long queue there are several levels:
 within a long window for everybody, those who could come near the first are bounded again in shorter ones, and those
 nearer in still shorter ones. The bounds of a level are all below its fence, beyond which everybody else stands. Where
-nobody may pass the first, `look_ahead` notes for how long it stays before all who could start in its place. Where bounds
-cost more than they save, sim/fast.py goes on without. It never guesses; core/few_scores.py has the passes that use it.
+nobody may pass the first, `look_ahead` notes for how long it stays before all who could start in its place. Where
+bounds cost more than they save, sim/fast.py goes on without. It never guesses; core/few_scores.py has the passes that
+use it.
 """
 
 from __future__ import annotations
