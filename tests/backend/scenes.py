@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from cohabit.backend.local import runs
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Launch
+from cohabit.launcher import runs
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, JobFinished
 from cohabit.model.units import FOREVER, SECOND
@@ -29,7 +29,7 @@ def play(place: Path, scene: Scene, timeout_s: float = 120, nodes: VirtualNodes 
             await scene(backend)
         finally:
             await backend.close()
-        assert not (place / "runner.log").read_bytes()  # no runner was surprised
+        assert not (place / "runs" / "launcher.log").read_bytes()  # no runner was surprised
 
     asyncio.run(asyncio.wait_for(whole(), timeout_s))
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.agent.resctrl.files import Mount
+from cohabit.agent.resctrl.wanted import Placed
 from cohabit.backend.local.executor import LocalBackend, _Watched
 from cohabit.backend.local.nodes import VirtualNodes
-from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.protocol import ENDED, NEVER, RUNNING, BackendError, Launch, Run
+from cohabit.launcher.runs import RunFolder
 from cohabit.live.clock import boot_us
 from cohabit.model.command import CancelJob, HoldJob, RenewJob, StartJob, StopJob
 from cohabit.model.errors import InputError
@@ -119,22 +121,21 @@ def test_output_to_a_pipe_that_nobody_reads_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("why", ["limit", "cancelled"])
 def test_a_program_that_cannot_even_begin_is_ended_all_the_same(tmp_path: Path, why: str) -> None:
     """Its groups do not answer: a file of resctrl that is really a pipe stands for whatever the kernel may do."""
-    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "resctrl").mkdir()
+    os.mkfifo(tmp_path / "resctrl" / "tasks")
 
     async def scene(backend: LocalBackend) -> None:
         limit_us = SECOND if why == "limit" else 60 * SECOND
-        folder = RunFolder(tmp_path / "place" / "runs", "job", 1)
         cores = backend._book.take(("job", 1), ((0, 1),), 0, True)
-        _, spec, files = backend._spec(start(limit_us=limit_us), shell("exit 0"), folder, cores)
-        folder.create(spec | {"joins": [str(tmp_path / "pipe")]}, None, files)
-        backend._watched["job", 1] = _Watched(folder)
-        backend._request(folder)
+        request = await backend._request(start(limit_us=limit_us), shell("exit 0"), cores)
+        backend._watched["job", 1] = _Watched(Placed("job", (0,), 1, 0.0))
+        assert await backend.link.ask("start", **request, joins=[""], fuse_us=-1)
         if why == "cancelled":
             await asyncio.sleep(0.3)
             await backend.execute(CancelJob("job", 1))
         assert (await ending(backend)).status == ("killed" if why == "limit" else "cancelled")
 
-    play(tmp_path / "place", scene)
+    play(tmp_path / "place", scene, mount=lambda: Mount(tmp_path / "resctrl"), shares="off")
 
 
 @pytest.mark.parametrize(("order", "status"), [(CancelJob("job", 1), "cancelled"), (StopJob("job", 1), "stopped")])
@@ -201,13 +202,10 @@ def test_a_run_that_had_not_begun_when_observed_never_does(tmp_path: Path) -> No
 
     async def scene(backend: LocalBackend) -> None:
         folder = RunFolder(tmp_path / "place" / "runs", "job", 1)
-        launch = shell(f"touch {tmp_path}/ran")
-        cores = backend._book.take(("job", 1), ((0, 1),), 0, True)
-        _, spec, files = backend._spec(start(), launch, folder, cores)
-        folder.create(spec, None, files)
+        assert folder.create({"command": ["/bin/sh"], "user": None}, None)
         assert await backend.observe() == [Run("job", 1, NEVER)]
-        backend._request(folder)
-        await asyncio.sleep(0.3)
+        with pytest.raises(BackendError, match="its start was interrupted"):
+            await backend.execute(start(), shell(f"touch {tmp_path}/ran"))
         assert not (tmp_path / "ran").exists()
         assert folder.started() is None
 
@@ -246,10 +244,11 @@ def test_a_runner_killed_while_tidying_up_has_said_how_its_program_ended(tmp_pat
 
 def test_a_killed_launcher_loses_no_start(tmp_path: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
-        assert backend._launcher is not None
-        os.kill(backend._launcher.pid, signal.SIGSTOP)  # it does not read any more
-        await backend.execute(start("one"), shell("exit 0"))
-        os.kill(backend._launcher.pid, signal.SIGKILL)
+        os.kill(backend.link.process.pid, signal.SIGSTOP)  # it does not read any more
+        starting = asyncio.create_task(backend.execute(start("one"), shell("exit 0")))
+        await asyncio.sleep(0.1)
+        os.kill(backend.link.process.pid, signal.SIGKILL)
+        await starting
         assert await facts(backend, 2) == [JobStarted("one", 1), JobFinished("one", 1)]
 
     play(tmp_path, scene)
@@ -257,11 +256,13 @@ def test_a_killed_launcher_loses_no_start(tmp_path: Path) -> None:
 
 def test_a_stop_that_overtakes_the_start_wins(tmp_path: Path) -> None:
     async def scene(backend: LocalBackend) -> None:
-        assert backend._launcher is not None
-        os.kill(backend._launcher.pid, signal.SIGSTOP)
-        await backend.execute(start(), shell(f"touch {tmp_path}/ran"))
-        await backend.execute(StopJob("job", 1))
-        os.kill(backend._launcher.pid, signal.SIGCONT)
+        os.kill(backend.link.process.pid, signal.SIGSTOP)
+        starting = asyncio.create_task(backend.execute(start(), shell(f"touch {tmp_path}/ran")))
+        await until(lambda: ("job", 1) in backend._watched)
+        stopping = asyncio.create_task(backend.execute(StopJob("job", 1)))
+        await asyncio.sleep(0.1)
+        os.kill(backend.link.process.pid, signal.SIGCONT)
+        await asyncio.gather(starting, stopping)
         assert await facts(backend, 1) == [JobFinished("job", 1, "stopped")]
         await asyncio.sleep(0.3)
         assert not (tmp_path / "ran").exists()
@@ -306,9 +307,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.system
 def test_a_full_disk_loses_no_run(small_disk: Path, tmp_path: Path) -> None:
-    """What ends while it is full is told once there is room; what is to start is refused, with the reason."""
+    """Room for the ends of runs was kept when they began; what is to start is refused, with the reason."""
     filler, mark = small_disk / "filler", tmp_path / "mark"
-    full = "ends of runs cannot be recorded: no space left on device"
 
     def fill() -> None:
         with contextlib.suppress(OSError), filler.open("ab", buffering=0) as stream:
@@ -327,9 +327,6 @@ def test_a_full_disk_loses_no_run(small_disk: Path, tmp_path: Path) -> None:
         os.kill(int(runner.split()[0]), signal.SIGKILL)
         mark.touch()
         await until(lambda: not marked(small_disk))
-        await until(lambda: full in backend.notices())
-        assert backend._facts.empty()
-        filler.unlink()
         ends = [await ending(backend) for _ in range(2)]
         assert sorted((end.job_id, end.status) for end in ends) == [("ends", "done"), ("lost", "lost")]
 

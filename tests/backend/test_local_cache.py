@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from cohabit.agent.resctrl.files import Mount
-from cohabit.backend.local import runs
+from cohabit.agent.resctrl.wanted import Placed
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
-from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.protocol import Launch
+from cohabit.launcher import runs
+from cohabit.launcher.runs import RunFolder
 from cohabit.model.command import CancelJob, SetShares, StartJob
 from cohabit.model.event import JobFinished, JobStarted, SharesRefused
 from cohabit.model.units import SECOND
@@ -193,13 +194,17 @@ def test_classes_run_out_and_foreign_groups_stay(stage: Stage) -> None:
 
 def test_a_group_that_went_between_order_and_start_is_gone_without(stage: Stage) -> None:
     async def scene(backend: LocalBackend) -> None:
-        assert backend._launcher is not None
-        os.kill(backend._launcher.pid, signal.SIGSTOP)
+        begin = backend._cache.begin
+
+        async def begin_and_lose(job: Placed) -> tuple[Path, ...]:
+            joins = await begin(job)
+            for name in list(stage.fake.classes):
+                stage.fake.remove(stage.root / name)
+            return joins
+
+        backend._cache.begin = begin_and_lose  # type: ignore[method-assign]
         await backend.execute(shares(("job", 0, 4)))
         await backend.execute(on("job"), stage.waiting())
-        for name in list(stage.fake.classes):
-            stage.fake.remove(stage.root / name)
-        os.kill(backend._launcher.pid, signal.SIGCONT)
         assert await facts(backend, 1) == [JobStarted("job", 1)]
         await until(lambda: stage.run("job").notes())
         (note,) = stage.run("job").notes()

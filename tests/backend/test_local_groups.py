@@ -13,8 +13,8 @@ import pytest
 from cohabit.agent import control_groups
 from cohabit.agent.control_groups import UNIFIED, find_trees
 from cohabit.backend.local.executor import LocalBackend
-from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.protocol import Launch
+from cohabit.launcher.runs import RunFolder
 from cohabit.model.command import CancelJob, StartJob
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.units import SECOND
@@ -179,17 +179,16 @@ def test_without_control_groups_jobs_run_and_it_is_said_once(tmp_path: Path) -> 
 
 
 def test_a_group_that_cannot_be_made_is_gone_without(tmp_path: Path) -> None:
-    """Somebody removes our folder, and puts a file in its place, between the order and the start."""
+    """A plain folder in the place of a tree: it has no file for the limit."""
+    (tmp_path / "tree").mkdir()
 
     async def scene(backend: LocalBackend) -> None:
-        offer = control_groups.Offer({"memory": str(tmp_path / "nowhere")}, ("memory",))
-        backend._groups = offer
         await backend.execute(start(), eater(40))
         assert await facts(backend, 2) == [JobStarted("job", 1), JobFinished("job", 1)]
         (note,) = RunFolder(tmp_path / "place" / "runs", "job", 1).notes()
         assert "could not be made: no such file or directory" in note
 
-    play(tmp_path / "place", scene, trees=dict)
+    play(tmp_path / "place", scene, trees=lambda: {"memory": str(tmp_path / "tree")})
 
 
 def test_the_second_version_is_switched_on_from_group_to_group(tmp_path: Path) -> None:

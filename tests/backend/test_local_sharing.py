@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cohabit.agent.topology import CacheDomain, Core, Topology
-from cohabit.backend.local import moving, runs
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import CoreBook, VirtualNodes, cpus_of
-from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.protocol import BackendError, Launch
+from cohabit.launcher import moving, runs
+from cohabit.launcher.runs import RunFolder
 from cohabit.model.command import CancelJob, MoveJob, SetShares, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, JobStarted
@@ -156,7 +156,7 @@ def test_a_running_job_is_moved_with_every_process(tmp_path: Path) -> None:
         await backend.execute(MoveJob("job", 1, ((1, 1),)))  # again: no harm
         await until(lambda: len(affinities(folder)) >= 3)
         assert set.union(*affinities(folder)) == {CPUS[1]}
-        assert backend.bound("job", 1) == {1: [CPUS[1]]}
+        assert folder.bound() == [[1, [CPUS[1]]]]
 
     async def after(backend: LocalBackend) -> None:
         await backend.observe()
@@ -171,19 +171,17 @@ def test_a_running_job_is_moved_with_every_process(tmp_path: Path) -> None:
 
 
 @two_cores
-def test_a_job_that_cannot_be_moved_is_stopped_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: int, cpus: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+def test_a_job_that_cannot_be_moved_is_stopped_and_says_so(tmp_path: Path) -> None:
+    """Its new node has a core that this machine does not have."""
 
     async def scene(backend: LocalBackend) -> None:
         await backend.execute(on("job", 0), shell("sleep 60"))
         await facts(backend, 1)
-        monkeypatch.setattr(moving.os, "sched_setaffinity", refuse)  # type: ignore[attr-defined]
         await backend.execute(MoveJob("job", 1, ((1, 1),)))
         assert await ending(backend) == JobFinished("job", 1, "stopped")
         await backend.execute(MoveJob("job", 1, ((0, 1),)))  # it is over: nothing to be done
 
-    play(tmp_path, scene, nodes=VirtualNodes(2, tuple(CPUS[:2])))
+    play(tmp_path, scene, nodes=VirtualNodes(2, (CPUS[0], 4095)))
 
 
 @two_cores

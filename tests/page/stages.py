@@ -29,8 +29,8 @@ from cohabit.app.serving import ServeConfig
 from cohabit.app.telemetry_feed import TelemetryConfig
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
-from cohabit.backend.local.runs import RunFolder
 from cohabit.core.protocols import Coupling
+from cohabit.launcher.runs import RunFolder
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.peer_keys import read_keys, write_new_key
 from cohabit.live.peers import Peer

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -101,7 +101,7 @@ class Parts:
     cluster: Cluster
     policies: PolicySet
     lock: IO[bytes]
-    output_of: Callable[[str, int], Path]  # where the output of a job goes that named no file
+    local: LocalBackend  # that runs jobs, whatever is around it
 
 
 class Service:
@@ -167,7 +167,7 @@ class Service:
         parts, place = self.parts, self.config.place
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.output_of, self.config.policy.name or title(parts.policies.names),
+            parts.local.output, parts.local.open_output, self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
         return Api(living, settings, parts.restored)
 
@@ -217,7 +217,7 @@ def open_parts(config: ServeConfig) -> Parts:
         config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster)
     )
     backend = machines.measured(local, policies, config.profiling)
-    return Parts(journal, restored, clock, backend, cluster, policies, lock, local.output)
+    return Parts(journal, restored, clock, backend, cluster, policies, lock, local)
 
 
 def verify_journal(config: ServeConfig) -> Verified:

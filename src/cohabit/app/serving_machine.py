@@ -85,7 +85,7 @@ def measured(backend: LocalBackend, policies: PolicySet, config: ProfilingConfig
     """The back end, with its runs measured where that teaches anybody something."""
     if config is None or not config.measure or policies.placer.exclusive:
         return backend
-    return MeasuringBackend(backend, LocalMeter(backend.place), config.period_s)
+    return MeasuringBackend(backend, LocalMeter(backend), config.period_s)
 
 
 def reach_of(cluster: Cluster) -> Callable[[int, int], float]:

@@ -89,13 +89,22 @@ class Dispatcher:
                 else:
                     await self._backend.execute(order, launch)
                 return
-            except (BackendError, OSError) as error:
-                if isinstance(order, StartJob):
-                    wait = {"back_off_us": error.back_off_us} if isinstance(error, BackendError) else {}
-                    await self._report(StartRefused(order.job_id, order.attempt, str(error), **wait))
+            except Exception as error:
+                if isinstance(order, StartJob):  # whatever went wrong, the core must hear that it does not run
+                    await self._refused(order, error)
                     return
+                if not isinstance(error, BackendError | OSError):
+                    raise
                 if not left:
                     log.error("%s was given up: %s", order, error)
                     return
             await asyncio.sleep(pause_s)
             pause_s *= 2
+
+    async def _refused(self, order: StartJob, error: Exception) -> None:
+        if isinstance(error, BackendError | OSError):
+            wait = {"back_off_us": error.back_off_us} if isinstance(error, BackendError) else {}
+            await self._report(StartRefused(order.job_id, order.attempt, str(error), **wait))
+        else:
+            log.error("job %s could not be started", order.job_id, exc_info=error)
+            await self._report(StartRefused(order.job_id, order.attempt, f"its start failed ({type(error).__name__})"))

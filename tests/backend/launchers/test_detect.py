@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cohabit.backend.launchers.detect import detect
+from cohabit.backend.launchers.contract import Site
+from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import LAUNCHERS
+from cohabit.launcher.acting import probe_for
+from cohabit.launcher.probing import probe
+
+
+def detect(framework: str, environment: dict[str, str]) -> Site:
+    return site_of(probe(framework, environment), os.geteuid())
 
 
 def program(path: Path, says: str = "") -> None:
@@ -44,9 +53,23 @@ def test_the_owners_program_is_asked_as_its_owner() -> None:
         asked = Path(folder, "mpirun")
         asked.write_text('#!/bin/sh\necho "mpirun (Open MPI) $(id -u).$(id -g).$(id -G)"\n')
         asked.chmod(0o755)
-        site = detect("mpi", {"PATH": f"{folder}:/usr/bin:/bin"}, user=(65534, 65533))
+        person = {"uid": 65534, "gid": 65533, "groups": [65533]}
+        found = in_child(lambda: probe_for(person, (), "mpi", {"PATH": f"{folder}:/usr/bin:/bin"}))
+    site = site_of(found, 65534)
     assert site.mpi_version == "65534.65533.65533"
     assert not site.root
+
+
+def in_child(work: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """As the launcher does it: in a process that has no other children."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writes, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(writes)
+    with open(reads) as stream:
+        return dict(json.loads(stream.read()))
 
 
 def test_spark_by_its_home_by_path_and_behind_a_link(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cohabit.agent.local_nodes import LocalNode
 from cohabit.agent.resctrl.actuator import Actuator, Result
-from cohabit.agent.resctrl.files import Mount
+from cohabit.agent.resctrl.files import Files, Mount
 from cohabit.agent.resctrl.wanted import Placed, Reach, unbooked
 from cohabit.model.command import SetShares
 from cohabit.model.errors import InputError
@@ -33,14 +33,14 @@ class CacheShares:
     def __init__(
         self, nodes: tuple[LocalNode, ...], mount: Callable[[], Mount | None], say: Callable[[str], None],
         tasks_of: TasksOf, refuse: Callable[[dict[str, str]], None], mode: str = ON, reach: Reach = unbooked,
-        processor: str = "",
+        processor: str = "", files: Files | None = None,
     ) -> None:  # fmt: skip
         if mode not in MODES:
             raise InputError(f"shares = {mode!r}", "shares", f"use one of {', '.join(MODES)}")
         self._say, self._tasks_of, self._refuse, self.mode = say, tasks_of, refuse, mode
         self._refused: dict[str, str] = {}
         self.mounted = bool(nodes) and mount() is not None
-        self._actuator = Actuator(nodes, say, mount=mount, reach=reach, processor=processor)
+        self._actuator = Actuator(nodes, say, files, mount=mount, reach=reach, processor=processor)
         self._lock, self._noted = threading.Lock(), list[Callable[[], object]]()
         self._unfinished, self._told = False, False
         self.placed: set[str] = set()

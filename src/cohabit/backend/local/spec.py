@@ -1,21 +1,19 @@
-"""What a run's folder says that is to be run: a launcher's words, the cores, the groups, the user. Starts nothing."""
+"""What the launcher is asked to run: a framework's words, the cores, the user. Starts nothing."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from cohabit.agent import control_groups
-from cohabit.agent.topology import Core, format_cpus
+from cohabit.agent.topology import Core
 from cohabit.backend import output_names
+from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.launchers.contract import NodeShare, Placement, Prepared, Request
-from cohabit.backend.launchers.detect import detect
+from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import find_launcher
-from cohabit.backend.local import runs
 from cohabit.backend.local.nodes import cpus_of
-from cohabit.backend.local.runs import RunFolder
 from cohabit.backend.local.users import Person
 from cohabit.backend.protocol import BackendError, Launch
 from cohabit.model.command import StartJob
@@ -24,59 +22,65 @@ from cohabit.model.units import SECOND
 
 GRACE_US = 2 * SECOND  # between asking a program to end and killing it
 PATH = {"PATH": os.defpath}
+PLAIN = {"python": sys.executable, "mpirun": "", "mpi_said": "", "spark": ""}
 
 
-def prepare(
-    command: StartJob, launch: Launch, folder: RunFolder, cores: Mapping[int, tuple[Core, ...]], person: Person | None
-) -> Prepared:
-    """What the job's launcher makes of its command on these cores. A core's first thread stands for it."""
+async def prepare(
+    command: StartJob, launch: Launch, folder: str, cores: Mapping[int, tuple[Core, ...]], person: Person | None,
+    link: LauncherLink,
+) -> Prepared:  # fmt: skip
+    """What the job's framework makes of its command on these cores. A core's first thread stands for it. What is there
+    of the framework is looked for by the launcher, with the rights of the job's user; a plain job needs no look."""
     shares = tuple(
         NodeShare("localhost", max(len(own), 1), tuple(core.cpus[0] for core in own), number)
         for number, own in cores.items()
     )
     environment = _environment(launch, person)
     request = Request(
-        command.job_id, launch.command, str(folder.job), launch.processes, launch.threads, launch.memory_bytes,
+        command.job_id, launch.command, folder, launch.processes, launch.threads, launch.memory_bytes,
         launch.oversubscribe, environment,
     )  # fmt: skip
-    user = None if person is None else (person.uid, person.gid)
+    found: Mapping[str, str] = PLAIN
+    if launch.framework != "plain":
+        found = await link.ask(
+            "probe", job=command.job_id, attempt=command.attempt, framework=launch.framework, environment=environment,
+            memory_bytes=_memory(launch, cores), **_rights(launch, person),
+        )  # fmt: skip
+    uid = os.geteuid() if person is None else person.uid
     try:
-        site = detect(launch.framework, environment, user=user)
-        return find_launcher(launch.framework)(request, Placement(shares, command.scale), site)
+        return find_launcher(launch.framework)(request, Placement(shares, command.scale), site_of(found, uid))
     except InputError as error:
         raise BackendError(str(error)) from error
 
 
-def spec_of(
-    command: StartJob, launch: Launch, folder: RunFolder, cores: Mapping[int, tuple[Core, ...]], person: Person | None,
-    prepared: Prepared, offer: control_groups.Offer, output: Path, place: Path,
+def request_of(
+    command: StartJob, launch: Launch, cores: Mapping[int, tuple[Core, ...]], person: Person | None, prepared: Prepared,
+    home: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the runner needs to know, as plain data. `joins` are added by whoever divides the cache."""
+    """All that the launcher needs to know. `joins` and `fuse_us` are added by the back end."""
     environment = _environment(launch, person) | prepared.environment
-    environment |= {"COHABIT_ATTEMPT": str(command.attempt), runs.MARK: str(folder.path)}
+    environment |= {"COHABIT_ATTEMPT": str(command.attempt)}
     environment |= output_names.member_environment(command.job_id, launch)
     stdout, stderr = (output_names.expand(one, command.job_id, launch) for one in (launch.stdout, launch.stderr))
-    cpus = sorted(cpu for own in cores.values() for cpu in cpus_of(own))
-    memory = launch.memory_bytes * (launch.processes or sum(max(len(own), 1) for own in cores.values()))
-    home = str(place) if person is None else person.home
     return {
-        "command": prepared.argv, "environment": environment, "folder": launch.folder or home,
-        "stdout": stdout if launch.stdout else str(output), "stderr": stderr if launch.stderr else "",
-        "cores": cpus, "nodes": [[number, cpus_of(own)] for number, own in cores.items()],
-        "cores_each": command.cores, "bandwidth_mbs": command.bandwidth_mbs,
-        "limit_us": command.limit_us, "grace_us": GRACE_US, "memory_bytes": memory,
-        "user": None if person is None else {"uid": person.uid, "gid": person.gid, "groups": person.groups},
-        "groups": control_groups.plan(offer, folder.path.name, memory, format_cpus(tuple(cpus)), most_processes()),
-        "joins": [],
+        "job": command.job_id, "attempt": command.attempt, "command": list(prepared.argv), "environment": environment,
+        "folder": launch.folder or (home if person is None else person.home),
+        "stdout": stdout if launch.stdout else "", "stderr": stderr if launch.stderr else "", "files": prepared.files,
+        "nodes": [[number, cpus_of(own)] for number, own in cores.items()], "cores_each": command.cores,
+        "bandwidth_mbs": command.bandwidth_mbs, "limit_us": command.limit_us, "grace_us": GRACE_US,
+        "memory_bytes": _memory(launch, cores), **_rights(launch, person),
     }  # fmt: skip
 
 
-def most_processes(kept: Path = Path("/proc/sys/kernel/pid_max")) -> int:
-    """One job that forks without end must not take the last process numbers of the machine."""
-    try:
-        return max(int(kept.read_text()) // 4, 1024)
-    except (OSError, ValueError):
-        return 0
+def _memory(launch: Launch, cores: Mapping[int, tuple[Core, ...]]) -> int:
+    return launch.memory_bytes * (launch.processes or sum(max(len(own), 1) for own in cores.values()))
+
+
+def _rights(launch: Launch, person: Person | None) -> dict[str, Any]:
+    """As whom it runs; the launcher checks it against the machine's accounts."""
+    if person is None:
+        return {"uid": -1, "gid": -1, "groups": []}
+    return {"uid": person.uid, "gid": launch.gid, "groups": list(launch.groups)}
 
 
 def _environment(launch: Launch, person: Person | None) -> dict[str, str]:

@@ -1,10 +1,9 @@
-"""As whom a job runs, and its output files, which are its owner's and are opened with its owner's rights only."""
+"""What a login of a job's user would set. As whom a job may run is decided by the launcher (launcher/users.py)."""
 
 from __future__ import annotations
 
 import os
 import pwd
-from pathlib import Path
 
 import msgspec
 
@@ -12,11 +11,9 @@ from cohabit.backend.protocol import BackendError, Launch
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A user of this machine, as the runner becomes it."""
+    """A user of this machine."""
 
     uid: int
-    gid: int
-    groups: tuple[int, ...]
     name: str
     home: str
     shell: str
@@ -27,11 +24,11 @@ class Person(msgspec.Struct, frozen=True):
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
 
 
-def person_of(launch: Launch) -> Person | None:
-    """Whom the job is to become; None: it stays who we are. BackendError where we may not become that user."""
+def person_of(launch: Launch, separate: bool) -> Person | None:
+    """Whom the job is to become; None: it stays the account of the service. `separate`: the launcher is root."""
     if launch.uid < 0:
         return None
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not separate:
         if launch.uid == os.geteuid():
             return None
         raise BackendError(f"it belongs to user {launch.uid}, and only a service that runs as root can run it as that")
@@ -39,13 +36,5 @@ def person_of(launch: Launch) -> Person | None:
         known = pwd.getpwuid(launch.uid)
     except KeyError:
         known = pwd.struct_passwd((str(launch.uid), "", launch.uid, launch.uid, "", "/", "/bin/sh"))
-    gid = launch.gid if launch.gid >= 0 else known.pw_gid
-    groups = launch.groups or tuple(os.getgrouplist(known.pw_name, gid))
-    home = known.pw_dir if os.path.isdir(known.pw_dir) else "/"
-    return Person(launch.uid, gid, groups, known.pw_name, home, known.pw_shell or "/bin/sh")
-
-
-def make_folder_of(person: Person, folder: Path) -> None:
-    """A folder that is this user's alone, in one that is ours."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.chown(folder, person.uid, person.gid)
+    home = known.pw_dir if known.pw_dir and os.path.isdir(known.pw_dir) else "/"
+    return Person(launch.uid, known.pw_name, home, known.pw_shell or "/bin/sh")

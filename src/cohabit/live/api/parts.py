@@ -19,7 +19,7 @@ from cohabit.live.api.numbers import Numbers
 from cohabit.live.api.page_waits import Waits
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.settings import ApiSettings
-from cohabit.live.api.streams import Streams
+from cohabit.live.api.streams import OpenOutput, Streams
 from cohabit.live.api.taking import Taking
 from cohabit.live.api.tokens import Tokens
 from cohabit.live.clock import BootClock
@@ -45,6 +45,7 @@ class Living:
     place: Path
     domain: str
     output_of: Callable[[str, int], Path]  # where a job's output goes that named no file, by its launch's uid
+    open_output: OpenOutput
     policy: str = ""  # as the site file calls it
 
 
@@ -62,7 +63,7 @@ class Parts:
         self.audit = Audit(living.place / "audit.jsonl")
         self.limits = Limits(living.place / "kept_back.log", living.controller.release)
         self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
-        self.streams = Streams(self.looking, self.accounts, feed, living.output_of)
+        self.streams = Streams(self.looking, feed, living.open_output)
         numbers = Numbers(living.controller, living.journal)
         self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers, living.place)
         self.ahead = LookingAhead(

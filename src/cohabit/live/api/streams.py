@@ -1,25 +1,26 @@
 """Answers that take their time: a job's output as it grows, waiting for an end, events as they happen.
 
 Each runs in the task of its own connection and waits for its client there; files are read in threads. Output is read
-from one descriptor, opened once with the rights of the job's user (opening.py).
+from one descriptor, opened once by the launcher with the rights of the job's user.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from cohabit.backend import output_names
-from cohabit.backend.protocol import Launch
-from cohabit.live.api.credentials import Account, Accounts, Caller
+from cohabit.backend.launcher_link import LauncherRefused
+from cohabit.backend.protocol import BackendError, Launch
+from cohabit.live.api.credentials import Caller
 from cohabit.live.api.feed import Changed, Feed, Listener
 from cohabit.live.api.looking import Looking
-from cohabit.live.api.opening import CannotOpen, open_as, open_own
 from cohabit.live.api.problems import Refusal
 from cohabit.live.records import OVER, WAITS
 from cohabit.live.standing import Standing
@@ -27,7 +28,6 @@ from cohabit.model.units import SECOND
 
 PIECE = 65536
 LOOK_S = 0.25
-NOBODY = 65534  # a group nobody counts on
 # Every kind of event with its data and its meaning; the reference page of the docs is made from this.
 KINDS = {
     "job": ("`at`, `job`, `state`", "a job is different now: own ones, operators all"),
@@ -40,11 +40,14 @@ MACHINE_S = 0.5  # between two words about others' jobs
 QUIET_S = 15.0  # after so long without an event something is sent, so that the connection is known to live
 
 
-class Streams:
-    """`output_of` says where a job's output goes that named no file."""
+OpenOutput = Callable[[str, Launch, str], Awaitable[int]]  # of a job, by the file its owner named, or ""
 
-    def __init__(self, looking: Looking, accounts: Accounts, feed: Feed, output_of: Callable[[str, int], Any]) -> None:
-        self._looking, self._accounts, self._feed, self._output_of = looking, accounts, feed, output_of
+
+class Streams:
+    """`open_output` gives a descriptor that was opened with the rights of the job's user."""
+
+    def __init__(self, looking: Looking, feed: Feed, open_output: OpenOutput) -> None:
+        self._looking, self._feed, self._open_output = looking, feed, open_output
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
@@ -78,14 +81,11 @@ class Streams:
         if launch is None:
             raise Refusal(404, "nothing is known of its output", f"job {record.job_id}")
         named = (launch.stderr or launch.stdout) if stream == "stderr" else launch.stdout
+        own = output_names.expand(named, record.job_id, launch)
         try:
-            own = output_names.expand(named, record.job_id, launch)
-            path = os.path.join(launch.folder, own) if named else str(self._output_of(record.job_id, launch.uid))
-            if not named and launch.uid < 0:
-                return await asyncio.to_thread(open_own, path)
-            return await asyncio.to_thread(open_as, path, await self._account(launch))
-        except CannotOpen as error:
-            missing = str(error) == "no such file or directory"
+            return await self._open_output(record.job_id, launch, os.path.join(launch.folder, own) if named else "")
+        except BackendError as error:
+            missing = isinstance(error, LauncherRefused) and error.number == errno.ENOENT
             if record.phase == WAITS or (record.phase != OVER and missing):
                 return None
             if missing and not record.start_us:
@@ -93,15 +93,6 @@ class Streams:
             raise Refusal(
                 404 if missing else 403, f"its output cannot be read: {error}", f"job {record.job_id}"
             ) from error
-
-    async def _account(self, launch: Launch) -> Account:
-        """The rights its program had."""
-        if launch.uid < 0:
-            return Account("", os.geteuid(), os.getegid(), tuple(os.getgroups()), "", "")
-        found = await self._accounts.find(launch.uid)
-        gid = launch.gid if launch.gid >= 0 else found.gid if found is not None else NOBODY
-        groups = launch.groups or (found.groups if found is not None else ())
-        return Account("", launch.uid, gid, groups, "", "")
 
     async def _pieces(
         self, found: Standing, caller: Caller, stream: str, follow: bool, offset: int, descriptor: int | None

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from cohabit.agent import control_groups
 from cohabit.agent.topology import format_cpus
-from cohabit.backend.local.runs import RunFolder, processes_of, threads_of
-from cohabit.backend.protocol import BackendError
+from cohabit.launcher.requests import Refused
+from cohabit.launcher.runs import RunFolder, processes_of, threads_of
 
 _ROUNDS = 50  # a program that forks faster than this many looks at it cannot be re-bound
 
 
 def rebind(folder: RunFolder, old: Sequence[int], new: Sequence[int]) -> None:
-    """Every thread of the run from the old CPUs to the new ones; BackendError where that cannot be done."""
+    """Every thread of the run from the old CPUs to the new ones; Refused where that cannot be done."""
     _allow(folder, {*old, *new})  # both for a while: taking the old ones away at once would forget who was bound where
     done: set[int] = set()
     for _ in range(_ROUNDS):
@@ -27,14 +27,14 @@ def rebind(folder: RunFolder, old: Sequence[int], new: Sequence[int]) -> None:
         for thread in more:
             _bind(thread, old, new)
         done.update(more)
-    raise BackendError("its processes come faster than they can be re-bound")
+    raise Refused("its processes come faster than they can be re-bound")
 
 
 def _allow(folder: RunFolder, cpus: set[int]) -> None:
     try:
         control_groups.rebind(folder.spec().get("groups", []), format_cpus(tuple(cpus)))
     except OSError as error:
-        raise BackendError(f"its control group refuses the new cores: {(error.strerror or '').lower()}") from error
+        raise Refused(f"its control group refuses the new cores: {(error.strerror or '').lower()}") from error
 
 
 def _bind(thread: int, old: Sequence[int], new: Sequence[int]) -> None:
@@ -48,4 +48,4 @@ def _bind(thread: int, old: Sequence[int], new: Sequence[int]) -> None:
     except ProcessLookupError:
         return
     except OSError as error:
-        raise BackendError(f"a process of it cannot be re-bound: {(error.strerror or '').lower()}") from error
+        raise Refused(f"a process of it cannot be re-bound: {(error.strerror or '').lower()}") from error

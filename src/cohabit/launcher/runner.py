@@ -1,41 +1,40 @@
-"""Watches over jobs, whoever else is alive: starts each, enforces its limit and its fuse, records how it ended.
+"""Watches over one run: starts its program, enforces its limit, its fuse and the bound on its output, records its end.
 
-A script of its own (the standard library and two small modules of the agent, started by path without site packages).
-It reads the names of run folders from standard input and forks one runner for each, which leads a session of its own
-and outlives both this process and the controller. What a run is to do, and what became of it, is in its folder alone:
-see runs.py for the files. A runner must never start a run that somebody else has claimed, and never end before
-everything it started is dead.
+A runner is forked off the launcher, leads a session of its own and outlives launcher and controller. What a run is to
+do, and what became of it, is in its folder: see runs.py for the files. A runner never starts a run that another one has
+claimed, and never ends before everything it started is dead.
 
 A program enters its control and resctrl groups and becomes its user between fork and exec; nothing the user may have
 prepared is opened before that. The runner keeps its own rights, so that it can end whatever the program has become.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
-import json
 import os
 import resource
 import select
 import signal
-import sys
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))  # last: nothing is hidden
 from cohabit.agent import control_groups
 from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, watch_over_children
+from cohabit.launcher.runs import RunFolder, clock_us
 
-REQUESTS, REPORTS = 0, 1
 POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
+STOPPING = {signal.SIGUSR2: "cancelled", signal.SIGRTMIN: "stopped"}  # the same where the order could not be written
 NEVER_US = 2**62
 NOTE = "note "
 FULL = (errno.ENOSPC, errno.EDQUOT)
 AGAIN_S = 0.5  # between two tries to record an end on a full disk
-
-
-def clock_us() -> int:
-    """Microseconds since the machine started, sleep included."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+OUTPUT_LOOK_S = 1.0  # between two looks at the size of an output that has a bound
+LONGEST_S = 3600.0
+_LIMITS = [
+    getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
+]  # fmt: skip
 
 
 def identity() -> str:
@@ -46,85 +45,55 @@ def identity() -> str:
         return f"{os.getpid()} {ticks} {stream.read().strip()}"
 
 
-def tell_controller(line: str) -> None:
-    """Say it once, if anybody listens: the controller may be dead or busy, and finds the same in the folder."""
-    with contextlib.suppress(OSError):
-        os.write(REPORTS, line.encode())
-    os.dup2(os.open(os.devnull, os.O_WRONLY), REPORTS)
-
-
 class Run(Tree):
-    """One run, from its claim to the record of its end."""
+    """One run that this process has claimed, to the record of its end. `tell_start` is called when it executes."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: RunFolder, spec: dict[str, Any], woken: int, tell_start: Callable[[], None]) -> None:
         super().__init__()
-        self.folder, self.began_us = folder, 0
-        self.spec: dict[str, Any] = {}
+        self.folder, self.spec, self.woken, self.tell_start = folder, spec, woken, tell_start
+        self.began_us, self.ordered = 0, ""
         self.groups: list[control_groups.Group] = []
 
-    def place(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
-    def write(self, name: str, facts: Any, durable: bool) -> None:
-        """A whole file or none."""
-        draft = self.place(f".{name}.{os.getpid()}")
-        with open(draft, "w") as stream:
-            json.dump(facts, stream)
-            stream.flush()
-            if durable:
-                os.fsync(stream.fileno())
-        os.rename(draft, self.place(name))
-
-    def claim(self) -> bool:
-        """Whether the run is ours: the first link wins, and there is never another."""
-        draft = self.place(f".claim.{os.getpid()}")
-        with open(draft, "w") as stream:
-            stream.write(identity())
-        try:
-            os.link(draft, self.place("claim"))
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(draft)
-        return True
-
     def fuse_us(self) -> int:
-        """The instant at which the run is stopped unless somebody moves it before."""
+        """The instant at which the run is stopped unless it is moved before; a fuse that cannot be read has burnt."""
         try:
-            with open(self.place("fuse")) as stream:
-                return int(stream.read())
-        except OSError:
+            return int((self.folder.path / "fuse").read_bytes())
+        except FileNotFoundError:
             return NEVER_US
+        except (OSError, ValueError):
+            return 0
 
     def stop_word(self) -> str:
-        """Why somebody wants it stopped; empty: nobody does."""
+        """Why it is to be stopped; empty: it is not."""
         try:
-            with open(self.place("stop")) as stream:
-                return stream.read()
-        except OSError:
-            return ""
+            return (self.folder.path / "stop").read_text() or "stopped"
+        except (OSError, ValueError):
+            return self.ordered
 
-    def live(self, woken: int) -> None:
-        """Start, wait, end. Whatever happens, nobody is left and the end is recorded."""
-        with open(self.place("spec")) as stream:
-            self.spec = json.load(stream)
+    def hear(self) -> None:
+        """Signals that came: orders to stop that could not be written are among them."""
+        for number in os.read(self.woken, 4096):
+            self.ordered = self.ordered or STOPPING.get(number, "")  # type: ignore[call-overload]
+
+    def live(self) -> None:
+        """Start, wait, end. Whatever happens, no process is left and the end is recorded."""
+        if select.select([self.woken], [], [], 0)[0]:
+            self.hear()
         why, fault = self.stop_word(), ""
         try:
             if not why and clock_us() < self.fuse_us():
-                fault = self.start(woken)
+                fault = self.start()
                 if not fault:
-                    tell_controller(f"started {self.folder}\n")
-                    why = self.watch(woken)
+                    self.tell_start()
+                    why, fault = self.watch()
             elif not why:
                 why = "burnt"
         except OSError as error:
             fault = f"could not be recorded: {os.strerror(error.errno or 0).lower()}"
             if error.errno in FULL:  # the program was not let go yet: it may be started again
                 why = why or "stopped"
-        with contextlib.suppress(OSError):
-            self.write(
-                "exited", {"why": why, "fault": fault, "status": self.status}, durable=False
-            )  # should we die now
+        with contextlib.suppress(OSError):  # should this process die now
+            self.folder.write("exited", {"why": why, "fault": fault, "status": self.status})
         leftovers = self.kill_all()
         if not why and self.status and control_groups.out_of_memory(self.groups):
             fault = f"went over the {self.spec['memory_bytes'] >> 20} MiB of memory it asked for"
@@ -137,10 +106,10 @@ class Run(Tree):
         })  # fmt: skip
 
     def record_end(self, facts: dict[str, Any]) -> None:
-        """Until there is room for it; a folder that is gone needs no record."""
+        """Until the disk takes it; a folder that is gone needs no record."""
         while True:
             try:
-                self.write("ended", facts, durable=True)
+                self.folder.record_end(facts)
             except FileNotFoundError:
                 return
             except OSError:
@@ -152,7 +121,7 @@ class Run(Tree):
         """The instant at which its time is up."""
         return self.began_us + int(self.spec["limit_us"]) if self.spec["limit_us"] >= 0 else NEVER_US
 
-    def start(self, woken: int) -> str:
+    def start(self) -> str:
         """Make its groups, fork the program, record it, let it execute; the reason if it cannot."""
         self.groups, notes = control_groups.make(self.spec["groups"])
         gate, opened = os.pipe()
@@ -164,42 +133,44 @@ class Run(Tree):
         os.close(gate)
         os.close(faulty)
         self.began_us = clock_us()
-        self.write("started", {"pid": self.pid, "began_us": self.began_us}, durable=False)
+        self.folder.write("started", {"pid": self.pid, "began_us": self.began_us})
         with contextlib.suppress(BrokenPipeError):  # it failed already, and says so
             os.write(opened, b"g")
-        said = self.listen(faults, woken)
+        said = self.listen(faults)
         os.close(opened)
         os.close(faults)
         lines = said.decode(errors="replace").splitlines()
         notes += [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
         if notes:
-            with contextlib.suppress(OSError):  # its program executes: nothing may end it that is not about it
-                self.write("notes", notes, durable=False)
+            with contextlib.suppress(OSError):  # its program executes: only what concerns the program may end it
+                self.folder.write("notes", notes)
         return "".join(line for line in lines if not line.startswith(NOTE))
 
-    def listen(self, faults: int, woken: int) -> bytes:
-        """What the child has to say until it executes; one that cannot (a folder that does not answer, a pipe nobody
-        reads) is not waited for any longer than its program would be."""
+    def listen(self, faults: int) -> bytes:
+        """What the child has to say until it executes; one that cannot (a folder that does not answer, a pipe without
+        a reader) is not waited for any longer than its program would be."""
         said = b""
         while not self.stop_word() and (left_us := min(self.fuse_us(), self.limit_us()) - clock_us()) > 0:
-            ready, _, _ = select.select([faults, woken], [], [], min(left_us / 1e6, 3600.0))
-            if woken in ready:
-                os.read(woken, 4096)  # whoever died is looked for later
+            ready, _, _ = select.select([faults, self.woken], [], [], min(left_us / 1e6, LONGEST_S))
+            if self.woken in ready:
+                self.hear()  # children that died are looked for later
             if faults in ready:
                 if not (more := os.read(faults, 4096)):
                     break
                 said += more
         return said
 
-    def watch(self, woken: int) -> str:
-        """Wait for the end; stop it at its limit, at its fuse or when asked, and say which it was."""
-        why, kill_us, limit_us = "", NEVER_US, self.limit_us()
+    def watch(self) -> tuple[str, str]:
+        """Wait for the end; stop it at its limit, at its fuse, when asked or when its output is too long. Which it was,
+        and what went wrong."""
+        why, fault, kill_us, limit_us = "", "", NEVER_US, self.limit_us()
         self.reap()
         while self.status is None:
             now_us, fuse_us = clock_us(), self.fuse_us()
             word = self.stop_word()
-            if why == "" and (word or now_us >= min(fuse_us, limit_us)):
-                why = word or ("burnt" if now_us >= fuse_us else "limit")
+            fault = fault or self.too_much_output()
+            if why == "" and (word or fault or now_us >= min(fuse_us, limit_us)):
+                why = word or ("output" if fault else "burnt" if now_us >= fuse_us else "limit")
                 kill_us = now_us + (self.spec["grace_us"] if why in ("limit", "cancelled") else 0)
                 self.signal(signal.SIGTERM)
             if now_us >= min(kill_us, fuse_us):
@@ -207,11 +178,23 @@ class Run(Tree):
                 self.kill_all()
                 break
             next_us = min(kill_us, fuse_us, limit_us if why == "" else NEVER_US)
-            patience = min(max(next_us - now_us, 0) / 1e6, 3600.0)
-            if select.select([woken], [], [], patience)[0]:
-                os.read(woken, 4096)
+            longest_s = OUTPUT_LOOK_S if self.spec["output_most"] else LONGEST_S
+            patience = min(max(next_us - now_us, 0) / 1e6, longest_s)
+            if select.select([self.woken], [], [], patience)[0]:
+                self.hear()
                 self.reap()
-        return why
+        return ("", fault) if why == "output" else (why, "" if why else fault)
+
+    def too_much_output(self) -> str:
+        """A sentence where its output in our folder is longer than the site allows."""
+        most = self.spec["output_most"]
+        if not most:
+            return ""
+        try:
+            size = os.lstat(self.spec["stdout"]).st_size
+        except OSError:
+            return ""
+        return f"its output grew beyond {most >> 20} MiB (max_output_mb)" if size > most else ""
 
     def kill_all(self) -> int:
         """Whatever is in its groups first: a tree that forks faster than it can be looked at dies at once there."""
@@ -222,15 +205,17 @@ class Run(Tree):
 def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, faults: int) -> NoReturn:
     """Turn this child into the program: own session, groups, cores, user, files; then wait at the gate and execute.
 
-    What goes wrong is said in words for whoever submitted it.
+    What goes wrong is said in words for the job's owner.
     """
     step = "be started"
     try:
-        begin_fresh((POKE,))
+        begin_fresh((POKE, *STOPPING))
         enter(spec, groups, faults)
         step = "bind to its cores"
         if spec["cores"]:
             os.sched_setaffinity(0, spec["cores"])
+        step = "get the limits of this machine"
+        reset_limits(spec["file_most"])
         step = "become its user"
         if spec["user"] is not None:
             become_user(spec["user"])
@@ -252,15 +237,34 @@ def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, 
         os._exit(127)
 
 
+def reset_limits(file_most: int) -> None:
+    """A service has limits and a protection from the OOM killer that its jobs must not inherit: they get those of
+    process 1, core files off and 1,024 open files unless they raise it. Without root they keep what they have."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
+        stream.write("0")
+    for number in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            soft, hard = resource.prlimit(1, number)
+            if number == resource.RLIMIT_NOFILE:
+                soft = 1024 if hard == resource.RLIM_INFINITY else min(1024, hard)
+            elif number == resource.RLIMIT_CORE:
+                soft = 0
+            resource.setrlimit(number, (soft, hard))
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    if file_most:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_most, file_most))
+
+
 def open_output(path: str) -> int:
-    """For appending; a named pipe that nobody reads is an error, and not waited for."""
+    """For appending; a named pipe without a reader is an error, and not waited for."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK, 0o644)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int) -> None:
-    """Into control groups, then into the groups of resctrl; one that is gone is gone without, and says so."""
+    """Into control groups, then into the groups of resctrl; the job goes without one that is gone, and says so."""
     for group in groups:
         try:
             control_groups.join(group)
@@ -277,11 +281,11 @@ def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int)
         except OSError as error:
             reason = os.strerror(error.errno or 0).lower()
             os.write(faults, f"{NOTE}it runs without its share of the cache ({place}: {reason})\n".encode())
-            return  # a monitoring group takes only who is in its class
+            return  # a monitoring group takes only processes of its class
 
 
 def become_user(user: dict[str, Any]) -> None:
-    """For good: no way back to who we were. The kernel forgets whose death kills us when the user changes."""
+    """For good: there is no way back. The kernel forgets whose death kills this process when the user changes."""
     os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])
     os.setresuid(user["uid"], user["uid"], user["uid"])
@@ -289,35 +293,12 @@ def become_user(user: dict[str, Any]) -> None:
     die_with_parent()
 
 
-def run(folder: str) -> None:
-    """In a child of its own: lead a session, be the nearest reaper of all that follows, live through the run."""
+def lead_session() -> int:
+    """In a child of the launcher: a session of its own, the nearest reaper of all that follows. Readable on signals."""
     os.setsid()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), REQUESTS)
-    woken = watch_over_children((POKE,))
-    one = Run(folder)
-    if one.claim():
-        one.live(woken)
-
-
-def main() -> None:
-    """Fork a runner for every folder named; end with the controller. The runners do not."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the runners
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    os.set_blocking(REPORTS, False)
-    unread = b""
-    while data := os.read(REQUESTS, 65536):
-        *lines, unread = (unread + data).split(b"\n")
-        for line in lines:
-            if os.fork() == 0:
-                try:
-                    run(os.fsdecode(line))
-                except BaseException:
-                    sys.excepthook(*sys.exc_info())
-                finally:
-                    sys.stderr.flush()
-                    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    woken = watch_over_children((POKE, *STOPPING))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what came until now comes now
+    return woken

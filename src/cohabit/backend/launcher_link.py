@@ -1,0 +1,235 @@
+"""The controller's end of the channel to its launcher: questions with answers, and reports as they come.
+
+A launcher of our own that dies is started again, and questions without an answer are put again: all but `command` may
+be put twice. One that was started before rights were given up cannot be: then the controller ends, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cohabit.backend.protocol import BackendError
+from cohabit.launcher import wire
+from cohabit.launcher.process import Begun, begin
+from cohabit.model.units import SECOND
+
+OPEN_S = 90.0
+LOOK_S = 0.05
+NOT_TWICE = ("command",)
+GONE = "the launcher, which runs jobs, has ended"
+log = logging.getLogger(__name__)
+
+
+class LauncherRefused(BackendError):
+    """The launcher says no; `number` is an errno where the system refused."""
+
+    def __init__(self, said: str, number: int = 0, back_off_us: int = 60 * SECOND) -> None:
+        super().__init__(said, back_off_us)
+        self.number = number
+
+
+class LauncherGone(BackendError):
+    """There is no launcher any more, and none can be started."""
+
+
+class _Question:
+    """One that waits for its answer."""
+
+    def __init__(self, message: wire.Message) -> None:
+        self.message = message
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class LauncherLink:
+    """`told`: settings for a launcher of our own; `begun`: one that is there already. `report` gets its reports."""
+
+    def __init__(
+        self, told: Mapping[str, Any], report: Callable[[wire.Message], None], begun: Begun | None = None
+    ) -> None:
+        self._told, self._report, self._begun = told, report, begun
+        self._own = begun is None
+        self._number, self._waiting = 0, dict[int, _Question]()
+        self._unsent: deque[wire.Message] = deque()
+        self._ready: asyncio.Future[wire.Message] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.failed, self._closed = asyncio.Event(), False
+        self.limits: tuple[str, ...] = ()  # controllers of control groups that work
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The launcher's."""
+        assert self._begun is not None
+        return self._begun.process
+
+    async def open(self) -> None:
+        """Until the launcher serves."""
+        self._loop = asyncio.get_running_loop()
+        if self._begun is None:
+            self._begun = await asyncio.to_thread(begin, self._told)
+        await self._greet()
+        self._watching = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """The launcher ends with this."""
+        self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        self._hang_up()
+        for one in self._waiting.values():
+            one.answer.cancel()
+        self._waiting.clear()
+        if self._begun is not None:
+            await asyncio.to_thread(self._begun.process.wait)
+
+    async def ask(self, op: str, **fields: Any) -> Any:
+        """The answer; a descriptor where the launcher hands one over. LauncherRefused says why not."""
+        if self.failed.is_set() or self._closed:
+            raise LauncherGone(GONE)
+        self._number += 1
+        one = _Question({"id": self._number, "op": op, **fields})
+        self._waiting[self._number] = one
+        self._send(one.message)
+        try:
+            return await one.answer
+        finally:
+            self._waiting.pop(one.message["id"], None)
+
+    def ask_from_thread(self, op: str, **fields: Any) -> Any:
+        """The same in a thread that may wait."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self.ask(op, **fields), self._loop).result()
+
+    # ---- the channel ------------------------------------------------------------------------------------------------
+
+    async def _greet(self) -> None:
+        assert self._begun is not None
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        loop.add_reader(self._begun.end, self._hear)
+        try:
+            told = await asyncio.wait_for(self._ready, OPEN_S)
+        except TimeoutError:
+            raise BackendError("the launcher does not begin to serve") from None
+        if told["event"] == "unable":
+            raise BackendError(f"the launcher cannot begin: {told['text']}")
+        self.limits = tuple(told["limits"])
+
+    def _hang_up(self) -> None:
+        if self._begun is not None:
+            with contextlib.suppress(ValueError):
+                asyncio.get_running_loop().remove_reader(self._begun.end)
+                asyncio.get_running_loop().remove_writer(self._begun.end)
+            self._begun.end.close()
+
+    def _send(self, message: wire.Message) -> None:
+        self._unsent.append(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        """What the channel takes now; the rest when it has room."""
+        assert self._begun is not None
+        loop, end = asyncio.get_running_loop(), self._begun.end
+        while self._unsent:
+            message = self._unsent[0]
+            try:
+                wire.send(end, message, wait=False)
+            except BlockingIOError:
+                loop.add_writer(end, self._flush)
+                return
+            except wire.BadMessage as error:
+                self._settle(message["id"], error=LauncherRefused(str(error)))
+            except OSError:
+                return  # it has ended; its successor is asked again
+            self._unsent.popleft()
+        with contextlib.suppress(ValueError):
+            loop.remove_writer(end)
+
+    def _hear(self) -> None:
+        assert self._begun is not None
+        while True:
+            try:
+                found = wire.receive(self._begun.end, wait=False)
+            except BlockingIOError:
+                return
+            except (OSError, wire.BadMessage) as error:
+                log.error("what the launcher says cannot be read: %s", error)
+                return
+            if found is None:
+                asyncio.get_running_loop().remove_reader(self._begun.end)  # all that was said has been heard
+                if self._ready is not None and not self._ready.done():
+                    self._ready.set_result({"event": "unable", "text": "it has ended; runs/launcher.log says why"})
+                return
+            self._take(*found)
+
+    def _take(self, message: wire.Message, descriptors: list[int]) -> None:
+        if "id" in message:
+            if "error" in message:
+                self._settle(message["id"], error=LauncherRefused(message["error"], message.get("errno", 0)))
+            elif not descriptors:
+                self._settle(message["id"], message.get("ok"))
+            elif self._settle(message["id"], descriptors[0]):
+                descriptors.pop(0)  # it belongs to the one that asked now
+            wire.close(descriptors)
+            return
+        wire.close(descriptors)
+        if message.get("event") in ("open", "unable") and self._ready is not None and not self._ready.done():
+            self._ready.set_result(message)
+        else:
+            self._report(message)
+
+    def _settle(self, number: int, found: Any = None, error: BackendError | None = None) -> bool:
+        one = self._waiting.pop(number, None)
+        if one is None or one.answer.done():
+            return False
+        if error is not None:
+            one.answer.set_exception(error)
+        else:
+            one.answer.set_result(found)
+        return True
+
+    async def _watch(self) -> None:
+        """In case it dies."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self.process.poll() is None:
+                continue
+            if not self._own:
+                log.error("%s: start the controller again; jobs that run go on", GONE)
+                self.failed.set()
+                for number in list(self._waiting):
+                    self._settle(number, error=LauncherGone(GONE))
+                return
+            log.warning("the launcher died and is started again")
+            await self._begin_again()
+
+    async def _begin_again(self) -> None:
+        """A new one; it is asked what its predecessor has not answered."""
+        self._hear()  # children of it may have answered
+        self._hang_up()
+        self._unsent.clear()
+        while True:
+            try:
+                self._begun = await asyncio.to_thread(begin, self._told)
+                await self._greet()
+                break
+            except (BackendError, OSError) as error:
+                log.error("%s", error)
+                self._hang_up()
+                await asyncio.sleep(1.0)
+        await self._ask_again()
+
+    async def _ask_again(self) -> None:
+        for number, one in list(self._waiting.items()):
+            if one.message["op"] in NOT_TWICE:
+                self._settle(number, error=LauncherGone(GONE))
+            else:
+                self._send(one.message)
+        self._report({"event": "again"})

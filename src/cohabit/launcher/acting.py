@@ -1,0 +1,155 @@
+"""What is done with the rights of a job's user, each time in a child process that gives up all others for good.
+
+A child that does not come to an end, or says too much, is killed with everything it started; what it says is data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cohabit.agent import control_groups
+from cohabit.agent.launch.process_tree import children, watch_over_children
+from cohabit.launcher.probing import probe
+from cohabit.launcher.requests import Refused
+from cohabit.launcher.runner import become_user, reset_limits
+
+PROBE_S = 20.0
+OPEN_S = 20.0
+ANSWER_MOST = 64 << 10
+MEMORY_OF_PROBE = 1 << 30
+MOST_PROCESSES = 256
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+Person = dict[str, Any]
+
+
+def open_for(person: Person | None, path: str, own: bool) -> int:
+    """A plain file for reading, as far as the user may read it. `own`: in a folder of ours, and no link is followed."""
+    ours, theirs = socket.socketpair()
+
+    def work() -> None:
+        try:
+            descriptor = os.open(path, _FLAGS | (os.O_NOFOLLOW if own else 0))
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a plain file")
+        except OSError as error:
+            theirs.sendall(json.dumps([error.errno or 0, error.strerror or str(error)]).encode())
+        else:
+            theirs.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [descriptor]).tobytes())])
+
+    with ours, theirs:
+        with _as(person, (), work):
+            theirs.close()
+            ours.settimeout(OPEN_S)
+            try:
+                said, ancillary, _, _ = ours.recvmsg(4096, socket.CMSG_SPACE(16), socket.MSG_CMSG_CLOEXEC)
+            except OSError as error:
+                raise Refused("the file system does not answer", errno.ETIMEDOUT) from error
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                return _checked(array("i", data[:4])[0])
+    try:
+        number, reason = json.loads(said)
+    except ValueError:
+        raise Refused("it cannot be opened", errno.EIO) from None
+    raise Refused(str(reason).lower(), int(number))
+
+
+def _checked(descriptor: int) -> int:
+    """A child of the user's sent it: a plain file, or nothing."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Refused("it is not a plain file", errno.EINVAL)
+    return descriptor
+
+
+def probe_for(
+    person: Person | None, groups: Sequence[control_groups.Group], framework: str, environment: dict[str, str]
+) -> dict[str, Any]:
+    """What the user's environment offers to a framework. Programs of the user's are run for it: in the control groups
+    of the job, in a session of their own, with bounds on time, memory and what they say."""
+    reads, writes = os.pipe()
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        os.write(writes, json.dumps(probe(framework, environment)).encode())
+
+    try:
+        with _as(person, groups, work):
+            os.close(writes)
+            said = _bounded(reads, PROBE_S)
+    finally:
+        os.close(reads)
+    try:
+        found = json.loads(said)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Refused(f"what is there for {framework} could not be found out: the search gave no answer in time")
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def _bounded(descriptor: int, patience_s: float) -> bytes:
+    said, until = b"", time.monotonic() + patience_s
+    while len(said) <= ANSWER_MOST and (left := until - time.monotonic()) > 0:
+        if not select.select([descriptor], [], [], left)[0]:
+            break
+        if not (more := os.read(descriptor, 65536)):
+            return said
+        said += more
+    return b""
+
+
+@contextlib.contextmanager
+def _as(person: Person | None, groups: Sequence[control_groups.Group], work: Callable[[], None]) -> Any:
+    """`work` in a child with the rights of this user. At the end of the block the child and all it started are dead.
+
+    Called in a process of its own, which has no other children.
+    """
+    woken = watch_over_children()
+    made, _ = control_groups.make(groups)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            for group in made:
+                control_groups.join(group)
+            reset_limits(0)
+            if person is not None:
+                become_user(person)
+            work()
+        except BaseException as error:
+            if not isinstance(error, OSError | ValueError):
+                raise
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        control_groups.kill(made)
+        _kill_children()
+        control_groups.remove(made)
+        os.close(woken)
+
+
+def _kill_children() -> None:
+    while left := children():
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)

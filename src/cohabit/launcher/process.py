@@ -1,0 +1,47 @@
+"""Starting a launcher. Done by a process with the rights the launcher is to have, before it gives up its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cohabit.launcher import wire
+
+LOG = "launcher.log"
+_PROGRAM = Path(__file__).with_name("serve.py")
+
+
+class Begun(NamedTuple):
+    """A launcher and the controller's end of the channel to it."""
+
+    process: subprocess.Popen[bytes]
+    end: socket.socket
+
+
+def begin(told: Mapping[str, Any]) -> Begun:
+    """A launcher with these settings (settings.py). What goes wrong in it is said in runs/launcher.log of the place."""
+    ours, theirs = wire.pair()
+    runs = Path(told["place"]) / "runs"
+    if not runs.is_dir():
+        runs.mkdir(0o711, parents=True)
+        runs.chmod(0o711)
+    log = os.open(runs / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, stderr=log, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+    finally:
+        os.close(log)
+        theirs.close()
+    assert process.stdin is not None
+    with process.stdin:
+        process.stdin.write(json.dumps(told).encode())
+    return Begun(process, ours)

@@ -1,0 +1,351 @@
+"""Run folders: what a run is to do and what became of it, in files that outlive launcher and controller.
+
+    spec      what to run, where, as which user, how long   with the folder
+    job/      files for the program; the job owner's        with the folder
+    bound     its cores after it was moved                  the launcher
+    fuse      stop at this instant unless rewritten         the launcher, any time
+    stop      stop now, and why                             the launcher, once
+    claim     the runner; only the first claim counts       with the folder, before the program executes
+    started   process and instant                           the runner
+    notes     what it has to go without, and why            the runner, before it says that the program executes
+    exited    how the program ended, before tidying up      the runner
+    ended     how it ended                                  the runner; the launcher where the runner is dead
+
+A folder appears whole or not at all, and its name is (job, attempt): asking for the same run twice finds it there.
+Folders belong to the launcher; only job/ is given to the job's owner, last of all and by descriptor. `claim` and
+`ended` are on the disk, with their folder, before anything follows from them: without a claim the program never
+executed, and the run is made anew from the journal. Any other file that cannot be read after a power cut is as good as
+none. Instants are microseconds of CLOCK_BOOTTIME.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from cohabit.agent import control_groups
+
+NOBODY = "nobody"  # the claim of a run that must never begin
+JOB = "job"
+MARK = "COHABIT_RUN"  # in the environment of every process of a run
+END_BYTES = 4096  # kept for the record of the end, so that it can be written on a full disk
+LOST = {"why": "lost", "fault": "", "status": None}
+_DRAFT_OF_END = ".ended.draft"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, runs: Path, job_id: str, attempt: int) -> None:
+        self.job_id, self.attempt = job_id, attempt
+        self.path = runs / f"{file_name(job_id)}.{attempt}"
+
+    def create(
+        self, spec: Mapping[str, Any], fuse_us: int | None, files: Mapping[str, str] | None = None, claim: str = ""
+    ) -> bool:
+        """Make the folder with all that is needed to run; False if it is there already. With a claim the run is the
+        caller's: that is on the disk when this returns."""
+        runs = os.open(self.path.parent, _FOLDER)
+        draft = f".{self.path.name}.{os.getpid()}"
+        try:
+            shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
+            os.mkdir(draft, 0o700, dir_fd=runs)
+            folder = os.open(draft, _FOLDER, dir_fd=runs)
+            try:
+                content = {"spec": json.dumps(spec), _DRAFT_OF_END: " " * END_BYTES}
+                content |= {} if fuse_us is None else {"fuse": str(fuse_us)}
+                self._fill(runs, draft, folder, content, files or {}, spec.get("user"), claim)
+                return True
+            finally:
+                os.close(folder)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
+            if not self.path.is_dir():
+                raise
+            return False
+        finally:
+            os.close(runs)
+
+    def _fill(
+        self, runs: int, draft: str, folder: int, content: Mapping[str, str], files: Mapping[str, str],
+        user: Mapping[str, Any] | None, claim: str,
+    ) -> None:  # fmt: skip
+        """No other account can look into the draft; the owner gets job/ when the folder has its name."""
+        os.mkdir(JOB, 0o700, dir_fd=folder)
+        inner = os.open(JOB, _FOLDER, dir_fd=folder)
+        try:
+            for name, text in files.items():
+                _write_new(inner, name, text, user)
+            for name, text in content.items():
+                _write_new(folder, name, text)
+            if claim:
+                _write_new(folder, "claim", claim, durable=True)
+                os.fsync(folder)
+            os.rename(draft, self.path.name, src_dir_fd=runs, dst_dir_fd=runs)
+            os.fsync(runs)
+            if user is not None:
+                os.fchown(inner, user["uid"], user["gid"])
+            os.fchmod(folder, 0o711)
+        finally:
+            os.close(inner)
+
+    @property
+    def job(self) -> Path:
+        """The folder that is the job's own."""
+        return self.path / JOB
+
+    def spec(self) -> dict[str, Any]:
+        """What it is to run; empty where that cannot be read."""
+        return self._read("spec") or {}
+
+    def exists(self) -> bool:
+        """Whether such a run was asked for and is not settled."""
+        return self.path.is_dir()
+
+    def claim(self, identity: str) -> bool:
+        """Whether the run is the caller's: the first claim counts, and is on the disk when this returns."""
+        draft = self.path / f".claim.{os.getpid()}"
+        with open(draft, "w") as stream:
+            stream.write(identity)
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            os.link(draft, self.path / "claim")
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        self.sync()
+        return True
+
+    def runner(self) -> str | None:
+        """The claim; NOBODY: it will never begin; None: there is none; "": it cannot be read."""
+        try:
+            return (self.path / "claim").read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            return ""
+
+    def started(self) -> dict[str, Any] | None:
+        """The process of the run, once there is one."""
+        found = self._read("started")
+        return found if found is not None and type(found.get("began_us")) is int else None
+
+    def notes(self) -> list[str]:
+        """What the run has to go without, a sentence each."""
+        try:
+            found = json.loads((self.path / "notes").read_bytes())
+        except (OSError, ValueError):
+            return []
+        return [str(one) for one in found] if isinstance(found, list) else []
+
+    def bound(self) -> list[list[Any]]:
+        """The CPUs of the run, by node."""
+        try:
+            pairs = json.loads((self.path / "bound").read_bytes())
+        except (OSError, ValueError):
+            pairs = self.spec().get("nodes", [])
+        return [[int(node), list(cpus)] for node, cpus in pairs]
+
+    def bind(self, nodes: list[list[Any]]) -> None:
+        """It was moved, or is about to be."""
+        self.write("bound", nodes)
+
+    def ended(self) -> dict[str, Any] | None:
+        """How the run ended, once it has. A record that cannot be read counts as lost."""
+        if not (self.path / "ended").exists():
+            return None
+        found = self._read("ended")
+        complete = found is not None and isinstance(found.get("why"), str) and "status" in found
+        return found if complete else LOST | {"fault": "the record of its end cannot be read"}
+
+    def set_fuse(self, fuse_us: int) -> None:
+        """Move the fuse; the runner looks before it burns."""
+        self.write("fuse", fuse_us)
+
+    def ask_to_stop(self, why: str) -> None:
+        """The first reason stays."""
+        draft = self.path / f".stop.{os.getpid()}"
+        draft.write_text(why)
+        try:
+            os.link(draft, self.path / "stop")
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink()
+
+    def bury(self) -> None:
+        """The runner is dead and has not finished its work: kill what it left, and say how the run ended, if it could
+        still say that itself."""
+        groups = self.spec().get("groups", [])
+        control_groups.kill(groups)
+        kill_marked(self)
+        control_groups.remove(groups, 0.2)
+        if self.ended() is None:
+            known = self._read("exited")
+            self.record_end(known if known is not None and "why" in known and "status" in known else LOST)
+
+    def record_end(self, facts: Mapping[str, Any]) -> None:
+        """On the disk when this returns. Its room was kept from the beginning."""
+        content = json.dumps(facts).encode().ljust(END_BYTES)
+        draft = self.path / _DRAFT_OF_END
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(descriptor, content, 0)
+            os.ftruncate(descriptor, len(content))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(draft, self.path / "ended")
+        self.sync()
+
+    def remove(self) -> None:
+        """All of it goes, at once for everyone who looks."""
+        away = self.path.with_name(f".{self.path.name}.gone")
+        try:
+            os.rename(self.path, away)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(away, ignore_errors=True)
+
+    def sync(self) -> None:
+        """What is named in the folder is on the disk."""
+        folder = os.open(self.path, _FOLDER)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def write(self, name: str, facts: Any) -> None:
+        """A whole file or none."""
+        draft = self.path / f".{name}.{os.getpid()}"
+        draft.write_text(json.dumps(facts))
+        os.replace(draft, self.path / name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads((self.path / name).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def _write_new(
+    folder: int, name: str, text: str, user: Mapping[str, Any] | None = None, durable: bool = False
+) -> None:
+    """A new file; its owner is set on the descriptor."""
+    descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(text.encode())
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if user is not None:
+            os.fchown(descriptor, user["uid"], user["gid"])
+            os.fchmod(descriptor, 0o644)
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def clock_us() -> int:
+    """The clock of everything in a run's folder."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def file_name(job_id: str) -> str:
+    """A job's name as the name of a file: whatever it is, it stays below its folder and is not hidden."""
+    return quote(job_id, safe="").replace(".", "%2E")
+
+
+def all_runs(runs: Path) -> list[RunFolder]:
+    """Every run that is not settled; leftovers of unfinished moves are swept away."""
+    found = []
+    for entry in sorted(os.listdir(runs)):
+        if entry.startswith("."):
+            if (runs / entry).is_dir():
+                shutil.rmtree(runs / entry, ignore_errors=True)
+            continue
+        name, _, attempt = entry.rpartition(".")
+        if attempt.isdigit():
+            found.append(RunFolder(runs, unquote(name), int(attempt)))
+    return found
+
+
+def alive(runner: str) -> int | None:
+    """A descriptor of the runner's process, readable when it ends; None if it is gone."""
+    try:
+        number, ticks, boot = runner.split()
+        if boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+            return None
+        descriptor = os.pidfd_open(int(number))
+    except (ValueError, OSError):
+        return None
+    try:
+        with open(f"/proc/{number}/stat", "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+        same = fields[19].decode() == ticks and fields[0] != b"Z"
+    except OSError:
+        same = False
+    if same:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def processes_of(folder: RunFolder) -> set[int]:
+    """Every process of the run: those in its control groups, and those that carry its mark."""
+    return control_groups.members(folder.spec().get("groups", [])) | set(marked(folder))
+
+
+def threads_of(pids: set[int]) -> list[int]:
+    """All threads of these processes; a process that ended meanwhile has none."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found += [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    return sorted(found)
+
+
+def marked(folder: RunFolder) -> list[int]:
+    """The processes that carry the mark of this run and belong to its user, or to root by a set-user-ID program: any
+    user can give any mark to a process of their own."""
+    wanted, spec = f"{MARK}={folder.path}".encode(), folder.spec()
+    user = spec.get("user")
+    owners = {0, os.geteuid() if user is None else int(user["uid"])} if spec else None
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            if wanted in _environment(pid) and (owners is None or os.stat(f"/proc/{pid}").st_uid in owners):
+                found.append(pid)
+    return found
+
+
+def kill_marked(folder: RunFolder) -> None:
+    """Kill every process that carries the mark of this run, until none is left."""
+    for _ in range(100):  # a process may fork while it is looked for
+        found = marked(folder)
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return stream.read().split(b"\0")
+    except OSError:
+        return []

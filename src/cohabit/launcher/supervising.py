@@ -1,0 +1,336 @@
+"""The runs of one place: started in children that become their runners, watched, stopped, buried, settled.
+
+Starts that are on their way hold a lock on the folder of runs until they have claimed theirs. A new launcher waits for
+that lock, so a run that has no claim then will never begin, and nothing need be written to make sure of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cohabit.agent import control_groups
+from cohabit.launcher import acting, runner, wire
+from cohabit.launcher.channel import LATER, Channel, failed
+from cohabit.launcher.meter import Meter
+from cohabit.launcher.moving import rebind
+from cohabit.launcher.requests import Refused
+from cohabit.launcher.runs import LOST, NOBODY, RunFolder, alive, all_runs, clock_us, processes_of, threads_of
+from cohabit.launcher.settings import Settings
+from cohabit.launcher.starting import spec_of
+
+STARTING = ".starting"
+LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
+WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
+Key = tuple[str, int]
+
+
+class Supervisor:
+    """`group` finds a group of resctrl by its checked name."""
+
+    def __init__(
+        self, settings: Settings, channel: Channel, poll: select.poll, meter: Meter, group: Callable[[str], Path]
+    ) -> None:
+        self.settings, self.channel, self.poll, self.meter, self.group = settings, channel, poll, meter, group
+        self.runs, self.output = settings.place / "runs", settings.place / "output"
+        self.offer = control_groups.Offer()
+        self.runners: dict[int, tuple[RunFolder, int | None]] = {}  # descriptor -> run, request it answers
+        self.descriptors: dict[Key, int] = {}
+        self.unsaid: set[Key] = set()  # runs whose start may not have been told
+        self.lock = -1
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Make the folders, wait for starts of an earlier launcher, make control groups, sweep what no run needs."""
+        for folder in (self.runs, self.output):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(0o711, parents=True)
+                folder.chmod(0o711)  # owners of jobs find theirs, and cannot look for others
+            _check_ours(folder)
+        self.lock = os.open(self.runs / STARTING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.wait_for_lock()
+        self.offer = control_groups.prepare(control_groups.folder_of(self.settings.place), self.settings.find_trees())
+        for problem in self.offer.problems:
+            self.channel.say(f"{problem}: jobs run without")
+        for name in control_groups.sweep(self.offer, {folder.path.name for folder in all_runs(self.runs)}):
+            self.channel.say(f"what was left of {name} is killed", once=False)
+
+    def wait_for_lock(self) -> None:
+        """Until no start of an earlier launcher is on its way; from then on this lock tells of ours."""
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise Refused("a start of an earlier controller does not come to an end; `ps` shows it") from None
+                time.sleep(0.02)
+        fcntl.flock(self.lock, fcntl.LOCK_SH)
+
+    def private(self) -> Iterable[int]:
+        """Descriptors that no child must keep."""
+        return [*self.runners, self.lock]
+
+    # ---- starting ---------------------------------------------------------------------------------------------------
+
+    def start(self, request: wire.Message) -> Any:
+        """In a child that makes the folder, claims it, answers, and lives on as the runner. False: it was there."""
+        folder = self.folder(request)
+        if folder.exists():
+            return self.find_again(folder)
+        child = os.fork()
+        if child == 0:
+            self.be_runner(folder, request)
+        self.watch(folder, os.pidfd_open(child), request["id"])
+        self.unsaid.add((folder.job_id, folder.attempt))
+        return LATER
+
+    def find_again(self, folder: RunFolder) -> bool:
+        """The same order again, after a launcher has died: its run is watched if it lives."""
+        if (folder.job_id, folder.attempt) not in self.descriptors and self.look_at(folder)["stands"] == "never":
+            folder.remove()
+            raise Refused("its start was interrupted")
+        return False
+
+    def be_runner(self, folder: RunFolder, request: wire.Message) -> NoReturn:
+        """Never returns. The lock is let go when the claim is on the disk."""
+        number, claimed = request["id"], False
+        try:
+            for descriptor in self.runners:
+                os.close(descriptor)
+            woken = runner.lead_session()
+            spec = self.prepare(folder, request)
+            fuse_us = None if request["fuse_us"] < 0 else request["fuse_us"]
+            claimed = folder.create(spec, fuse_us, request["files"], runner.identity())
+        except Exception as error:
+            self.channel.end_child(failed(number, error))
+        os.close(self.lock)
+        if not claimed:
+            self.channel.end_child({"id": number, "ok": False})
+        with contextlib.suppress(OSError):
+            wire.send(self.channel.end, {"id": number, "ok": True})
+        try:
+            runner.Run(folder, spec, woken, lambda: self.tell_start(folder)).live()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stderr.flush()
+            os._exit(0)
+
+    def prepare(self, folder: RunFolder, request: wire.Message) -> dict[str, Any]:
+        """All that the runner needs to know; the folder of the user's outputs is there afterwards."""
+        person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
+        if person is not None:
+            _make_output_folder(self.output / str(person["uid"]), person)
+        return spec_of(
+            self.settings, self.offer, folder, request, person, self.output_of(folder, person), self.group
+        )  # fmt: skip
+
+    def output_of(self, folder: RunFolder, person: Mapping[str, Any] | None) -> Path:
+        """Where a job's output goes unless its owner named a file."""
+        own = self.output if person is None else self.output / str(person["uid"])
+        return own / f"{folder.path.name.rpartition('.')[0]}.out"
+
+    def tell_start(self, folder: RunFolder) -> None:
+        """In the runner: say it once, if the controller listens; the launcher finds it in the folder otherwise."""
+        with contextlib.suppress(OSError):
+            wire.send(self.channel.end, event("started", folder), wait=False)
+        self.channel.end.close()
+
+    def look(self) -> None:
+        """Runs whose word that they execute may be lost."""
+        for key in list(self.unsaid):
+            folder = RunFolder(self.runs, *key)
+            started = folder.started()
+            if started is not None and clock_us() - started["began_us"] > WORD_US:
+                self.unsaid.discard(key)
+                if folder.ended() is None:
+                    self.channel.report(event("started", folder))
+
+    # ---- ends -------------------------------------------------------------------------------------------------------
+
+    def watch(self, folder: RunFolder, descriptor: int, number: int | None = None) -> None:
+        """Listen for the end of its runner."""
+        self.runners[descriptor] = (folder, number)
+        self.descriptors[folder.job_id, folder.attempt] = descriptor
+        self.poll.register(descriptor, select.POLLIN)
+
+    def runner_ended(self, descriptor: int) -> None:
+        """The end of its run is told; one that died before it had finished is buried first."""
+        folder, number = self.runners.pop(descriptor)
+        key = (folder.job_id, folder.attempt)
+        self.poll.unregister(descriptor)
+        os.close(descriptor)
+        self.descriptors.pop(key, None)
+        self.unsaid.discard(key)
+        self.meter.end(key)
+        if folder.runner() is None:
+            if number is not None:  # it answers by itself, unless it was killed
+                folder.remove()
+                self.channel.report(failed(number, Refused("its runner died before it could begin")))
+        elif folder.ended() is None:
+            self.bury_in_child(folder)
+        else:
+            self.channel.report(ending(folder))
+
+    def bury_in_child(self, folder: RunFolder) -> None:
+        """Killing what is left may take seconds."""
+        self.channel.say(f"the runner of {folder.path.name} is dead; what it left is killed", once=False)
+        if os.fork() == 0:
+            self.channel.be_child()
+            while True:
+                try:
+                    folder.bury()
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(runner.AGAIN_S)  # until the disk takes it
+                else:
+                    break
+            self.channel.end_child(ending(folder))
+
+    def look_at(self, folder: RunFolder) -> wire.Message:
+        """Where a run stands that this launcher did not start. Burying happens here, so that the answer is final."""
+        claim, ended = folder.runner(), folder.ended()
+        found = event("run", folder) | {"stands": "ended", "ended": ended}
+        if ended is not None:
+            return found
+        if claim is None or claim == NOBODY:
+            if claim is None:
+                with contextlib.suppress(OSError):  # a full disk does no harm: no start is on its way
+                    folder.claim(NOBODY)
+            return found | {"stands": "never"}
+        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
+        if descriptor is None and (descriptor := alive(claim)) is not None:
+            self.watch(folder, descriptor)
+        if descriptor is None:
+            return found | {"ended": self.bury(folder, claim)}
+        spec = folder.spec()
+        each, bandwidth = spec.get("cores_each", 0), spec.get("bandwidth_mbs", 0)
+        return found | {"stands": "running", "bound": folder.bound(), "cores_each": each, "bandwidth_mbs": bandwidth}
+
+    def bury(self, folder: RunFolder, claim: str) -> dict[str, Any]:
+        """A run whose runner is gone. Where its end cannot be recorded now it is lost all the same."""
+        if not claim.strip():
+            self.channel.say(f"the claim of run {folder.path.name} cannot be read: the run counts as lost", once=False)
+        try:
+            folder.bury()
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            self.channel.say(f"the end of run {folder.path.name} cannot be recorded: {reason}", once=False)
+        return folder.ended() or dict(LOST)
+
+    # ---- requests ---------------------------------------------------------------------------------------------------
+
+    def folder(self, request: Mapping[str, Any]) -> RunFolder:
+        """Of the run it is about."""
+        return RunFolder(self.runs, request["job"], request["attempt"])
+
+    def observe(self, request: wire.Message) -> list[wire.Message]:
+        """Every run that is not settled."""
+        return [self.look_at(folder) for folder in all_runs(self.runs)]
+
+    def stop(self, request: wire.Message) -> bool:
+        """Have a run stopped; its end is reported. False: it does not run."""
+        folder, why = self.folder(request), request["why"]
+        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
+        if descriptor is None:
+            return False
+        number = runner.POKE
+        try:
+            folder.ask_to_stop(why)
+        except OSError:  # a full disk must not keep a job from being cancelled
+            number = next(one for one, word in runner.STOPPING.items() if word == why)
+        with contextlib.suppress(ProcessLookupError):  # its end is on the way
+            signal.pidfd_send_signal(descriptor, number)
+        return True
+
+    def renew(self, request: wire.Message) -> bool:
+        """Another fuse."""
+        folder = self.folder(request)
+        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
+        if descriptor is None:
+            return False
+        folder.set_fuse(request["fuse_us"])
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, runner.POKE)
+        return True
+
+    def bind(self, request: wire.Message) -> bool:
+        """Other cores for a run."""
+        folder = self.folder(request)
+        before, after = _flat(folder.bound()), _flat(request["nodes"])
+        folder.bind(request["nodes"])
+        rebind(folder, before, after)
+        return True
+
+    def settle(self, request: wire.Message) -> bool:
+        """The record of a run may go; one that lives stays."""
+        folder = self.folder(request)
+        claim = folder.runner()
+        if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
+            raise Refused(f"run {folder.path.name} is not over")
+        folder.remove()
+        return True
+
+    def threads(self, request: wire.Message) -> list[int]:
+        """All threads of a run, as they are now."""
+        return threads_of(processes_of(self.folder(request)))
+
+    def probe(self, request: wire.Message) -> dict[str, Any]:
+        """What a job's environment offers to its framework."""
+        person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
+        memory = min(request["memory_bytes"] or acting.MEMORY_OF_PROBE, acting.MEMORY_OF_PROBE)
+        groups = control_groups.plan(self.offer, self.folder(request).path.name, memory, "", acting.MOST_PROCESSES)
+        return acting.probe_for(person, groups, request["framework"], request["environment"])
+
+    def open_output(self, request: wire.Message) -> int:
+        """A descriptor of a job's output; path "": the file that is its output unless its owner named one."""
+        person, path = self.settings.users.person(request["uid"], request["gid"], request["groups"]), request["path"]
+        if path:
+            return acting.open_for(person, path, own=False)
+        return acting.open_for(person, str(self.output_of(self.folder(request), person)), own=True)
+
+
+def event(kind: str, folder: RunFolder) -> wire.Message:
+    """A report about a run."""
+    return {"event": kind, "job": folder.job_id, "attempt": folder.attempt}
+
+
+def ending(folder: RunFolder) -> wire.Message:
+    """The report of its end."""
+    return event("ended", folder) | {"ended": folder.ended() or dict(LOST), "notes": folder.notes()}
+
+
+def _check_ours(folder: Path) -> None:
+    """What is in there decides what runs as which user: no other account may own it or write to it."""
+    known, own = folder.lstat(), os.geteuid()
+    if not stat.S_ISDIR(known.st_mode) or known.st_uid != own or known.st_mode & 0o022:
+        raise Refused(f"{folder} must be a folder that belongs to user {own} and that only it can write to")
+
+
+def _make_output_folder(path: Path, person: Mapping[str, Any]) -> None:
+    """output/UID, the user's alone, in a folder that only the launcher can write to."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(0o700)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(descriptor, 0o700)
+        os.fchown(descriptor, person["uid"], person["gid"])
+    finally:
+        os.close(descriptor)
+
+
+def _flat(nodes: list[list[Any]]) -> list[int]:
+    return [cpu for _, own in nodes for cpu in own]
