@@ -10,15 +10,15 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 # isort: off
-from cohabit import kept_code  # noqa: F401  # before numba, which then starts sooner and keeps machine code as it says
+from cohabit import kept_code  # before numba, which then starts sooner and keeps machine code as it says
 
 # isort: on
 import numba
@@ -271,11 +271,21 @@ def load_source(origin: str) -> ModuleType:
     return _load_file(origin, "cohabit_policy_" + hashlib.blake2b(origin.encode(), digest_size=6).hexdigest())
 
 
+class _FromSource(SourceFileLoader):
+    """Reads no bytecode: what lies in a __pycache__ beside the file may be somebody else's."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compiled from the file as it is now."""
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
 def _load_file(origin: str, name: str) -> ModuleType:
     """The module of this name, from this file the first time."""
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, origin)
+    spec = importlib.util.spec_from_file_location(name, origin, loader=_FromSource(name, origin))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -349,13 +359,10 @@ def _entry_of(origin: str, function: str, call: str, parameters: int, memory: in
     )
     text = _ENTRY_SOURCE.format(origin=origin, function=function, most=max(parameters, 1), call=called)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    folder = Path(str(numba.config.CACHE_DIR)) / "orders"
-    path = folder / f"order_{digest}.py"
+    path = kept_code.order_file(f"order_{digest}.py")
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(text)
-        draft.replace(path)
+        with kept_code.writing(path) as stream:
+            stream.write(text.encode())
     return ScoreEntry(_load_file(str(path), f"cohabit_order_{digest}").entry.address, memory=memory)
 
 

@@ -4,6 +4,10 @@ It is kept in a folder named after the content of all kernel sources. numba itse
 file only, not in a function it calls from another file; with a folder per content an edit or an upgrade can never run
 yesterday's machine code, wherever the sources lie. Orders (compiled.py) have a file each there, named after what it
 contains. So nothing is asked about single files, of which numba would look up each for every function in it.
+
+Machine code is executed and its index is unpickled, so it is read only from folders that nobody else can change
+(trusted.py). Root's folder is for all accounts: others read what is there and keep the rest in their own. A process
+that can write to neither, such as one that gave up root's rights, keeps what it compiles in memory.
 """
 
 from __future__ import annotations
@@ -17,9 +21,13 @@ import platform
 import shutil
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from cohabit import trusted
 
 # numba loads yaml at every start for a file of settings nobody here has, and scipy to look at its version; hidden,
 # unless somebody needs them already.
@@ -47,62 +55,146 @@ _KERNEL_SOURCES = (
 
 PACKAGE = Path(__file__).parent
 UNUSED_S = 30 * 86_400
+SHARED = Path("/var/cache")  # root's folder for all accounts lies there
 
 
-def cache_folder() -> Path:
-    """Where this version's machine code is kept."""
+def _in(home: Path) -> Path:
+    """The folder of this version's machine code in a cache."""
     digest = hashlib.blake2b(digest_size=8)
     for name in _KERNEL_SOURCES:
         digest.update((PACKAGE / name).read_bytes())
     digest.update(f"{numba.__version__} {platform.machine()} {platform.python_version()}".encode())
-    home = os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "cohabit" / "kernels" / digest.hexdigest()
+    return home / "cohabit" / "kernels" / digest.hexdigest()
+
+
+def _named_cache() -> str:
+    """The cache that the environment names; empty: none."""
+    return os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or ""
+
+
+def cache_folder() -> Path:
+    """Where this account keeps this version's machine code."""
+    usual = SHARED if os.geteuid() == 0 else Path(os.path.expanduser("~")) / ".cache"
+    return _in(Path(_named_cache() or usual))
+
+
+def _make(folder: Path) -> None:
+    """With all above it. Others cannot write to it, whatever the umask is, and can read what is root's."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(0o755)
+            if os.geteuid() == 0:
+                folder.chmod(0o755)
 
 
 def _usable_cache() -> str:
-    """The cache folder; where it cannot be written, a private one that goes with the process, slow every time."""
+    """The cache folder; where it cannot be used, a private one that goes with the process, slow every time."""
     folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
+    with contextlib.suppress(OSError):
+        if doubt := trusted.doubt_of(folder):
+            return _private_cache(doubt)
+        _make(folder)
+        if doubt := trusted.doubt_in(folder):
+            return _private_cache(doubt)
+        if os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
             with contextlib.suppress(OSError):
                 os.utime(folder)  # it is in use
             return str(folder)
-    except OSError:
-        pass
+    return _private_cache()
+
+
+def _private_cache(doubt: trusted.Doubt | None = None) -> str:
+    if doubt is not None:
+        said = f"machine code is not kept in {doubt.where}: {doubt.what}; {doubt.fix}"
+        sys.stderr.write(f"cohabit: {said}\n")
     private = tempfile.mkdtemp(prefix="cohabit-kernels-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     return private
 
 
-numba.config.CACHE_DIR = _usable_cache()
+def _kernels() -> str:
+    """Where machine code of the package is looked for first: root's folder if it can be trusted, else our own."""
+    if os.geteuid() != 0 and not _named_cache():
+        shared = _in(SHARED)
+        if (shared / "code").is_dir() and trusted.doubt_in(shared) is None:
+            return str(shared)
+    return str(numba.config.CACHE_DIR)
+
+
+numba.config.CACHE_DIR = _usable_cache()  # where machine code is written to
+KERNELS = _kernels()
+
+
+def order_file(name: str) -> Path:
+    """Where an order is kept, or is to be written. A process that may not write to its cache any more makes another."""
+    if not os.access(numba.config.CACHE_DIR, os.W_OK | os.X_OK, effective_ids=True):
+        numba.config.CACHE_DIR = _private_cache()
+    kept, own = (Path(folder) / "orders" / name for folder in (KERNELS, numba.config.CACHE_DIR))
+    if kept.exists():
+        return kept
+    _make(own.parent)
+    return own
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file of the cache, whole or not at all; readable as its folder is, written by nobody else."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "wb") as stream:
+            if os.geteuid() == 0:
+                os.fchmod(stream.fileno(), 0o644)
+            yield stream
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 class _Folder(caching._CacheLocator):  # type: ignore[misc]
     """Where numba keeps one of our functions; those of others are none of our business."""
 
-    def __init__(self, function: Any, file: str) -> None:
-        of_an_order = file.startswith(f"{numba.config.CACHE_DIR}{os.sep}")
-        beside = os.path.dirname(os.path.relpath(file, numba.config.CACHE_DIR if of_an_order else PACKAGE))
-        self.path = os.path.join(numba.config.CACHE_DIR, "code", beside)
+    def __init__(self, function: Any, file: str, root: str) -> None:
+        self.beside = os.path.dirname(os.path.relpath(file, root))
+        self.first = KERNELS if root == str(PACKAGE) else root
         self.line = function.__code__.co_firstlineno
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        ours = py_file.startswith((f"{PACKAGE}{os.sep}", f"{numba.config.CACHE_DIR}{os.sep}"))
-        return cls(py_func, py_file) if ours else None
+        for root in (str(PACKAGE), KERNELS, numba.config.CACHE_DIR):
+            if py_file.startswith(f"{root}{os.sep}"):
+                return cls(py_func, py_file, root)
+        return None
 
     def ensure_cache_path(self) -> None:
-        os.makedirs(self.path, exist_ok=True)
+        _make(Path(self.own_path()))
+
+    def own_path(self) -> str:
+        """Where machine code is written to."""
+        return os.path.join(numba.config.CACHE_DIR, "code", self.beside)
 
     def get_cache_path(self) -> str:
-        return self.path
+        return os.path.join(self.first, "code", self.beside)
 
     def get_source_stamp(self) -> str:
         return "see the folder's name"
 
     def get_disambiguator(self) -> str:
         return str(self.line)
+
+
+class _OwnFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Machine code of one function in the folder that is written to."""
+
+    def __init__(self, cache: Any) -> None:
+        self.where = cache._impl.locator
+        super().__init__(self.where.own_path(), cache._impl.filename_base, self.where.get_source_stamp())
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
+        self.where.ensure_cache_path()
+        with writing(Path(filepath)) as stream:
+            yield stream
 
 
 def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
@@ -112,12 +204,30 @@ def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
     none: it is made again.
     """
     rtsys.initialize(target)
-    try:
-        return cache._load_overload(signature, target)
-    except Exception:
-        with contextlib.suppress(OSError):
-            cache.flush()
-        return None
+    for file in _files_of(cache) if cache._enabled else ():
+        try:
+            found = file.load(cache._index_key(signature, target.codegen()))
+            if found is not None:
+                return cache._impl.rebuild(target, found)
+        except Exception:
+            with contextlib.suppress(OSError):
+                file.flush()
+    return None
+
+
+def _keep_code(cache: Any, signature: Any, data: Any) -> None:
+    """Machine code to disk; where that fails (a full disk, rights given up) it stays in memory."""
+    with contextlib.suppress(OSError):
+        if cache._enabled and cache._impl.check_cachable(data):
+            _files_of(cache)[-1].save(cache._index_key(signature, data.codegen), cache._impl.reduce(data))
+
+
+def _files_of(cache: Any) -> list[Any]:
+    """Where a function's machine code may be, in the order to look; it is written to the last."""
+    if not isinstance(cache._impl.locator, _Folder):
+        return [cache._cache_file]
+    own = _OwnFile(cache)
+    return [own] if own._cache_path == cache._cache_path else [cache._cache_file, own]
 
 
 def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:
@@ -137,19 +247,19 @@ def _counting_of_references(context: Any) -> Any:
     """numba's own few functions for it, which it compiles at every start, kept as well."""
     generator = context.codegen()
     processor = hashlib.blake2b(repr(generator.magic_tuple()).encode(), digest_size=8).hexdigest()
-    kept = [Path(numba.config.CACHE_DIR) / f"references-{processor}.{kind}" for kind in ("o", "bc")]
-    if all(path.exists() for path in kept):
-        code, linkable = (path.read_bytes() for path in kept)
-        return _library_of_kept_code(generator, ("nrt", "object", (code, linkable)))
+    for folder in dict.fromkeys((KERNELS, numba.config.CACHE_DIR)):
+        kept = [Path(folder) / f"references-{processor}.{kind}" for kind in ("o", "bc")]
+        with contextlib.suppress(OSError):
+            code, linkable = (path.read_bytes() for path in kept)
+            return _library_of_kept_code(generator, ("nrt", "object", (code, linkable)))
     module, library = nrtdynmod.create_nrt_module(context)
     library.enable_object_caching()
     library.add_ir_module(module)
     library.finalize()
-    with contextlib.suppress(OSError):  # a full disk: the next start compiles them again
+    with contextlib.suppress(OSError):  # a full disk, rights given up: the next start compiles them again
         for path, content in zip(kept, library.serialize_using_object_code()[2], strict=True):
-            draft = path.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(content)
-            draft.replace(path)
+            with writing(path) as stream:
+                stream.write(content)
     return library
 
 
@@ -168,13 +278,14 @@ def _environment(module: str, constants: Any, name: str) -> Any:
 environment._rebuild_env = _environment
 caching.CacheImpl._locator_classes = [_Folder, *caching.CacheImpl._locator_classes]
 caching.Cache.load_overload = _load_kept_code
+caching.Cache.save_overload = _keep_code
 codegen.JITCodeLibrary._unserialize = _library_of_kept_code
 nrtdynmod.compile_nrt_functions = _counting_of_references
 
 
 def is_warm(kernel: str = "fast.drive") -> bool:
     """Whether the kernels have been compiled before, on this machine and for this version."""
-    return any(Path(str(numba.config.CACHE_DIR)).rglob(f"{kernel}*.nbc"))
+    return any(found for folder in {KERNELS, numba.config.CACHE_DIR} for found in Path(folder).rglob(f"{kernel}*.nbc"))
 
 
 def forget_unused() -> None:

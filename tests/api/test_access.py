@@ -18,6 +18,7 @@ import pytest
 
 from cohabit.app.serving import ServeConfig
 from cohabit.live.api.settings import ApiSettings, UserLimits
+from cohabit.live.place import Place
 from cohabit.model.errors import InputError
 from tests.api.serving import Answer, Server, ask, ask_as, served
 
@@ -126,7 +127,7 @@ def test_everything_somebody_changed_is_in_the_audit_log(server: Server) -> None
     done = [(one["user"], one["action"], one["status"]) for one in reversed(entries)]
     assert done == [("nobody", "submit", 201), ("nobody", "release", 200), ("nobody", "release", 409)]
     assert all("process" in one["from"] and one["at"] > 1e9 for one in entries)
-    kept = server.config.place / "audit.jsonl"
+    kept = Place(server.config.place).audit
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
@@ -310,7 +311,7 @@ def test_a_token_is_its_users(server: Server) -> None:
     assert (answer.status, answer.body["user"], answer.body["role"]) == (200, "ann", "user")
     assert server.ask_tcp("POST", "/v1/tokens", made["token"], {}).status == 403
     assert [one["id"] for one in server.ask_tcp("GET", "/v1/tokens", made["token"]).body["tokens"]] == [made["id"]]
-    kept = server.config.place / "tokens.json"
+    kept = Place(server.config.place).tokens
     assert made["token"] not in kept.read_text()
     assert made["token"].partition(".")[2] not in kept.read_text()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

@@ -14,6 +14,7 @@ import pytest
 
 from cohabit.live.api.audit import Audit
 from cohabit.live.api.logs import JsonLines
+from cohabit.live.place import Place
 from tests.api.serving import Server, served
 
 
@@ -53,11 +54,11 @@ def test_a_journal_that_cannot_be_written_is_said_and_gets_over(fault: str, tmp_
 
 def test_an_audit_log_that_cannot_be_written_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     with served() as server:
-        (server.config.place / "audit.jsonl").mkdir()
+        Place(server.config.place).audit.mkdir()
         assert server.over(server.submit("exit 0"))["state"] == "done"
         assert "cohabit_audit_failures 1.0" in server.ask("GET", "/metrics").body
         assert '"action":"submit"' in caplog.text
-        (server.config.place / "audit.jsonl").rmdir()
+        Place(server.config.place).audit.rmdir()
         server.submit("exit 0")
         assert len(server.ask("GET", "/v1/audit").body["entries"]) == 1
 
@@ -81,12 +82,12 @@ def test_a_database_that_is_damaged_while_it_is_read(tmp_path: Path) -> None:
     with served() as server:
         server.submit("exit 0", hold=True)
         journal = server.service.parts.journal
-        other = sqlite3.connect(server.config.place / "journal.db", timeout=60)
+        other = sqlite3.connect(Place(server.config.place).journal, timeout=60)
         other.execute("ALTER TABLE cohabit_records RENAME TO elsewhere")
         other.close()
         answer = server.ask("GET", "/v1/jobs")
         assert (answer.status, "cannot be read" in answer.body["error"]) == (503, True)
-        other = sqlite3.connect(server.config.place / "journal.db", timeout=60)
+        other = sqlite3.connect(Place(server.config.place).journal, timeout=60)
         other.execute("ALTER TABLE elsewhere RENAME TO cohabit_records")
         other.close()
         assert server.ask("GET", "/v1/jobs").status == 200

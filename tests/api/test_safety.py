@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import socket
+import stat
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from cohabit.app.serving import ServeConfig, open_parts
 from cohabit.live.api import server as serving_module
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.api.tokens import Tokens
-from cohabit.live.place_lock import only_one
+from cohabit.live.place import Place, only_one, open_place
 from cohabit.model.errors import InputError
 from tests.api.serving import Answer, Server, ask_as, served
 
@@ -68,12 +69,12 @@ def test_a_place_that_others_could_change_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
     os.chown(place, NOBODY, NOBODY)
-    with pytest.raises(InputError, match="belongs to user 65534"):
+    with pytest.raises(InputError, match="belongs to user nobody"):
         open_parts(ServeConfig(place))
     os.chown(place, 0, 0)
     for mode in (0o777, 0o1777):
         place.chmod(mode)
-        with pytest.raises(InputError, match="everybody may write there"):
+        with pytest.raises(InputError, match="everybody may write to it"):
             open_parts(ServeConfig(place))
     assert list(place.iterdir()) == []
 
@@ -81,10 +82,12 @@ def test_a_place_that_others_could_change_is_refused(tmp_path: Path) -> None:
 def test_a_new_place_is_not_open_to_others_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        only_one(tmp_path / "place").close()
+        place = open_place(tmp_path / "above" / "place")
+        only_one(place).close()
     finally:
         os.umask(before)
-    assert (tmp_path / "place").stat().st_mode & 0o022 == 0
+    modes = [stat.S_IMODE(one.stat().st_mode) for one in (place.root.parent, place.root, place.private, place.lock)]
+    assert modes == [0o755, 0o755, 0o700, 0o600]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +107,12 @@ def test_bodies_that_cannot_be_read_are_refused_in_one_sentence(server: Server, 
 def test_a_token_is_never_kept_and_never_told_again(server: Server) -> None:
     made = server.ask("POST", "/v1/tokens", {"label": "once"})
     secret = made.body["token"]
-    kept = (server.config.place / "tokens.json").read_text()
+    kept = Place(server.config.place).tokens.read_text()
     assert secret not in kept
     assert secret.partition(".")[2] not in kept
     assert secret not in str(server.ask("GET", "/v1/tokens").body)
     assert secret not in str(server.ask("GET", "/v1/audit").body)
-    assert (server.config.place / "tokens.json").stat().st_mode & 0o077 == 0
+    assert Place(server.config.place).tokens.stat().st_mode & 0o077 == 0
 
 
 def test_no_part_of_a_token_opens_the_door(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from cohabit.cli import backup, replay
 from cohabit.live.backup import back_up, bring_back, look_at
 from cohabit.live.controller import Controller
 from cohabit.live.journal import open_journal
+from cohabit.live.place import Place, open_place
 from cohabit.model.errors import InputError
 from tests.live.playing import ended, job, play, shell, until
 from tests.live.test_upgrade import OLD
@@ -66,9 +67,9 @@ def test_a_backup_of_a_living_controller_is_restored(tmp_path: Path) -> None:
     status, said = cohabit("restore", file, other)
     assert (status, "there is a journal already" in said) == (2, True)
     assert cohabit("restore", file, other, "--replace")[0] == 0
-    assert look_at(other / "journal.db.replaced").jobs == 6
+    assert look_at(Place(other).journal.with_name("journal.db.replaced")).jobs == 6
     play(other, check)
-    for where in (place, other, file, other / "journal.db"):
+    for where in (place, other, file, Place(other).journal):
         assert cohabit("replay", where, "--verify")[0] == 0
 
 
@@ -91,7 +92,7 @@ def test_a_journal_goes_from_a_file_to_postgresql_and_back(tmp_path: Path, postg
         assert await ended(controller, "two") == ["done"]
 
     play(tmp_path / "a", scene)
-    there = back_up(tmp_path / "a" / "journal.db", tmp_path / "copy.db")
+    there = back_up(Place(tmp_path / "a").journal, tmp_path / "copy.db")
     assert bring_back(tmp_path / "copy.db", postgres_database, replace=False) == there
     with pytest.raises(InputError, match="there is a journal already"):
         bring_back(tmp_path / "copy.db", postgres_database, replace=False)
@@ -99,7 +100,7 @@ def test_a_journal_goes_from_a_file_to_postgresql_and_back(tmp_path: Path, postg
     assert replay_live_of(postgres_database) == ""
     back = back_up(postgres_database, tmp_path / "back.db")
     assert back.jobs == there.jobs + 1
-    bring_back(tmp_path / "back.db", tmp_path / "c" / "journal.db", replace=False)
+    bring_back(tmp_path / "back.db", open_place(tmp_path / "c").journal, replace=False)
 
     async def last(controller: Controller, parts: Parts) -> None:
         assert await ended(controller, "one", "two") == ["done", "done"]
@@ -130,7 +131,7 @@ def test_a_damaged_journal_differs_on_replay(tmp_path: Path) -> None:
         await ended(controller, "one")
 
     play(tmp_path / "place", scene)
-    journal = open_journal(tmp_path / "place" / "journal.db")
+    journal = open_journal(Place(tmp_path / "place").journal)
     with journal._connection.begin():
         journal._connection.exec_driver_sql("update cohabit_batches set commands = x'90' where seq = 1")
     journal.close()
@@ -158,7 +159,7 @@ def test_a_job_outlives_the_controller_and_its_version(tmp_path: Path) -> None:
         assert (record.attempt, record.exit_status) == (1, 3)
 
     play(tmp_path / "place", old)
-    as_version_1(tmp_path / "place" / "journal.db")
+    as_version_1(Place(tmp_path / "place").journal)
     play(tmp_path / "place", new)
 
 

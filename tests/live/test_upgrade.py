@@ -14,6 +14,7 @@ from cohabit.app.serving import Parts
 from cohabit.live import journal_schema, records
 from cohabit.live.controller import Controller
 from cohabit.live.journal import RECORDED, open_journal
+from cohabit.live.place import Place
 from cohabit.live.recovery import restore, verify
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.errors import InputError
@@ -81,7 +82,7 @@ def test_an_upgrade_leaves_jobs_that_run_alone(tmp_path: Path) -> None:
         assert (await controller.view("runs")).record.exit_status == 3
 
     play(place, before)
-    as_version_1(place / "journal.db")
+    as_version_1(Place(place).journal)
     try:
         play(place, after)
     finally:

@@ -21,6 +21,7 @@ import pytest
 from cohabit.agent.node.orders import read_division
 from cohabit.app.profiles import profiles_of_catalogue
 from cohabit.live.journal import open_journal
+from cohabit.live.place import Place
 from cohabit.model import codec
 from cohabit.model.command import SetShares
 from cohabit.store.json_form import write_json
@@ -43,7 +44,7 @@ bandwidth_gbs = [[1, 12.0], [28, 118.26]]
 
 def ordered(folder: Path) -> list[SetShares]:
     """Every division the core has decided upon, in order."""
-    journal = open_journal(folder / "state" / "journal.db")
+    journal = open_journal(Place(folder / "state").journal)
     try:
         found = (codec.decode_commands(batch.commands or codec.encode([])) for batch in journal.batches(after=0))
         return [one for commands in found for one in commands if isinstance(one, SetShares)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.live.journal import open_journal
+from cohabit.live.place import Place
 from cohabit.model import codec
 from cohabit.model.event import Event
 from cohabit.testing.slurm_cluster import SlurmCluster
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 
 def facts(folder: Path) -> list[Event]:
     """All the core was told, in order."""
-    journal = open_journal(folder / "state" / "journal.db")
+    journal = open_journal(Place(folder / "state").journal)
     try:
         return [event for batch in journal.batches(after=0) for event in codec.decode_events(batch.events)]
     finally:

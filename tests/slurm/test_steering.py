@@ -14,6 +14,7 @@ from cohabit.backend.slurm.marks import BACK, WHOLE, run_mark
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import asked_whole, before_of
 from cohabit.live.journal import open_journal
+from cohabit.live.place import Place
 from cohabit.model import codec
 from cohabit.model.command import StartJob
 from cohabit.store.json_form import write_json
@@ -48,7 +49,7 @@ def submit_forty(slurm: SlurmCluster, folder: Path) -> dict[str, int]:
 
 def decided(folder: Path) -> dict[str, StartJob]:
     """The last start of every job, from the journal."""
-    journal = open_journal(folder / "state" / "journal.db")
+    journal = open_journal(Place(folder / "state").journal)
     try:
         starts = {}
         for batch in journal.batches(after=0):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from cohabit.live.place import Place
 from cohabit.testing.resctrl import FakeResctrl
 from cohabit.testing.resctrl_faults import FaultyResctrl
 from cohabit.testing.resctrl_machines import INTEL
@@ -77,7 +78,7 @@ class ReadOnly(Trouble):
     def _set(self, immutable: bool) -> None:
         for name in ("journal.db", "journal.db-wal"):
             with contextlib.suppress(FileNotFoundError):
-                set_immutable(self._place / name, immutable)
+                set_immutable(Place(self._place).private / name, immutable)
 
 
 class SickResctrl(Trouble):

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from cohabit.live.place import Place
 from cohabit.model.errors import InputError
 
 SERVER, TOKEN = "COHABIT_SERVER", "COHABIT_TOKEN"
-SOCKET = "cohabit.sock"
 CONNECT_S, ANSWER_S = 5.0, 60.0
 PIECE = 65536
+MACHINE = Path("/var/lib/cohabit")  # the place of a scheduler that root started for all accounts
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 BUSY = (429, 503)
 
@@ -52,14 +53,31 @@ class Address:
 
 
 def default_place() -> Path:
-    """Where `cohabit up` keeps everything unless told otherwise."""
+    """Where `cohabit up` keeps everything unless told otherwise: root where other accounts reach it, others at home."""
+    if not _state_home() and os.geteuid() == 0:
+        return MACHINE
+    return home_place()
+
+
+def home_place() -> Path:
+    """The default place of an ordinary account; earlier versions had root's there, too."""
+    return Path(_state_home() or Path.home() / ".local" / "state") / "cohabit"
+
+
+def _state_home() -> str:
     state = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if state.startswith("/") else Path.home() / ".local" / "state") / "cohabit"
+    return state if state.startswith("/") else ""
+
+
+def _usual_server() -> Path:
+    """One's own scheduler, if its socket is there, else the machine's, if that is there."""
+    own, machine = Place(default_place()).socket, Place(MACHINE).socket
+    return machine if not os.path.exists(own) and os.path.exists(machine) else own
 
 
 def find_server(given: str | None) -> Address:
-    """By option, else by COHABIT_SERVER, else the socket in the default place; a folder means the socket in it."""
-    text = given or os.environ.get(SERVER, "") or str(default_place())
+    """By option, else by COHABIT_SERVER, else one's own scheduler or the machine's; a folder means the socket in it."""
+    text = given or os.environ.get(SERVER, "") or str(_usual_server())
     if text.startswith(("http://", "https://")):
         parts = urlsplit(text)
         if not parts.hostname:
@@ -67,7 +85,7 @@ def find_server(given: str | None) -> Address:
         return Address(url=text.rstrip("/"))
     path = Path(text.removeprefix("unix:")).expanduser()
     is_socket = path.suffix == ".sock" or path.is_socket()
-    return Address(path=str(path if is_socket else path / SOCKET))
+    return Address(path=str(path if is_socket else Place(path).socket))
 
 
 def find_token() -> str:

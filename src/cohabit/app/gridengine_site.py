@@ -10,6 +10,7 @@ from typing import ClassVar
 from cohabit.app.gridengine_switch import ask_around
 from cohabit.app.gridengine_table import GridEngineTable
 from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody
+from cohabit.app.steering_table import refuse_managers_files
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.gridengine.calls import Calls, ReadOnly
 from cohabit.backend.gridengine.steered import GridEngineManager
@@ -66,4 +67,5 @@ def read_gridengine_site(path: Path) -> GridEngineSite:
     if not tables.gridengine.queues:
         raise InputError("no queue is named", f"{path}: gridengine.queue", "name at least one")
     alike = alike_of(path, tables, tables.gridengine, "gridengine")
+    refuse_managers_files(tables.gridengine.bin, tables.gridengine.root)
     return GridEngineSite(**vars(alike), gridengine=tables.gridengine)

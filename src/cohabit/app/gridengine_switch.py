@@ -11,7 +11,7 @@ import msgspec
 
 from cohabit.app.gridengine_table import GridEngineTable
 from cohabit.app.steering_switch import Switch
-from cohabit.app.steering_table import lease_of
+from cohabit.app.steering_table import lease_of, refuse_managers_files
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.discovery import discover
@@ -33,6 +33,7 @@ def read_switch(path: Path) -> Switch:
     """From a site file."""
     tables = read_typed(path, _Tables, "docs/gridengine.md")
     folder, table = path.parent.absolute(), tables.gridengine
+    refuse_managers_files(table.bin, table.root)
 
     async def manager() -> GridEngineManager:
         calls = Calls(table.bin, table.root, table.cell)

@@ -16,6 +16,7 @@ import msgspec
 from cohabit.agent.cores import allowed_cores, split_cores
 from cohabit.agent.launch.process import find_command
 from cohabit.agent.sensors.catalogue import usable
+from cohabit.app.typed_toml import refuse_untrusted
 from cohabit.model.errors import InputError
 
 EXAMPLE = '[[program]] name = "stream", command = ["cohabit", "exercise", "stream", "--work", "300"]'
@@ -60,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_plan(path: Path) -> Plan:
     """Read and check it; folders in it are relative to it."""
+    refuse_untrusted(path)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

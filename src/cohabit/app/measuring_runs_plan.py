@@ -15,6 +15,7 @@ from cohabit.agent.canary.running import LIMIT_S, REDUCE_ROUNDS, RING_ROUNDS, SI
 from cohabit.agent.cores import allowed_cores
 from cohabit.agent.launch.process import find_command
 from cohabit.app.measuring_programs import Program
+from cohabit.app.typed_toml import refuse_untrusted
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WORKLOAD_TYPES
 
@@ -75,6 +76,7 @@ class RunsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_runs_plan(path: Path) -> RunsPlan:
     """Read and check it; folders in it are relative to it."""
+    refuse_untrusted(path)
     where = str(path)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

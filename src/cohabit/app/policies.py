@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cohabit.app.scenario import PolicyConfig, Scenario, half_life_us
+from cohabit.app.typed_toml import refuse_for_root
 from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
@@ -133,6 +134,11 @@ def _gate_options(config: PolicyConfig) -> GateOptions:
         model, tuple(config.delay_labels), config.skip_threshold, config.telemetry_nodes == "all", config.cost_aware,
         config.choose_nodes,
     )  # fmt: skip
+
+
+def refuse_untrusted_files(config: PolicyConfig) -> None:
+    """Files that the policy of a controller of root's is made from, and that somebody else could change."""
+    refuse_for_root(*(Path(text) for text in (config.degradation, config.model, config.variability) if text))
 
 
 def _degradations(config: PolicyConfig) -> Degradations | None:

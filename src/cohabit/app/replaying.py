@@ -17,6 +17,7 @@ from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.backup import copy_of
 from cohabit.live.journal import Journal, open_journal
+from cohabit.live.place import find_journal
 from cohabit.live.recovery import Verified, verify
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
@@ -34,7 +35,7 @@ class _Kept(msgspec.Struct, frozen=True):
 def is_live(path: Path) -> bool:
     """Whether this is a controller's place, a site file or a journal of one."""
     if path.is_dir():
-        return (path / "journal.db").exists()
+        return find_journal(path).exists()
     if path.suffix == ".toml":
         return True
     try:
@@ -50,8 +51,8 @@ def journal_of(path: Path) -> tuple[Path, Path | str]:
         from cohabit.app.site_file import read_site
 
         config = read_site(path).config
-        return config.place, config.journal
-    return (path, path / "journal.db") if path.is_dir() or not path.is_file() else (path.parent, path)
+        return config.place, config.find_journal()
+    return (path.parent, path) if path.is_file() else (path, find_journal(path))
 
 
 def replay_live(path: Path) -> Verified:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cohabit.app import serving_machine as machines
-from cohabit.app.policies import build, title
+from cohabit.app.policies import build, refuse_untrusted_files, title
 from cohabit.app.scenario import PolicyConfig
 from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.app.telemetry_feed import TelemetryConfig, TelemetryFeed
@@ -31,7 +31,7 @@ from cohabit.live.measuring import MeasuringBackend
 from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import Peer, PeerLinks
-from cohabit.live.place_lock import only_one
+from cohabit.live.place import Place, find_journal, only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
@@ -77,8 +77,12 @@ class ServeConfig:
 
     @property
     def journal(self) -> Path | str:
-        """Where the journal is."""
-        return self.database or self.place / "journal.db"
+        """Where the journal is, or will be once a controller has opened the place."""
+        return self.database or Place(self.place).journal
+
+    def find_journal(self) -> Path | str:
+        """Where it is now, also in a place of an earlier version."""
+        return self.database or find_journal(self.place)
 
 
 class _Settings(msgspec.Struct, frozen=True):
@@ -202,7 +206,7 @@ class Service:
 
 def open_parts(config: ServeConfig) -> Parts:
     """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
-    lock = only_one(config.place)
+    lock = only_one(open_place(config.place))
     nodes = VirtualNodes(config.nodes)
     policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
@@ -222,7 +226,7 @@ def open_parts(config: ServeConfig) -> Parts:
 
 def verify_journal(config: ServeConfig) -> Verified:
     """Replay all that a controller's journal keeps; it must not be running."""
-    with only_one(config.place):
+    with only_one(open_place(config.place)):
         journal = open_journal(config.journal)
         try:
             _same_settings(journal, config)
@@ -235,6 +239,7 @@ def verify_journal(config: ServeConfig) -> Verified:
 
 def policies_of(config: ServeConfig) -> PolicySet:
     """The policies, with what this domain does for mates elsewhere."""
+    refuse_untrusted_files(config.policy)
     return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling)
 
 

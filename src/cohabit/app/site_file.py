@@ -17,7 +17,7 @@ from cohabit.app.scenario import DomainConfig, PolicyConfig
 from cohabit.app.serving import ServeConfig, TlsFiles
 from cohabit.app.serving_machine import ProfilingConfig
 from cohabit.app.telemetry_feed import TelemetryConfig
-from cohabit.app.typed_toml import read_typed
+from cohabit.app.typed_toml import read_typed, refuse_for_root, refuse_untrusted
 from cohabit.backend.output_names import literal
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
@@ -202,6 +202,8 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
 
 def _profiling(table: ProfilingTable, folder: Path, where: str) -> ProfilingConfig:
     profiles = folder / table.profiles if table.profiles else None
+    if profiles is not None:
+        refuse_for_root(profiles)
     config = ProfilingConfig(table.measure, table.period_s, profiles)
     config.check(f"{where}: profiling")
     return config
@@ -222,7 +224,12 @@ def _tls(tables: SiteTables, folder: Path) -> TlsFiles | None:
     if tables.tls is None:
         return None
     authority = folder / tables.tls.authority if tables.tls.authority else None
-    return TlsFiles(folder / tables.tls.certificate, folder / tables.tls.key, authority)
+    files = TlsFiles(folder / tables.tls.certificate, folder / tables.tls.key, authority)
+    refuse_untrusted(files.certificate)
+    refuse_untrusted(files.key, closed=0o007)
+    if authority is not None:
+        refuse_untrusted(authority)
+    return files
 
 
 def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:

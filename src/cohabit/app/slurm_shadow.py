@@ -1,8 +1,8 @@
 """Shadow mode: watch a Slurm for hours or days, then say what the policy would have done with the very same jobs.
 
-It holds nothing but a reader that refuses every call that could change something. What it saw is kept in
-PLACE/shadow.json and added to by the next run. The answer is a simulation with the run times Slurm saw: jobs beside
-others run as fast as alone in it, so a second one slows those that would have shared.
+It holds nothing but a reader that refuses every call that could change something. What it saw is kept in the place and
+added to by the next run. The answer is a simulation with the run times Slurm saw: jobs beside others run as fast as
+alone in it, so a second one slows those that would have shared.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import job_of, why_not
 from cohabit.core.core import SchedulerCore
+from cohabit.live.place import Place, open_place
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
@@ -33,7 +34,6 @@ from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.world import World
 from cohabit.whole_files import replacing
 
-KEPT = "shadow.json"
 SAVE_S = 30.0
 LEAST_JOBS = 2
 SEED = 20190101  # of the resampling; any number, always the same
@@ -67,7 +67,8 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
     calls = ReadOnly(site.slurm.conf)
     found = await site.discover(calls)
     policies_of(site, found)  # a policy that cannot be built is said now, not after days
-    seen, reader, saved_s = read_seen(site.place / KEPT), JobReader(calls), time.monotonic()
+    kept = open_place(site.place).shadow
+    seen, reader, saved_s = read_seen(kept), JobReader(calls), time.monotonic()
     say(f"watching {len(found.names)} nodes of {', '.join(found.terms.partitions)}; nothing is changed")
     while True:
         try:
@@ -77,7 +78,7 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
         except SlurmAway as error:
             say(f"Slurm does not answer; it is asked again: {error}")
         if until() or time.monotonic() - saved_s > SAVE_S:
-            save_seen(site.place / KEPT, seen)
+            save_seen(kept, seen)
             saved_s = time.monotonic()
         if until():
             return seen
@@ -122,7 +123,8 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
     """Both sides in numbers; `slower`: by how much jobs that share are slowed in the pessimistic case."""
     ran = sorted(((name, sight) for name, sight in seen.items() if sight.ran), key=lambda one: one[1].ready_s)
     if len(ran) < LEAST_JOBS:
-        raise InputError(f"only {len(ran)} jobs began and ended so far", str(site.place / KEPT), "watch for longer")
+        where = str(Place(site.place).shadow)
+        raise InputError(f"only {len(ran)} jobs began and ended so far", where, "watch for longer")
     plain = replay(site, found, ran, {})
     shared = [name for name, one in plain.items() if not one.exclusive]
     slowed = replay(site, found, ran, dict.fromkeys(shared, 1 + slower)) if shared else plain

@@ -12,7 +12,8 @@ from typing import ClassVar
 from cohabit.app.slurm_table import SlurmTable
 from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody
 from cohabit.app.steering_site import NodeTable as NodeTable
-from cohabit.app.typed_toml import read_typed
+from cohabit.app.steering_table import refuse_managers_files
+from cohabit.app.typed_toml import read_typed, refuse_untrusted
 from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.commands import show_script
 from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
@@ -82,4 +83,7 @@ def read_slurm_site(path: Path) -> SlurmSite:
     alike = alike_of(path, tables, slurm, "slurm")
     if slurm.rest and not slurm.rest.startswith(("unix:", "http://", "https://")):
         raise InputError(f"rest is {slurm.rest!r}", f"{path}: slurm.rest", "write unix:PATH or http://HOST:PORT")
+    refuse_managers_files(slurm.conf)
+    if slurm.rest_token:
+        refuse_untrusted(folder / slurm.rest_token, closed=0o007)
     return SlurmSite(**vars(alike), slurm=slurm, rest_token=folder / slurm.rest_token if slurm.rest_token else None)

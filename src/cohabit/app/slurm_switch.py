@@ -8,7 +8,7 @@ import msgspec
 
 from cohabit.app.slurm_table import SlurmTable
 from cohabit.app.steering_switch import Switch
-from cohabit.app.steering_table import lease_of
+from cohabit.app.steering_table import lease_of, refuse_managers_files
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.slurm.calls import Calls
 from cohabit.backend.slurm.steered import SlurmManager
@@ -25,6 +25,7 @@ def read_switch(path: Path) -> Switch:
     """From a site file."""
     tables = read_typed(path, _Tables, "docs/slurm.md")
     folder, table = path.parent.absolute(), tables.slurm
+    refuse_managers_files(table.conf)
 
     async def manager() -> SlurmManager:
         return SlurmManager(Calls(table.conf))

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cohabit.app.policies import build, title
+from cohabit.app.policies import build, refuse_untrusted_files, title
 from cohabit.app.profiles import profiles_in
 from cohabit.app.serving import CLOCK
 from cohabit.app.steering_service import (
@@ -45,7 +45,7 @@ from cohabit.live.api.service import Api
 from cohabit.live.clock import Epoch, find_clock
 from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import stored_facts
-from cohabit.live.place_lock import only_one
+from cohabit.live.place import only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
@@ -82,11 +82,12 @@ class Service(Steering):
 
 async def open_service(site: SteeredSite) -> Service:
     """Ask the manager what is there, open the journal, bring the core back."""
-    lock, table = only_one(site.place), site.table
+    place, table = open_place(site.place), site.table
+    lock = only_one(place)
     around = await site.look_around()
     found, manager = around.found, around.manager
     policies = policies_of(site, found)
-    journal = open_journal(site.place / "journal.db")
+    journal = open_journal(place.journal)
     _same_settings(journal, site, found)
     cluster = cluster_of(site, found, policies)
     restored = restore(journal, cluster, policies)
@@ -101,7 +102,7 @@ async def open_service(site: SteeredSite) -> Service:
         await _over(journal, restored.core, site, around), Fuses(fuse_file(site.lease), clock.since_boot_us),
         site.mates_within_s,
     )  # fmt: skip
-    backend.names = RememberedNames(found.terms, site.place, restored.core.state.rows)
+    backend.names = RememberedNames(found.terms, place.mates, restored.core.state.rows)
     backend.orders = around.orders
     neighbours = Neighbours(site.config, lambda message: controller.hear(message))
     controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
@@ -117,8 +118,8 @@ async def open_service(site: SteeredSite) -> Service:
     lease = LeaseTerms(
         site.lease, table.lease_s, found.terms.partitions, lambda: ensure_watchdog(site.lease, *around.watchdog)
     )
-    guard = guard_of(site.place, site.lease, site.groups, backend, controller, neighbours, around.script)
-    return Service(site.place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around)
+    guard = guard_of(place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script)
+    return Service(place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around)
 
 
 def _get_ready(site: SteeredSite, found: Discovered) -> None:
@@ -146,10 +147,11 @@ def read_profiles(path: Path) -> list[Profile]:
 
 async def verify_journal(site: SteeredSite) -> Verified:
     """Replay all that a controller's journal keeps; it must not be running."""
-    with only_one(site.place):
+    place = open_place(site.place)
+    with only_one(place):
         found = (await site.look_around(only_read=True)).found
         policies = policies_of(site, found)
-        journal = open_journal(site.place / "journal.db")
+        journal = open_journal(place.journal)
         try:
             _same_settings(journal, site, found)
             return verify(journal, cluster_of(site, found, policies), policies)
@@ -159,6 +161,7 @@ async def verify_journal(site: SteeredSite) -> Verified:
 
 def policies_of(site: Alike, found: Discovered) -> PolicySet:
     """The policies; cores are never given out twice."""
+    refuse_untrusted_files(site.policy)
     policies = replace(build(site.policy, oversubscribe=False), mates=site.config.coupling)
     if found.whole_nodes_because and not policies.placer.exclusive:
         raise InputError(

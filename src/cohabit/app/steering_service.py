@@ -29,6 +29,7 @@ from cohabit.live.journal import Journal
 from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import PeerLinks
+from cohabit.live.place import Place, is_there
 from cohabit.live.recovery import Restored
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from cohabit.app.steering_threshold import Guard
     from cohabit.live.api.service import Api
 
-VIEW = "view.json"
 STATES = {columns.QUEUED: "queued", columns.STARTING: "starting", columns.RUNNING: "running"}
 RENEWALS = 4  # of the lease, in the time it runs
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class Neighbours:
 class Steering:
     """What steers, from open to close."""
 
-    place: Path
+    place: Place
     lease: LeaseTerms
     controller: Controller
     backend: SlurmBackend
@@ -176,7 +176,7 @@ class Steering:
     async def _write_view(self) -> None:
         """What the core has, for `status`."""
         jobs = await self.controller.ask(view_of)
-        with replacing(self.place / VIEW) as stream:
+        with replacing(self.place.view) as stream:
             stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
 
 
@@ -188,8 +188,11 @@ def view_of(core: SchedulerCore) -> dict[str, str]:
 
 def our_view(place: Path) -> tuple[float, dict[str, str]]:
     """When the controller last said what it has, and what; it says so whenever it renews its lease."""
+    view = Place(place).view
+    if not is_there(view):
+        return 0.0, {}
     try:
-        kept = msgspec.json.decode((place / VIEW).read_bytes())
+        kept = msgspec.json.decode(view.read_bytes())
         return float(kept["at"]), dict(kept["jobs"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0, {}

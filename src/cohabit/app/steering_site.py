@@ -27,6 +27,7 @@ from cohabit.app.site_file import (
 )
 from cohabit.app.steering_mates import Groups, MatesTable
 from cohabit.app.steering_table import SteeringTable, lease_of
+from cohabit.app.typed_toml import refuse_for_root
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.steered import Manager
@@ -154,6 +155,8 @@ def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str)
     )  # fmt: skip
     name = "" if tables.domain is None else tables.domain.name
     place = folder / tables.place
+    if tables.profiles:
+        refuse_for_root(folder / tables.profiles)
     return Alike(
         place, msgspec.structs.replace(tables.policy, **named), table, lease_of(folder, place, table),
         folder / tables.profiles if tables.profiles else None, tables.node, config_of(others, folder, str(path)),

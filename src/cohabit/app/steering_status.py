@@ -15,6 +15,7 @@ from cohabit.backend.slurm.marks import HELD, RUN, read_mark
 from cohabit.backend.slurm.naming import Names
 from cohabit.backend.slurm.remembered_names import kept_names
 from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.live.place import Place
 from cohabit.model.errors import InputError
 
 FITS = {"queued": ("held",), "starting": ("held", "waiting", "running"), "running": ("running",)}  # ours -> theirs
@@ -32,7 +33,8 @@ async def status(site: SteeredSite) -> dict[str, Any]:
     """The manager's view and ours, and where they disagree. Changes nothing."""
     around = await site.look_around(only_read=True)
     terms = around.found.terms
-    found, called = await jobs_of(site, around), {name: ours for ours, name in kept_names(site.place).items()}
+    found, kept = await jobs_of(site, around), kept_names(Place(site.place).mates)
+    called = {name: ours for ours, name in kept.items()}
     jobs = Names(terms).ours(job for job in found if job.name not in called)
     jobs |= {called[job.name]: replace(job, name=called[job.name]) for job in found if job.name in called}
     steered = [job for job in jobs.values() if job.partition in terms.partitions]

@@ -10,6 +10,11 @@ from typing import ClassVar
 
 import msgspec
 
+from cohabit.app.typed_toml import refuse_for_root
+from cohabit.live.place import Place
+
+SYSTEM = range(1000)  # accounts of services: a manager belongs to one of its own
+
 
 class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys that every manager's table has."""
@@ -27,4 +32,9 @@ class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def lease_of(folder: Path, place: Path, table: SteeringTable) -> Path:
     """The file of the lease; `folder` is the site file's."""
-    return folder / table.lease if table.lease else place / "lease"
+    return folder / table.lease if table.lease else Place(place).lease
+
+
+def refuse_managers_files(*paths: str) -> None:
+    """Commands and settings of the manager that root would run or obey, and that an ordinary account could change."""
+    refuse_for_root(*(Path(text) for text in paths if text), also=SYSTEM)

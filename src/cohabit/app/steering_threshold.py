@@ -31,7 +31,6 @@ from cohabit.model.errors import InputError
 from cohabit.model.peer import COMMITTED, RUNNING
 from cohabit.whole_files import replacing
 
-OPENED = "threshold.json"  # in the place
 OF_A_RUN = b"cohabit threshold run\0"  # before the number of a job, sealed with the key; as in packaging/threshold
 READ_EVERY_S = 0.5
 ReadScript = Callable[[str], Awaitable[str]]
@@ -93,13 +92,13 @@ class Guard:
     """The threshold of one site, from open to close."""
 
     def __init__(
-        self, place: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller,
+        self, opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller,
         neighbours: Neighbours, read: ReadScript | None,
     ) -> None:  # fmt: skip
         self._file, self._mates = threshold_file(lease), groups.mates
         self._links = ThresholdLinks(neighbours.peers, neighbours.context)
         self._tokens = Tokens(backend, read, groups.threshold_key)
-        decider = Decider(neighbours.domain, read_opened(place / OPENED), lambda opened: _write(place / OPENED, opened))
+        decider = Decider(neighbours.domain, read_opened(opened), lambda now: _write(opened, now))
         self._threshold = Threshold(
             groups.mates.threshold, decider,
             Sources(
@@ -126,7 +125,7 @@ class Guard:
 
 
 def guard_of(
-    place: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller, neighbours: Neighbours,
+    opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller, neighbours: Neighbours,
     read: ReadScript | None,
 ) -> Guard | None:  # fmt: skip
     """None: the site has no threshold; then no job gets one any more. `read` None: scripts cannot be read there."""
@@ -136,7 +135,7 @@ def guard_of(
     if read is None and groups.threshold_key is None:
         fix = "write one with `cohabit peer-key`, copy it to the nodes, and name it: threshold_key = FILE"
         raise InputError("a threshold needs a key here", "mates.threshold_key", fix)
-    return Guard(place, lease, groups, backend, controller, neighbours, read)
+    return Guard(opened, lease, groups, backend, controller, neighbours, read)
 
 
 def wanted_of(backend: SlurmBackend, groups: Groups, job: str) -> Wanted | None:

@@ -1,19 +1,26 @@
-"""A TOML file into typed tables; whatever is wrong with it is one sentence with the file and the key."""
+"""A site file (TOML) into typed tables; whatever is wrong with it is one sentence with the file and the key."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from cohabit import trusted
 from cohabit.model.errors import InputError
 
 T = TypeVar("T")
 
 
 def read_typed(path: Path, tables: type[T], described: str) -> T:
-    """`described`: the page that explains the keys."""
+    """A site file: what it says is obeyed, so it is read only if nobody else can change it.
+
+    `described`: the page that explains the keys.
+    """
+    refuse_untrusted(path)
     try:
         return msgspec.toml.decode(path.read_bytes(), type=tables)
     except OSError as error:
@@ -24,3 +31,19 @@ def read_typed(path: Path, tables: type[T], described: str) -> T:
         raise InputError(message[:1].lower() + message[1:], where, f"see {described}") from error
     except msgspec.DecodeError as error:
         raise InputError(f"is not valid TOML: {error}", str(path)) from error
+
+
+def refuse_untrusted(path: Path, closed: int = 0) -> None:
+    """Refuse a file that another account could change; `closed`: and one whose mode has any of these bits."""
+    if doubt := trusted.doubt_of(path, closed=closed):
+        raise InputError(f"is not obeyed: {doubt.what}", doubt.where, doubt.fix)
+
+
+def refuse_for_root(*paths: Path, also: Collection[int] = ()) -> None:
+    """The same of files that an ordinary account may believe at its own risk, such as tables of numbers.
+
+    `also`: accounts whose files root obeys, too.
+    """
+    for path in paths if os.geteuid() == 0 else ():
+        if doubt := trusted.doubt_of(path, also=also):
+            raise InputError(f"is not used by root: {doubt.what}", doubt.where, doubt.fix)

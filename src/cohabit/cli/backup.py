@@ -25,7 +25,8 @@ def backup(
 ) -> None:
     """Copy all that a controller must not lose (facts, checkpoints, records of jobs) as it is at one instant.
 
-    The controller may go on meanwhile. Output of jobs, tokens and the audit log are plain files of its place.
+    The controller may go on meanwhile. Output of jobs, tokens and the audit log are plain files of its place. Only its
+    owner may read the copy, which has the environments of all jobs.
     """
     from cohabit.app.replaying import journal_of
     from cohabit.cli.console import progress
@@ -53,10 +54,11 @@ def restore(
     from cohabit.app.replaying import journal_of
     from cohabit.cli.console import progress
     from cohabit.live.backup import bring_back
-    from cohabit.live.place_lock import only_one
+    from cohabit.live.place import only_one, open_place
 
-    folder, journal = journal_of(place)
-    with only_one(folder), progress("copying") as advance:
+    folder, _ = journal_of(place)
+    with only_one(open_place(folder)), progress("copying") as advance:
+        _, journal = journal_of(place)  # as it is now: an old place has been moved into its new form
         copied = bring_back(file, journal, replace, advance)
     _say(as_json, "journal", journal, copied.jobs, copied.batches, copied.version)
 

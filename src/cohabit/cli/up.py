@@ -35,7 +35,7 @@ def up(
         str | None, typer.Option(metavar="HOST:PORT", help="Also for callers elsewhere, with tokens.")
     ] = None,
     place: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit.")
+        Path | None, typer.Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
     as_json: AsJson = False,
@@ -47,12 +47,15 @@ def up(
     import asyncio
     from functools import partial
 
-    from cohabit.app.client_connection import default_place
+    from cohabit.app.client_connection import default_place, home_place
     from cohabit.cli.console import note, show_json
     from cohabit.cli.serve import left, serve_until
     from cohabit.cli.up_site import site_file
+    from cohabit.live.place_moving import move_whole
 
     chosen = default_place() if place is None else place.expanduser()
+    if place is None and chosen != home_place() and move_whole(home_place(), chosen):
+        note(f"the scheduler's place was moved from {home_place()} to {chosen}, where other accounts reach its socket")
     file = site_file(chosen, nodes, policy, listen)
     if sys.stderr.isatty():
         note(f"starting in {chosen} ...")

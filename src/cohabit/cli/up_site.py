@@ -11,19 +11,22 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from cohabit.app.typed_toml import refuse_untrusted
+from cohabit.live.place import Place, check_root, make_folder
 from cohabit.model.errors import InputError
 from cohabit.whole_files import replacing
 
-FILE = "site.toml"
 POLICY = "cs"  # jobs get the cores they ask for, side by side
 HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay as long as there are jobs."
 
 
 def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None) -> Path:
     """The site file of this place: the one that is there if it says the same, else a new one."""
-    path = place / FILE
+    path = Place(place).site
     wanted = {"nodes": None if nodes is None else _nodes(nodes), "policy": policy, "listen": listen}
+    check_root(place)
     if path.exists():
+        refuse_untrusted(path)
         _same(path, wanted)
         return path
     _check(policy, listen)
@@ -33,7 +36,7 @@ def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | 
     ]  # fmt: skip
     if listen is not None:
         lines += ["[api]", f"listen = {_toml(listen)}"]
-    _only_ours(place)
+    _make(place)
     with replacing(path) as stream:
         stream.write("\n".join([*lines, ""]).encode())
     return path
@@ -84,13 +87,11 @@ def _table(found: dict[str, Any], key: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def _only_ours(place: Path) -> None:
+def _make(place: Path) -> None:
     """A fresh place; others reach its socket and cannot write into it."""
-    from cohabit.live.place_lock import check_ours
-
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        check_ours(place)
+        make_folder(place)
+        check_root(place)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be used: {reason}", os.fspath(place), "choose a folder with --place") from error

@@ -2,6 +2,7 @@
 
 The file is a journal in SQLite, whatever database it came from. A copy is whole or is not there at all. Runs, outputs
 and tokens are not in it: what ran between the backup and a restore is found in the place's runs, or counts as lost.
+A copy has the environments of all users' jobs, as the journal has: only its owner may read it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from cohabit.live import journal_schema
 from cohabit.live.database import connect, said
 from cohabit.live.journal import url_of
 from cohabit.live.journal_schema import VERSION, batches, jobs, records, today, version_of
+from cohabit.live.place import as_owner, is_there
 from cohabit.model.errors import InputError
 
 PAGES = 2_000  # copied at once; a controller that writes meanwhile is not held up
@@ -45,6 +47,7 @@ def back_up(journal: Path | str, file: Path, advance: Advance | None = None) -> 
         if isinstance(journal, Path):
             _copy_file(journal, draft, advance)
         else:
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             _copy_tables(connect(url_of(journal), only_one=False), _of_file(draft), advance)
         found = look_at(draft)
         os.replace(draft, file)
@@ -65,20 +68,20 @@ def bring_back(file: Path, journal: Path | str, replace: bool, advance: Advance 
     if journal.exists():
         if not replace:
             raise InputError("there is a journal already", str(journal), "say --replace to put it aside")
-        aside = journal.with_name(f"{journal.name}.replaced")
-        _copy_file(journal, aside, None)
+        _copy_file(journal, journal.with_name(f"{journal.name}.replaced"), None)
     draft = journal.with_name(f".{journal.name}.{os.getpid()}.part")
     try:
-        journal.parent.mkdir(parents=True, exist_ok=True)
         _copy_file(file, draft, advance)
-        for ending in ("-wal", "-shm"):  # of the old one: they would be taken for the new one's
-            journal.with_name(journal.name + ending).unlink(missing_ok=True)
-        os.replace(draft, journal)
+        with as_owner(journal.parent):
+            for ending in ("-wal", "-shm"):  # of the old one: they would be taken for the new one's
+                journal.with_name(journal.name + ending).unlink(missing_ok=True)
+            os.replace(draft, journal)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be written: {reason}", str(journal), "choose a folder you may write to") from error
     finally:
-        _remove(draft)
+        with as_owner(draft.parent):
+            _remove(draft)
     return found
 
 
@@ -120,26 +123,35 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 def _copy_file(source: Path, target: Path, advance: Advance | None) -> None:
     """Page by page; pages that change meanwhile are copied again, so the copy is of one instant."""
-    if not source.is_file():
+    if not is_there(source):
         raise InputError("there is no journal", str(source), "name the folder a controller has served from")
 
     def tell(_: int, left: int, total: int) -> None:
         if advance is not None:
             advance(total - left, total)
 
-    _remove(target)
-    try:
-        with (
-            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as one,
-            closing(sqlite3.connect(target)) as other,
-        ):
+    with ExitStack() as doing:
+        try:
+            with as_owner(source.parent):
+                one = doing.enter_context(closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)))
+                one.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # opens all its files
+            doing.enter_context(as_owner(target.parent))
+            _remove(target)
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # files beside it get this mode
+            other = doing.enter_context(closing(sqlite3.connect(target)))
             one.backup(other, pages=PAGES, progress=tell, sleep=0.01)
             other.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
-        with open(target, "rb") as stream:
-            os.fsync(stream.fileno())
-    except sqlite3.Error as error:
-        _remove(target)
-        raise InputError(f"cannot be copied: {error}", str(source)) from error
+            with open(target, "rb") as stream:
+                os.fsync(stream.fileno())
+        except sqlite3.Error as error:
+            _remove(target)
+            raise _cannot_be_copied(source, error) from error
+
+
+def _cannot_be_copied(source: Path, error: sqlite3.Error) -> InputError:
+    if not os.access(source, os.R_OK):
+        return InputError("you may not read it", str(source), "do this as its owner, or as root")
+    return InputError(f"cannot be copied: {error}", str(source))
 
 
 def _remove(draft: Path) -> None:

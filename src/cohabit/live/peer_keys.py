@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message, signed_bytes
+from cohabit.trusted import doubt_of
 
 LEAST_BYTES = 32
 _FIX = 'write a line "ID HEX" with at least 64 hexadecimal digits for every key'
@@ -54,7 +55,9 @@ def _signature(key: bytes, message: Message) -> str:
 
 
 def read_keys(path: Path) -> PairKeys:
-    """The keys of a file; one that others may read is refused."""
+    """The keys of a file; one that others may read or change is refused."""
+    if doubt := doubt_of(path):
+        raise InputError(f"the key is not used: {doubt.what}", doubt.where, doubt.fix)
     try:
         with open(path, encoding="ascii") as stream:
             mode = os.fstat(stream.fileno()).st_mode

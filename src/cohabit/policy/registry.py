@@ -19,6 +19,7 @@ from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlace
 from cohabit.model.errors import InputError
 from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
+from cohabit.trusted import doubt_of
 
 if TYPE_CHECKING:
     pass
@@ -269,6 +270,8 @@ def _order_in_file(path: Path) -> OrderEntry:
 
     if not path.is_file():
         raise InputError("there is no such file", str(path), "give the path of a Python file with a function scores()")
+    if doubt := doubt_of(path):
+        raise InputError(f"is not executed: {doubt.what}", doubt.where, f"{doubt.fix}, such as a copy of it")
     try:
         module = load_source(str(path.resolve()))
     except Exception as error:

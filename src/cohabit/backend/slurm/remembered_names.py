@@ -14,13 +14,11 @@ from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import Terms
 from cohabit.whole_files import replacing
 
-FILE = "mates.json"  # in the place
 
-
-def kept_names(place: Path) -> dict[str, str]:
+def kept_names(file: Path) -> dict[str, str]:
     """The core's name of every job with mates -> the manager's; what cannot be read is not known."""
     try:
-        return msgspec.json.decode((place / FILE).read_bytes(), type=dict[str, str])
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError):
         return {}
 
@@ -28,10 +26,10 @@ def kept_names(place: Path) -> dict[str, str]:
 class RememberedNames(Names):
     """`living`: names the core still has; of all others nothing needs to be known any more."""
 
-    def __init__(self, terms: Terms, place: Path, living: Container[str]) -> None:
+    def __init__(self, terms: Terms, file: Path, living: Container[str]) -> None:
         super().__init__(terms)
-        self._path = place / FILE
-        self._of.update((ours, theirs) for ours, theirs in kept_names(place).items() if ours in living)
+        self._path = file
+        self._of.update((ours, theirs) for ours, theirs in kept_names(file).items() if ours in living)
 
     def _named(self, job: SlurmJob) -> SlurmJob:
         known = len(self._of)

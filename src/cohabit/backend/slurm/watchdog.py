@@ -18,7 +18,7 @@ from pathlib import Path
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.fuses import Fuse, boot_us, fuse_file, read_fuses
 from cohabit.backend.slurm.handback import hand_back
-from cohabit.backend.slurm.lease import read_lease, watch_file
+from cohabit.backend.slurm.lease import open_closed, read_lease, watch_file
 from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.steered import Manager, SlurmManager
 
@@ -28,12 +28,12 @@ log = logging.getLogger("cohabit.slurm.watchdog")
 
 def ensure_watchdog(lease: Path, module: str, *arguments: str) -> bool:
     """Start `python -m MODULE LEASE ARGUMENTS...` unless there is one for this lease; whether one was started."""
-    with watch_file(lease).open("ab") as lock:
+    with open_closed(watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-    with lease.with_name("watchdog.log").open("ab") as said:
+    with open_closed(lease.with_name("watchdog.log")) as said:
         subprocess.Popen(
             [sys.executable, "-m", module, str(lease), *arguments], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
             start_new_session=True, cwd="/",
@@ -112,7 +112,7 @@ class _Burner:
 def guarded(lease: Path, manager: Manager, all_held: bool) -> None:
     """Watch, unless somebody does."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    with watch_file(lease).open("ab") as lock:
+    with open_closed(watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

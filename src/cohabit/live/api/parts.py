@@ -25,6 +25,7 @@ from cohabit.live.api.tokens import Tokens
 from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal
+from cohabit.live.place import Place
 from cohabit.live.refusals import Busy
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
@@ -56,12 +57,12 @@ class Parts:
 
     def __init__(self, living: Living, settings: ApiSettings, feed: Feed, metrics: Metrics) -> None:
         self.living, self.settings, self.feed, self.metrics = living, settings, feed, metrics
-        self.controller = living.controller
-        self.tokens = Tokens(living.place / "tokens.json")
+        self.controller, place = living.controller, Place(living.place)
+        self.tokens = Tokens(place.tokens)
         self.accounts = Accounts(self.tokens)
         self.door = Door(settings, self.tokens, self.accounts)
-        self.audit = Audit(living.place / "audit.jsonl")
-        self.limits = Limits(living.place / "kept_back.log", living.controller.release)
+        self.audit = Audit(place.audit)
+        self.limits = Limits(place.kept_back, living.controller.release)
         self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
         self.streams = Streams(self.looking, feed, living.open_output)
         numbers = Numbers(living.controller, living.journal)

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cohabit.live.api.credentials import peer_of
 from cohabit.live.api.settings import ApiSettings, is_loopback
+from cohabit.live.place import Place
 from cohabit.model.errors import InputError
 
 FIRST_REQUEST_S = 30.0
@@ -84,7 +85,7 @@ class ApiServer:
 
     def __init__(self, app: FastAPI, settings: ApiSettings, place: Path) -> None:
         self._app, self._settings = app, settings
-        self.path = settings.socket or place / "cohabit.sock"
+        self.path = settings.socket or Place(place).socket
         self.port = 0  # of TCP, once open
         self._page_port, self._opening = 0, asyncio.Lock()  # of the page, where TCP is not for this machine
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
