@@ -23,16 +23,19 @@ from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.launcher.process import Begun
+from cohabit.launcher.settings import MIB
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.clock import BootClock, Epoch, find_clock
 from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import MeasuringBackend
 from cohabit.live.peer_server import Doorkeeper, PeerServer
-from cohabit.live.peer_tls import client_context, server_context
+from cohabit.live.peer_tls import Contexts, api_context, client_context, server_context
 from cohabit.live.peers import Peer, PeerLinks
 from cohabit.live.place import Place, find_journal, only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
+from cohabit.live.runs_as import LauncherConfig, RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
@@ -42,6 +45,7 @@ from cohabit.model.peer import Message
 from cohabit.model.units import SECOND
 
 if TYPE_CHECKING:
+    from cohabit.app.separation import Held
     from cohabit.live.api.service import Api
 
 CLOCK, SETTINGS = "clock", "settings"
@@ -74,11 +78,22 @@ class ServeConfig:
     api: ApiSettings | None = None  # None: nobody from outside is listened to
     profiling: ProfilingConfig | None = None  # None: nothing is measured
     telemetry: TelemetryConfig | None = None  # None: this machine's counters are not told
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
 
     @property
     def journal(self) -> Path | str:
         """Where the journal is, or will be once a controller has opened the place."""
         return self.database or Place(self.place).journal
+
+    def contexts(self) -> Contexts:
+        """Keys and certificates, read now."""
+        tls, api = self.tls, self.api
+        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
+        secure = api is not None and api.host and api.certificate is not None and api.key is not None
+        return Contexts(
+            None if files is None else client_context(*files), None if files is None else server_context(*files),
+            api_context(api.certificate, api.key) if secure else None,  # type: ignore[union-attr, arg-type]
+        )  # fmt: skip
 
     def find_journal(self) -> Path | str:
         """Where it is now, also in a place of an earlier version."""
@@ -109,17 +124,17 @@ class Parts:
 
 
 class Service:
-    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass."""
+    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass. `held`: what
+    root has opened before this process gave up its rights."""
 
-    def __init__(self, config: ServeConfig) -> None:
-        self.config, self.port = config, 0
-        self.parts = open_parts(config)
-        tls = config.tls
-        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
-        self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
+    def __init__(self, config: ServeConfig, held: Held | None = None) -> None:
+        self.config, self.port, self._held = config, 0, held
+        self.parts = open_parts(config, None if held is None else held.begun)
+        self._contexts = config.contexts() if held is None else held.contexts
+        self.links = PeerLinks(config.peers, self._contexts.client)
         door = Doorkeeper(self.domain, config.peers, self.hear)
-        context = None if files is None else server_context(*files)
-        self._server = PeerServer(door, config.host, config.port, context)
+        listener = None if held is None else held.listeners.peers
+        self._server = PeerServer(door, config.host, config.port, self._contexts.server, listener)
         self._controller: Controller | None = None
         self._telling: asyncio.Task[None] | None = None
         self.api: Api | None = None
@@ -171,9 +186,11 @@ class Service:
         parts, place = self.parts, self.config.place
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.local.output, parts.local.open_output, self.config.policy.name or title(parts.policies.names),
+            parts.local.output, parts.local.link.open_output, RunsAs(self._held is not None, self.config.launcher),
+            self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
-        return Api(living, settings, parts.restored)
+        listeners = None if self._held is None else self._held.listeners
+        return Api(living, settings, parts.restored, listeners, self._contexts.api)
 
     async def submit_new(self, jobs: Sequence[tuple[Job, Launch]]) -> int:
         """Submit those that were never here before; how many that were."""
@@ -190,6 +207,15 @@ class Service:
         states, words = await self.controller.states(names), {"held": "queued", "starting": "running"}
         return {name: words.get(states.get(name, "queued"), states.get(name, "queued")) for name in names}
 
+    async def failed(self) -> None:
+        """Returns, with the exception, only if the controller cannot go on, or no job can be run any more."""
+        ends = [asyncio.create_task(one()) for one in (self.controller.failed, self.parts.local.failed)]
+        done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for task in done:
+            task.result()
+
     async def close(self) -> None:
         """End in good order; jobs go on."""
         _tell_systemd("STOPPING=1")
@@ -204,7 +230,7 @@ class Service:
         self.parts.lock.close()
 
 
-def open_parts(config: ServeConfig) -> Parts:
+def open_parts(config: ServeConfig, begun: Begun | None = None) -> Parts:
     """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
     lock = only_one(open_place(config.place))
     nodes = VirtualNodes(config.nodes)
@@ -218,8 +244,9 @@ def open_parts(config: ServeConfig) -> Parts:
     if not clock.same:
         journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
     local = LocalBackend(
-        config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster)
-    )
+        config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster),
+        begun=begun, output_most=config.launcher.max_output_mb * MIB,
+    )  # fmt: skip
     backend = machines.measured(local, policies, config.profiling)
     return Parts(journal, restored, clock, backend, cluster, policies, lock, local)
 

@@ -26,6 +26,7 @@ from cohabit.live.api.logs import FORMATS, LEVELS
 from cohabit.live.api.settings import USER, ApiSettings, UserLimits
 from cohabit.live.peer_keys import read_keys
 from cohabit.live.peers import Peer
+from cohabit.live.runs_as import LauncherConfig
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 from cohabit.model.job import Job
@@ -107,6 +108,16 @@ class TelemetryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window_s: float = 300.0
 
 
+class LauncherTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[launcher]: the process that runs jobs, where root starts the controller."""
+
+    account: str = "cohabit"  # as which the controller itself runs
+    min_uid: int = 1000  # jobs of accounts below are refused
+    uids: list[int] = []  # but for these
+    max_output_mb: int = 1024  # of a job's output in the place; 0: no bound
+    max_file_mb: int = 0  # of every file a job writes; 0: no bound
+
+
 class LogTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[log]: what goes to standard error."""
 
@@ -142,6 +153,7 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: LimitsTable = LimitsTable()
     users: dict[str, UserTable] = {}
     log: LogTable = LogTable()
+    launcher: LauncherTable = LauncherTable()
     profiling: ProfilingTable = ProfilingTable()
     telemetry: TelemetryTable | None = None
     domain: DomainTable | None = None
@@ -179,7 +191,7 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
         folder / tables.place, tables.nodes, tables.policy, tls=_tls(tables, folder),
         oversubscribe=tables.oversubscribe, cache=tables.cache, database=_database(tables.database),
         api=_api(tables, folder, where), profiling=_profiling(tables.profiling, folder, where),
-        telemetry=_telemetry(tables, where),
+        telemetry=_telemetry(tables, where), launcher=_launcher(tables.launcher, where),
     )  # fmt: skip
     domain = tables.domain
     if domain is None:
@@ -206,6 +218,14 @@ def _profiling(table: ProfilingTable, folder: Path, where: str) -> ProfilingConf
         refuse_for_root(profiles)
     config = ProfilingConfig(table.measure, table.period_s, profiles)
     config.check(f"{where}: profiling")
+    return config
+
+
+def _launcher(table: LauncherTable, where: str) -> LauncherConfig:
+    config = LauncherConfig(
+        table.account, table.min_uid, tuple(table.uids), table.max_output_mb, table.max_file_mb
+    )  # fmt: skip
+    config.check(f"{where}: launcher")
     return config
 
 

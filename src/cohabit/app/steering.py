@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ from cohabit.app.steering_site import Alike, Around, SteeredSite
 from cohabit.app.steering_status import jobs_of
 from cohabit.app.steering_submission import SteeredTaking
 from cohabit.app.steering_threshold import guard_of
+from cohabit.backend.launcher_link import LauncherLink, own_settings
 from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.fuses import Fuses, fuse_file
@@ -47,12 +48,16 @@ from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import stored_facts
 from cohabit.live.place import only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
+from cohabit.live.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
+
+if TYPE_CHECKING:
+    from cohabit.app.separation import Held
 
 log = logging.getLogger(__name__)
 
@@ -73,17 +78,21 @@ class Service(Steering):
 
     site: SteeredSite = field(kw_only=True)
     around: Around = field(kw_only=True)
+    link: LauncherLink = field(kw_only=True)
 
     async def close(self) -> None:
         """End in good order, and hang up."""
         await super().close()
         await self.around.hang_up()
+        await self.link.close()
 
 
-async def open_service(site: SteeredSite) -> Service:
+async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     """Ask the manager what is there, open the journal, bring the core back."""
     place, table = open_place(site.place), site.table
     lock = only_one(place)
+    link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
+    await link.open()
     around = await site.look_around()
     found, manager = around.found, around.manager
     policies = policies_of(site, found)
@@ -104,22 +113,32 @@ async def open_service(site: SteeredSite) -> Service:
     )  # fmt: skip
     backend.names = RememberedNames(found.terms, place.mates, restored.core.state.rows)
     backend.orders = around.orders
-    neighbours = Neighbours(site.config, lambda message: controller.hear(message))
+    neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
     controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
     api = None
     if site.config.api is not None:
         living = Living(
-            controller, journal, clock, cluster, policies, site.place, site.domain, no_output, title(policies.names)
-        )
-        api = Api(living, site.config.api, restored)
+            controller, journal, clock, cluster, policies, site.place, site.domain, no_output, link.open_output,
+            RunsAs(held is not None, site.config.launcher), title(policies.names),
+        )  # fmt: skip
+        listeners = None if held is None else held.listeners
+        api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
         api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site)
     lease = LeaseTerms(
         site.lease, table.lease_s, found.terms.partitions, lambda: ensure_watchdog(site.lease, *around.watchdog)
     )
     guard = guard_of(place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script)
-    return Service(place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around)
+    return Service(
+        place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around, link=link
+    )  # fmt: skip
+
+
+def _hear(report: dict[str, Any]) -> None:
+    """A launcher that runs no jobs has little to say."""
+    if report.get("event") == "said":
+        log.warning("%s", report["text"])
 
 
 def _get_ready(site: SteeredSite, found: Discovered) -> None:

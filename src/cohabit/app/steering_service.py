@@ -27,7 +27,6 @@ from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal
 from cohabit.live.peer_server import Doorkeeper, PeerServer
-from cohabit.live.peer_tls import client_context, server_context
 from cohabit.live.peers import PeerLinks
 from cohabit.live.place import Place, is_there
 from cohabit.live.recovery import Restored
@@ -37,6 +36,7 @@ from cohabit.model.units import SECOND
 from cohabit.whole_files import replacing
 
 if TYPE_CHECKING:
+    from cohabit.app.separation import Held
     from cohabit.app.steering_threshold import Guard
     from cohabit.live.api.service import Api
 
@@ -88,16 +88,15 @@ class LeaseTerms:
 class Neighbours:
     """The peers of one domain: messages to them and from them."""
 
-    def __init__(self, config: ServeConfig, hear: Callable[..., bool]) -> None:
-        tls = config.tls
-        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
-        self.peers, self.context = config.peers, None if files is None else client_context(*files)
+    def __init__(self, config: ServeConfig, hear: Callable[..., bool], held: Held | None = None) -> None:
+        self.contexts = config.contexts() if held is None else held.contexts
+        self.peers, self.context = config.peers, self.contexts.client
         self.links = PeerLinks(self.peers, self.context)
         self._coupled, self.port = config.coupling is not None, 0
         self.domain = "" if config.coupling is None else config.coupling.domain
         self.door = Doorkeeper(self.domain, config.peers, hear)
-        context = None if files is None else server_context(*files)
-        self._server = PeerServer(self.door, config.host, config.port, context)
+        listener = None if held is None else held.listeners.peers
+        self._server = PeerServer(self.door, config.host, config.port, self.contexts.server, listener)
 
     async def listen(self) -> None:
         """Let peers in."""

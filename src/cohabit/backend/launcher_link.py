@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from cohabit.backend.protocol import BackendError
+from cohabit.backend.protocol import BackendError, Launch
 from cohabit.launcher import wire
 from cohabit.launcher.process import Begun, begin
 from cohabit.model.units import SECOND
@@ -24,6 +26,11 @@ LOOK_S = 0.05
 NOT_TWICE = ("command",)
 GONE = "the launcher, which runs jobs, has ended"
 log = logging.getLogger(__name__)
+
+
+def own_settings(place: Path) -> dict[str, Any]:
+    """For a launcher with our own rights: it does for every user what the controller could do itself."""
+    return {"place": str(place.absolute()), "own": [os.geteuid(), os.getegid()], "strict": False}
 
 
 class LauncherRefused(BackendError):
@@ -106,6 +113,11 @@ class LauncherLink:
         """The same in a thread that may wait."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.ask(op, **fields), self._loop).result()
+
+    async def open_output(self, job_id: str, launch: Launch, path: str) -> int:
+        """A descriptor of an output of a job, opened with its owner's rights; path "": the one of its own."""
+        person = {"uid": launch.uid, "gid": launch.gid, "groups": list(launch.groups)}
+        return int(await self.ask("open_output", job=job_id, attempt=0, path=path, **person))
 
     # ---- the channel ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cohabit.cli.server_options import AsRoot
+
 if TYPE_CHECKING:
+    from cohabit.app.separation import Held
     from cohabit.app.serving import Service
     from cohabit.app.site_file import Site
 
@@ -19,6 +22,7 @@ T = TypeVar("T")
 def serve(
     site: Annotated[Path, typer.Argument(metavar="SITE.toml", help="Nodes, policy, peers, groups and jobs.")],
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
+    as_root: AsRoot = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
@@ -29,15 +33,17 @@ def serve(
     """
     import asyncio
 
+    from cohabit.app.separation import separate
     from cohabit.app.site_file import read_site
-    from cohabit.cli.console import show_json
+    from cohabit.cli.console import note, show_json
     from cohabit.live.api import logs
 
     read = read_site(site)
     logs.set_up(read.log.level, "json" if log_json else read.log.format)
+    held = separate(read.config, note, production=True, as_root=as_root)
     standing = asyncio.run(
         serve_until(
-            read, until_idle, lambda service, new: _greeting(service, read, new), lambda one: _standing(one, read)
+            read, until_idle, lambda service, new: _greeting(service, read, new), lambda one: _standing(one, read), held
         )
     )
     if as_json:
@@ -64,7 +70,7 @@ def peer_key(
 
 async def serve_until(
     site: Site, until_idle: bool, greeting: Callable[[Service, int], Iterable[str]],
-    result: Callable[[Service], Awaitable[T]],
+    result: Callable[[Service], Awaitable[T]], held: Held | None = None,
 ) -> T:  # fmt: skip
     """Serve until a signal, a failure, or (if asked) until nothing waits or runs; what `result` finds then.
 
@@ -76,14 +82,14 @@ async def serve_until(
     from cohabit.app.serving import Service
     from cohabit.cli.console import note
 
-    service, stop = Service(site.config), asyncio.Event()
+    service, stop = Service(site.config, held), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await service.open()
     new = await service.submit_new(site.jobs)
     for text in greeting(service, new):
         note(text)
-    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.controller.failed())]
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.failed())]
     if until_idle:
         ends.append(asyncio.create_task(_idle(service)))
     done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

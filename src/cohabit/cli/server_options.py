@@ -15,6 +15,9 @@ Server = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Socket, folder or https URL; else COHABIT_SERVER, else `cohabit up`'s."),
 ]
+AsRoot = Annotated[
+    bool, typer.Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import AsJson
+from cohabit.cli.server_options import AsJson, AsRoot
 
 if TYPE_CHECKING:
+    from cohabit.app.separation import Held
     from cohabit.app.serving import Service
     from cohabit.app.site_file import Site
 
@@ -37,6 +38,8 @@ def up(
     place: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,
+    root_jobs: Annotated[bool, typer.Option("--root-jobs", help="Run jobs of root, too (in a new place).")] = False,
+    as_root: AsRoot = False,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -56,22 +59,24 @@ def up(
     chosen = default_place() if place is None else place.expanduser()
     if place is None and chosen != home_place() and move_whole(home_place(), chosen):
         note(f"the scheduler's place was moved from {home_place()} to {chosen}, where other accounts reach its socket")
-    file = site_file(chosen, nodes, policy, listen)
+    file = site_file(chosen, nodes, policy, listen, root_jobs)
     if sys.stderr.isatty():
         note(f"starting in {chosen} ...")
+    from cohabit.app.separation import separate
     from cohabit.app.site_file import read_site
     from cohabit.live.api import logs
 
     site = read_site(file)
     logs.set_up(site.log.level, site.log.format)
-    greeting = partial(_greeting, site=site, at_home=place is None)
-    found = asyncio.run(serve_until(site, until_idle, greeting, left))
+    held = separate(site.config, note, production=False, as_root=as_root)
+    greeting = partial(_greeting, site=site, at_home=place is None, held=held)
+    found = asyncio.run(serve_until(site, until_idle, greeting, left, held))
     note(_farewell(found))
     if as_json:
         show_json({"place": str(site.config.place), **found})
 
 
-def _greeting(service: Service, _new: int, site: Site, at_home: bool) -> list[str]:
+def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held | None) -> list[str]:
     """What it is, where it is, and what to do next."""
     from cohabit.cli.job_words import counted
     from cohabit.cli.serve import addresses
@@ -79,9 +84,12 @@ def _greeting(service: Service, _new: int, site: Site, at_home: bool) -> list[st
     groups = service.parts.cluster.groups
     nodes = ", ".join(f"{counted(one.count, 'node')} of {counted(one.cores, 'core')}" for one in groups)
     server = "" if at_home else f" --server {site.config.place}"
+    as_whom = ""
+    if held is not None and 0 not in site.config.launcher.uids:
+        as_whom = ", as an ordinary user (`cohabit up --root-jobs` in a new place runs jobs of root, too)"
     return [
         f"up: {nodes}, policy {site.config.policy.name}", *addresses(service),
-        f"now, in another terminal: cohabit submit{server} -- sleep 60", f"in a browser: cohabit page{server}",
+        f"now, in another terminal{as_whom}: cohabit submit{server} -- sleep 60", f"in a browser: cohabit page{server}",
         "Ctrl-C ends this; jobs that run go on, and the next `cohabit up` finds them",
     ]  # fmt: skip
 

@@ -20,20 +20,24 @@ POLICY = "cs"  # jobs get the cores they ask for, side by side
 HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay as long as there are jobs."
 
 
-def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None) -> Path:
+def site_file(
+    place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False
+) -> Path:
     """The site file of this place: the one that is there if it says the same, else a new one."""
     path = Place(place).site
     wanted = {"nodes": None if nodes is None else _nodes(nodes), "policy": policy, "listen": listen}
     check_root(place)
     if path.exists():
         refuse_untrusted(path)
-        _same(path, wanted)
+        _same(path, wanted, root_jobs)
         return path
     _check(policy, listen)
     lines = [
         HEAD, f"nodes = {_toml(wanted['nodes'] or 'machine')}", 'place = "."', "[policy]",
         f"name = {_toml(policy or POLICY)}",
     ]  # fmt: skip
+    if root_jobs:
+        lines += ["[launcher]", "uids = [0]"]
     if listen is not None:
         lines += ["[api]", f"listen = {_toml(listen)}"]
     _make(place)
@@ -67,7 +71,7 @@ def _check(policy: str | None, listen: str | None) -> None:
         build(PolicyConfig(name=policy))  # likewise
 
 
-def _same(path: Path, wanted: dict[str, Any]) -> None:
+def _same(path: Path, wanted: dict[str, Any], root_jobs: bool) -> None:
     try:
         found = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -76,6 +80,8 @@ def _same(path: Path, wanted: dict[str, Any]) -> None:
         "nodes": found.get("nodes", 1), "policy": _table(found, "policy").get("name"),
         "listen": _table(found, "api").get("listen"),
     }  # fmt: skip
+    if root_jobs and 0 not in _table(found, "launcher").get("uids", []):
+        raise InputError("does not list uid 0", str(path), "add [launcher] uids = [0], or choose another --place")
     for key, value in wanted.items():
         if value is not None and value != there[key]:
             was = f"{key} = {there[key]}" if there[key] is not None else f"no {key}"

@@ -62,7 +62,8 @@ class Launcher:
 
     def open(self) -> None:
         """Get ready, and say so."""
-        self.runs.open()
+        if self.settings.runs:
+            self.runs.open()
         self.channel.report({"event": "open", "limits": list(self.runs.offer.limits)})
 
     def serve(self) -> None:

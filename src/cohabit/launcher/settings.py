@@ -24,6 +24,7 @@ class Settings:
     file_most: int = 0  # of every file a job writes
     resctrl: str = ""  # "": where it is mounted
     trees: Mapping[str, str] | None = None  # of control groups; None: what is mounted
+    runs: bool = True  # False: it runs no jobs, only commands of a manager
     socket: str = ""  # goes with the controller
     socket_inode: int = 0
     managers: Mapping[str, Any] = field(default_factory=dict)  # see managing.py

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -111,15 +112,19 @@ def _proven(peer: Peer, request: Request, message: Message) -> bool:
 class PeerServer:
     """Listens for peers."""
 
-    def __init__(self, door: Doorkeeper, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
-        self._door, self._host, self._port, self._context = door, host, port, context
+    def __init__(
+        self, door: Doorkeeper, host: str, port: int, context: ssl.SSLContext | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:  # fmt: skip
+        self._door, self._host, self._port, self._context, self._listener = door, host, port, context, listener
         self._server: asyncio.Server | None = None
         self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each is over
 
     async def open(self) -> int:
         """Begin to listen; returns the port."""
         try:
-            self._server = await asyncio.start_server(self._serve, self._host, self._port, ssl=self._context)
+            where = {"host": self._host, "port": self._port} if self._listener is None else {"sock": self._listener}
+            self._server = await asyncio.start_server(self._serve, **where, ssl=self._context)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InputError(f"cannot listen: {reason}", f"{self._host}:{self._port}", "choose another port") from error

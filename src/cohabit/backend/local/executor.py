@@ -16,7 +16,7 @@ from typing import Any
 from cohabit.agent.resctrl.files import Mount, find_mount
 from cohabit.agent.resctrl.wanted import Placed, Reach, unbooked
 from cohabit.agent.topology import Core
-from cohabit.backend.launcher_link import LauncherLink, LauncherRefused
+from cohabit.backend.launcher_link import LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.local.cache import ON, CacheShares
 from cohabit.backend.local.launcher_files import LauncherFiles
 from cohabit.backend.local.nodes import CoreBook, VirtualNodes, cpus_of
@@ -41,7 +41,6 @@ from cohabit.backend.protocol import (
 from cohabit.launcher.process import Begun
 from cohabit.launcher.runs import file_name
 from cohabit.launcher.settings import OUTPUT_MOST
-from cohabit.launcher.users import MIN_UID
 from cohabit.model.command import CancelJob, Command, MoveJob, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, JobStarted, SharesRefused
 from cohabit.model.units import FOREVER, SECOND
@@ -84,7 +83,11 @@ class LocalBackend:
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
         self._said: list[str] = []
         self._book = CoreBook(nodes, oversubscribe)
-        told = own_settings(self.place, mount, None if trees is None else trees(), output_most)
+        found = None if mount is find_mount else mount()
+        told = own_settings(self.place) | {
+            "resctrl": "" if found is None else str(found.root), "trees": None if trees is None else trees(),
+            "output_most": output_most,
+        }  # fmt: skip
         self.link = LauncherLink(told, self._told, begun)
         self._files = LauncherFiles(self.link, mount)
         self._cache = CacheShares(
@@ -174,11 +177,6 @@ class LocalBackend:
             uid = own
         folder = self._out / str(uid) if self._separate or (uid >= 0 and own == 0) else self._out
         return folder / f"{file_name(job_id)}.out"
-
-    async def open_output(self, job_id: str, launch: Launch, path: str) -> int:
-        """A descriptor of an output of the job, opened with its owner's rights; path "": the one of its own."""
-        person = {"uid": launch.uid, "gid": launch.gid, "groups": list(launch.groups)}
-        return int(await self.link.ask("open_output", job=job_id, attempt=0, path=path, **person))
 
     # ---- orders -----------------------------------------------------------------------------------------------------
 
@@ -311,18 +309,6 @@ class LocalBackend:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def own_settings(
-    place: Path, mount: Callable[[], Mount | None], trees: Mapping[str, str] | None, output_most: int
-) -> dict[str, Any]:
-    """For a launcher with our own rights: it runs jobs of every user it can, as the controller could itself."""
-    found = None if mount is find_mount else mount()
-    return {
-        "place": str(place), "own": [os.geteuid(), os.getegid()], "strict": False, "min_uid": MIN_UID, "uids": [],
-        "resctrl": "" if found is None else str(found.root), "trees": None if trees is None else dict(trees),
-        "output_most": output_most,
-    }  # fmt: skip
 
 
 def status_of(ended: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal
 from cohabit.live.place import Place
 from cohabit.live.refusals import Busy
+from cohabit.live.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
@@ -47,6 +48,7 @@ class Living:
     domain: str
     output_of: Callable[[str, int], Path]  # where a job's output goes that named no file, by its launch's uid
     open_output: OpenOutput
+    runs_as: RunsAs
     policy: str = ""  # as the site file calls it
 
 
@@ -66,7 +68,9 @@ class Parts:
         self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
         self.streams = Streams(self.looking, feed, living.open_output)
         numbers = Numbers(living.controller, living.journal)
-        self.taking = Taking(living.controller, settings, self.accounts, self.limits, numbers, living.place)
+        self.taking = Taking(
+            living.controller, settings, self.accounts, self.limits, numbers, living.place, living.runs_as
+        )
         self.ahead = LookingAhead(
             living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
         )

@@ -14,7 +14,7 @@ import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
@@ -30,6 +30,7 @@ KEEP_ALIVE_S = 75
 MOST_CONNECTIONS = 1000  # one more is closed at once
 MOST_OF_ONE = 300  # of one local user who is not root
 CLOSE_S = 3.0
+FREE_PORTS = 1024  # ports below take root
 _BACKLOG = 512
 
 
@@ -80,21 +81,49 @@ class _Server(uvicorn.Server):
         yield
 
 
-class ApiServer:
-    """Both doors of one app."""
+class Listeners(NamedTuple):
+    """Sockets that were opened by a process with more rights; None: it did not."""
 
-    def __init__(self, app: FastAPI, settings: ApiSettings, place: Path) -> None:
-        self._app, self._settings = app, settings
-        self.path = settings.socket or Place(place).socket
+    path: Path
+    local: socket.socket | None = None
+    api: socket.socket | None = None
+    peers: socket.socket | None = None
+
+    @property
+    def inode(self) -> int:
+        """Of the socket at `path`; 0: it is not there."""
+        return 0 if self.local is None else os.lstat(self.path).st_ino
+
+
+def open_listeners(settings: ApiSettings | None, place: Place, peer_host: str, peer_port: int) -> Listeners:
+    """All that a controller listens on. A port for peers only if it takes root to open it; 0: there are no peers."""
+    peers = _tcp_socket(peer_host, peer_port) if 0 < peer_port < FREE_PORTS else None
+    if settings is None:
+        return Listeners(place.socket, peers=peers)
+    path = settings.socket or place.socket
+    tcp = _tcp_socket(settings.host, settings.port) if settings.host else None
+    return Listeners(path, _unix_socket(path), tcp, peers)
+
+
+class ApiServer:
+    """Both doors of one app. `listeners`: sockets that are open already; `context`: of TLS, for callers over TCP."""
+
+    def __init__(
+        self, app: FastAPI, settings: ApiSettings, place: Path, listeners: Listeners | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
+        self._app, self._settings, self._context = app, settings, context
+        self._listeners = listeners or Listeners(settings.socket or Place(place).socket)
+        self.path = self._listeners.path
         self.port = 0  # of TCP, once open
         self._page_port, self._opening = 0, asyncio.Lock()  # of the page, where TCP is not for this machine
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
 
     async def open(self) -> None:
         """Listen; returns when callers can connect."""
-        await self._serve(_Local, _unix_socket(self.path))
+        await self._serve(_Local, self._listeners.local or _unix_socket(self.path))
         if self._settings.host:
-            listener = _tcp_socket(self._settings.host, self._settings.port)
+            listener = self._listeners.api or _tcp_socket(self._settings.host, self._settings.port)
             self.port = listener.getsockname()[1]
             await self._serve(_Remote, listener, tls=True)
 
@@ -116,25 +145,17 @@ class ApiServer:
             server.should_exit = True
         await asyncio.gather(*(task for _, task in self._running), return_exceptions=True)
         self._running = []
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):  # in a folder that is not ours: the launcher removes it
+            self.path.unlink(missing_ok=True)
 
     async def _serve(self, protocol: type[H11Protocol], listener: socket.socket, tls: bool = False) -> None:
-        certificate, options = self._settings.certificate, dict[str, Any]()
-        if tls and certificate is not None:
-            options = {"ssl_certfile": str(certificate), "ssl_keyfile": str(self._settings.key)}
         config = uvicorn.Config(
             self._app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, backlog=_BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=round(CLOSE_S), **options,
+            timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=round(CLOSE_S),
         )  # fmt: skip
-        try:
-            config.load()
-        except OSError as error:
-            listener.close()
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"the certificate cannot be used: {reason}", str(certificate)) from error
-        if config.ssl is not None:
-            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+        config.load()
+        config.ssl = self._context if tls else None
         server = _Server(config)
         task = asyncio.create_task(server.serve([listener]))
         self._running.append((server, task))

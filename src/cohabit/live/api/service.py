@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+
 from cohabit.live.api.app import make_app
 from cohabit.live.api.feed import Feed
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.api.observing import observe
 from cohabit.live.api.parts import Living, Parts
-from cohabit.live.api.server import ApiServer
+from cohabit.live.api.server import ApiServer, Listeners
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.recovery import Restored
 
@@ -15,13 +17,16 @@ from cohabit.live.recovery import Restored
 class Api:
     """Made before the controller lives, so that it misses nothing; opened when it does."""
 
-    def __init__(self, living: Living, settings: ApiSettings, restored: Restored) -> None:
+    def __init__(
+        self, living: Living, settings: ApiSettings, restored: Restored, listeners: Listeners | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
         self._feed, self._metrics = Feed(), Metrics()
         observe(living.journal, restored.core, restored.recorder, self._feed, self._metrics)
         self.parts = Parts(living, settings, self._feed, self._metrics)
         self.parts.limits.restore(restored.core)
         app = make_app(self.parts)
-        self.server = ApiServer(app, settings, living.place)
+        self.server = ApiServer(app, settings, living.place, listeners, context)
         app.state.page_door.address = self.server.loopback
 
     async def open(self) -> None:

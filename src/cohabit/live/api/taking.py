@@ -1,7 +1,8 @@
 """A submission becomes a job and what it executes: whose it is, as whom it runs, what it may ask for.
 
-A root server runs a job as the user who submitted it. Any other server runs everything as itself; so it takes jobs of
-other local users only if the site file names them, for they could do there whatever the serving user can.
+A server with a launcher that is root runs a job as the user who submitted it, but for root and accounts of the system.
+Any other server runs everything as itself; so it takes jobs of other local users only if the site file names them, for
+they could do there whatever the serving user can.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cohabit.live.api.settings import ApiSettings, UserLimits
 from cohabit.live.api.shapes import Submission, array_of
 from cohabit.live.controller import Controller
 from cohabit.live.refusals import Busy, NotWritable
+from cohabit.live.runs_as import RunsAs
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import microseconds
@@ -46,11 +48,11 @@ class Taking:
 
     def __init__(
         self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers,
-        place: Path,
+        place: Path, runs_as: RunsAs,
     ) -> None:  # fmt: skip
         self._controller, self._settings, self._accounts = controller, settings, accounts
         self._limits, self._numbers, self._place = limits, numbers, place
-        self.own = os.geteuid()  # as whom this server runs
+        self._runs_as_users, self.own = runs_as, runs_as.own  # own: as whom this server runs
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
         """(job, members) once it is durable."""
@@ -86,13 +88,17 @@ class Taking:
 
     async def _runs_as(self, caller: Caller) -> Account | None:
         """The account it runs as and whose home it has; None: nothing is known of it, it runs as whoever serves."""
-        if self.own != 0:
+        runs_as = self._runs_as_users
+        if not runs_as.becomes_users:
             if caller.local and caller.number not in (0, self.own) and caller.user not in self._settings.users:
                 raise Refusal(
                     403, "this server runs every job as its own user and does not know you", f"user {caller.user}",
                     f"ask for a table [users.{caller.user}] in the site file, or for a server that runs as root",
                 )  # fmt: skip
             return await self._accounts.find(self.own)
+        if reason := runs_as.refusal(caller.number):
+            fix = f"submit as another user, or add {caller.number} to uids in [launcher] of the site file and restart"
+            raise Refusal(403, reason, f"user {caller.user}", fix)
         account = await self._accounts.find(caller.number)
         if account is None and caller.local:
             return Account(caller.user, caller.number, caller.gid, (caller.gid,), "/", "/bin/sh")

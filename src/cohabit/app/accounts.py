@@ -1,0 +1,84 @@
+"""The account a controller runs as when root starts it: one that the site file names, else a free uid of its own.
+
+A free uid is taken from the range that systemd uses for DynamicUser, has no name, and is kept with the place.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from cohabit.model.errors import InputError
+
+FREE = range(61184, 65520)
+KEPT = "account"  # in the place
+Say = Callable[[str], None]
+
+
+class Account(NamedTuple):
+    """As whom the controller runs."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    name: str = ""  # "": a uid without a name
+
+
+def find(name: str) -> Account | None:
+    """An account of this machine; None: there is none of this name."""
+    try:
+        known = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    if known.pw_uid == 0:
+        raise InputError(f"account {name} is root", "launcher.account", "name an ordinary account, or use --as-root")
+    return Account(known.pw_uid, known.pw_gid, tuple(os.getgrouplist(name, known.pw_gid)), name)
+
+
+def refuse(name: str) -> NoReturn:
+    """For a controller in production."""
+    raise InputError(
+        f"there is no account {name} for the controller to run as", "launcher.account",
+        f"make one: useradd --system --no-create-home --shell /usr/sbin/nologin {name}; or use --as-root",
+    )  # fmt: skip
+
+
+def take_free_uid(place: Path, say: Say, name: str) -> Account:
+    """The one kept with the place; a new one the first time."""
+    kept = place / KEPT
+    try:
+        number = int(kept.read_text())
+    except (FileNotFoundError, ValueError):
+        number = _choose(place)
+        kept.write_text(f"{number}\n")
+        kept.chmod(0o644)
+    if number not in FREE or _is_named(number):
+        raise InputError(f"uid {number} belongs to an account now", str(kept), "stop the scheduler and remove the file")
+    say(f"there is no account {name} here: the controller runs as uid {number}, kept in {kept}")
+    return Account(number, number, (number,))
+
+
+def _choose(place: Path) -> int:
+    """Always the same for a place, unless it is taken."""
+    first = int.from_bytes(hashlib.sha256(os.fsencode(place)).digest()[:4], "big") % len(FREE)
+    used = {os.stat(one).st_uid for one in Path("/proc").iterdir() if one.name.isdigit() and one.exists()}
+    for step in range(len(FREE)):
+        number = FREE[(first + step) % len(FREE)]
+        if number not in used and not _is_named(number):
+            return number
+    raise InputError("no uid is free", f"{FREE[0]} to {FREE[-1]}", "make an account: useradd --system cohabit")
+
+
+def _is_named(number: int) -> bool:
+    for look in (pwd.getpwuid, grp.getgrgid):
+        try:
+            look(number)
+        except KeyError:
+            continue
+        return True
+    return False

@@ -1,0 +1,100 @@
+"""Giving up rights: a controller that root starts runs as an ordinary account, and only its launcher stays root.
+
+Before that, root reads the site file and its keys, makes the place, opens what only root can open, and starts the
+launcher. What is opened is handed on in `Held`. Afterwards there is no way back: API, core, journal, page and compiler
+have the rights of an account that owns nothing but the private folder of its place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cohabit.app import accounts
+from cohabit.app.accounts import Account
+from cohabit.app.closed_folders import open_ways
+from cohabit.launcher.process import Begun, begin
+from cohabit.live.api.server import Listeners, open_listeners
+from cohabit.live.peer_tls import Contexts
+from cohabit.live.place import make_folder, open_place
+
+if TYPE_CHECKING:
+    from cohabit.app.serving import ServeConfig
+
+PR_SET_NO_NEW_PRIVS = 38
+PACKAGES = Path(__file__).parents[2]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What was opened while there were rights to."""
+
+    begun: Begun
+    listeners: Listeners
+    contexts: Contexts
+
+
+def separate(
+    config: ServeConfig, say: Say, production: bool, as_root: bool, managers: Mapping[str, Any] | None = None
+) -> Held | None:
+    """Give up root's rights. None: there are none to give up, or root asked to keep them.
+
+    `production`: the account must be there; else a free uid is taken. `managers`: commands of a resource manager that
+    the launcher is to run (launcher/managing.py).
+    """
+    if os.geteuid() != 0:
+        return None
+    if as_root:
+        say("the controller runs as root, as asked: a hole in it would give root away")
+        return None
+    account = _account(config, say, production)
+    place = open_place(config.place.absolute(), account.uid, account.gid)
+    contexts = config.contexts()
+    listeners = open_listeners(config.api, place, config.host, config.port if config.coupling is not None else 0)
+    told = config.launcher.told(place.root) | {
+        "own": [account.uid, account.gid], "strict": True, "socket": str(listeners.path),
+        "socket_inode": listeners.inode, "managers": dict(managers or {}),
+    }  # fmt: skip
+    begun = begin(told)
+    open_ways([place.root, *_code()], account.uid, account.groups)
+    drop(account, place.private)
+    return Held(begun, listeners, contexts)
+
+
+def drop(account: Account, home: Path) -> None:
+    """Be this account from now on, with no way back and no way up."""
+    os.chdir("/")
+    os.umask(0o077)
+    os.setgroups(account.groups)
+    os.setresgid(account.gid, account.gid, account.gid)
+    os.setresuid(account.uid, account.uid, account.uid)
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    assert os.getresuid() == (account.uid,) * 3, "rights were not given up"
+    name = account.name or str(account.uid)
+    os.environ.update({"HOME": str(home), "USER": name, "LOGNAME": name})
+    for key in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "SUDO_USER", "SUDO_UID", "SUDO_GID"):
+        os.environ.pop(key, None)
+
+
+def _account(config: ServeConfig, say: Say, production: bool) -> Account:
+    name = config.launcher.account
+    if (found := accounts.find(name)) is not None:
+        return found
+    if production:
+        accounts.refuse(name)
+    make_folder(config.place)
+    return accounts.take_free_uid(config.place, say, name)
+
+
+def _code() -> list[Path]:
+    """What this program is made of, and machine code that was kept."""
+    cache = os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    found = [sys.base_prefix, sys.prefix, *sys.path, str(PACKAGES), os.path.dirname(sys.executable), cache]
+    return [Path(one) for one in found if one]

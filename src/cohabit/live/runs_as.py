@@ -1,0 +1,59 @@
+"""As which users jobs run, and whose jobs are refused: [launcher] of a site file, and what follows from it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cohabit.launcher.settings import MIB
+from cohabit.launcher.users import MIN_UID, refusal
+from cohabit.model.errors import InputError
+
+
+@dataclass(frozen=True)
+class LauncherConfig:
+    """[launcher]: the account of the controller, whose jobs are run, and how much they may write."""
+
+    account: str = "cohabit"
+    min_uid: int = MIN_UID
+    uids: tuple[int, ...] = ()  # below min_uid, whose jobs are run all the same
+    max_output_mb: int = 1024  # of a job's output in the place; 0: no bound
+    max_file_mb: int = 0  # of every file a job writes; 0: no bound
+
+    def check(self, where: str) -> None:
+        """Refuse what cannot work."""
+        for key in ("min_uid", "max_output_mb", "max_file_mb"):
+            if not 0 <= getattr(self, key) < 2**31:
+                raise InputError(f"{key} = {getattr(self, key)}", where, "give a number from 0 up")
+        if any(not 0 <= uid < 2**32 - 1 for uid in self.uids):
+            raise InputError(f"uids = {list(self.uids)}", where, "give the uids of accounts")
+
+    def told(self, place: Path) -> dict[str, Any]:
+        """For a launcher."""
+        return {
+            "place": str(place), "min_uid": self.min_uid, "uids": list(self.uids),
+            "output_most": self.max_output_mb * MIB, "file_most": self.max_file_mb * MIB,
+        }  # fmt: skip
+
+
+class RunsAs(NamedTuple):
+    """For the door where jobs come in."""
+
+    separate: bool  # the launcher is root, and this process is not
+    config: LauncherConfig = LauncherConfig()
+
+    @property
+    def own(self) -> int:
+        """The uid of this process."""
+        return os.geteuid()
+
+    @property
+    def becomes_users(self) -> bool:
+        """Jobs run as their owners; otherwise all run as ourselves."""
+        return self.separate or self.own == 0
+
+    def refusal(self, uid: int) -> str:
+        """Why jobs of this user are not run; empty: they are."""
+        return refusal(uid, self.separate, self.config.min_uid, self.config.uids, self.own)
