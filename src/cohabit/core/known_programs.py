@@ -74,7 +74,9 @@ def _made(state: State, program: str, owner: str) -> dict[int, Profile]:
 
 
 def _copy(state: State, program: str, source: str, target: str) -> None:
-    found = {count: msgspec.structs.replace(one, owner=target) for count, one in known_of(state, program, source).items()}
+    found = {
+        count: msgspec.structs.replace(one, owner=target) for count, one in known_of(state, program, source).items()
+    }
     known = _made(state, program, target)
     known.clear()
     known.update(found)

@@ -4,8 +4,8 @@ A run that had its nodes to itself and ended well tells its program's time (Prof
 started for its curves has the cache stepped while it runs. Runs on shared nodes are measured every so often against
 what was counted when their program ran alone (ProgressMeasured). Of a program whose runs depart from its profile that
 is told, too (ProgramDrifted). All of these name the user the job belongs to: a run teaches nothing about jobs of other
-users, whatever program it claims to be. Orders and facts of the back end pass through unchanged; a measurement that fails costs
-nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
+users, whatever program it claims to be. Orders and facts of the back end pass through unchanged; a measurement that
+fails costs nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
 """
 
 from __future__ import annotations
@@ -240,9 +240,11 @@ class MeasuringBackend:
         )  # fmt: skip
         if order.purpose == CURVE:
             measured = self._curves(run, known)
-            return [] if measured is None else [
-                ProfileLearned(job.program, job.processes, measured, hardware, known.owner)
-            ]
+            return (
+                []
+                if measured is None
+                else [ProfileLearned(job.program, job.processes, measured, hardware, known.owner)]
+            )
         reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone, known.owner)
         facts: list[Event] = []
         if reason:

@@ -181,6 +181,6 @@ class Woken(_Event, frozen=True):
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured | SharesRefused
-    | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured
+    | SharesRefused | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

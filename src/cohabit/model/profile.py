@@ -3,10 +3,10 @@
 Policies read profiles and nothing else about a program; the ground truth of the simulator is model/program.py, which
 no policy may import. A profile may be noisy, old or incomplete; every function here must cope with that.
 
-A profile belongs to the user whose runs were measured. The owner is the user's number (the uid, where users are accounts)
-as decimal text, the same in events, checkpoints and the store; names exist only where people read them. An empty owner
-means that the profile is shared: it holds for every user who has none of the program. Uids that are given to another
-person later are not recognised.
+A profile belongs to the user whose runs were measured. The owner is the user's number (the uid, where users are
+accounts) as decimal text, the same in events, checkpoints and the store; names exist only where people read them. An
+empty owner means that the profile is shared: it holds for every user who has none of the program. Profiles stay with
+a uid that is given to another person later.
 """
 
 from __future__ import annotations

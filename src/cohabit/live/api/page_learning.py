@@ -63,7 +63,8 @@ def program_view(profile: Profile, group: NodeGroup, trials: Trials | None, unde
         job = Job(profile.program or "program", SECOND, program=profile.program, processes=profile.processes)
         due = trials.next_for(job, profile, group.cores, ())
     return {
-        "program": profile.program, "owner": profile.owner, "processes": profile.processes, "class": kind.kind, "why": kind.why,
+        "program": profile.program, "owner": profile.owner, "processes": profile.processes, "class": kind.kind,
+        "why": kind.why,
         "ideal_scale": kind.ideal_scale, "constraint": kind.constraint, "provenance": profile.provenance,
         "complete_scales": profile.usable_scales, "under_way": [list(one) for one in under_way],
         "planned_scales": list(trials.scales) if trials is not None else [],

@@ -1,6 +1,6 @@
 """The route about profiles: an operator makes what one user's runs taught the profile that holds for all users.
 
-Nothing else in the API writes a shared profile: runs and `reprofile` change their owner's only (core/known_programs.py).
+Nothing else in the API writes a shared profile: runs and `reprofile` change their owner's (core/known_programs.py).
 """
 
 from __future__ import annotations
