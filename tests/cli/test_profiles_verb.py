@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from cli_calls import cohabit, program
 
+from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.store.profiles import open_store
+
 PLAIN_PROGRAM = {
     "class": "scaling", "single_node_only": False, "ce_time_16p_s": 100, "ipc_llc_rel": {"2": 0.8, "10": 1},
     "bw_llc_gbs": {"2": 30, "10": 20}, "speedup_by_scale": {"1": 1, "2": 1.5}, "memory_bound_fraction_mu": 0.5,
@@ -21,7 +24,9 @@ CURVES = (
 @pytest.fixture(autouse=True)
 def _own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("COHABIT_STORE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # no controller is there
+    for name in ("COHABIT_STORE", "COHABIT_SERVER"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -137,6 +142,51 @@ def test_the_store_may_be_named_by_the_environment(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.fixture
+def owned(tmp_path: Path) -> Path:
+    """A store with profiles of one program that two users own; root, the only account for sure, is one of them."""
+    place, times = tmp_path / "owned.db", {"0": 10.0, "1000000001": 20.0}
+    with open_store(place) as store:
+        store.replace(Profile("solver", 16, (ScaleProfile(1, time_s),), owner=owner) for owner, time_s in times.items())
+    return place
+
+
+def test_an_owners_profile_is_shared(owned: Path) -> None:
+    done = cohabit("profiles", "share", "solver", "--from", "root", "--store", owned)
+    assert (done.code, done.out) == (0, f"shared 1 profile of solver from root in {owned}\n")
+    rows = cohabit("profiles", "list", "--store", owned, "--json").document["profiles"]
+    assert [(row["owner"], row["owner_name"]) for row in rows] == [
+        ("", "shared"), ("0", "root"), ("1000000001", "1000000001"),
+    ]  # fmt: skip
+    assert re.search(r"^ *solver +shared +16 ", cohabit("profiles", "list", "--store", owned).out, re.MULTILINE)
+    document = cohabit("profiles", "share", "solver", "--from", "1000000001", "--store", owned, "--json").document
+    assert document == {"program": "solver", "from": "1000000001", "owner": "1000000001", "in_store": 1,
+                        "in_controller": None, "store": str(owned)}  # fmt: skip
+    shown = cohabit("profiles", "show", "solver", "--store", owned, "--owner", "shared", "--json").document
+    assert (shown["owner"], shown["by_scale"][0]["time_s"]) == ("", 20.0)
+
+
+def test_show_takes_the_callers_own_profile_then_the_shared_one(owned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(caller: int) -> str:
+        monkeypatch.setattr("os.getuid", lambda: caller)
+        return str(cohabit("profiles", "show", "solver", "--store", owned, "--json").document["owner"])
+
+    assert (shown(0), shown(1_000_000_001)) == ("0", "1000000001")
+    monkeypatch.setattr("os.getuid", lambda: 7)
+    sentence = cohabit("profiles", "show", "solver", "--store", owned).sentence()
+    assert sentence == "several users have a profile of solver: root, 1000000001; choose one with --owner"
+    assert cohabit("profiles", "share", "solver", "--from", "root", "--store", owned).code == 0
+    assert shown(7) == ""
+
+
+def test_forgetting_takes_one_owners_profile(owned: Path) -> None:
+    call = ("profiles", "forget", "solver", "--store", owned)
+    assert "several users have a profile of solver" in cohabit(*call).sentence()
+    assert "shared has no profile of solver" in cohabit(*call, "--owner", "shared").sentence()
+    assert cohabit(*call, "--owner", "root", "--json").document == {"forgotten": 1, "program": "solver"}
+    assert cohabit(*call, "--json").document["forgotten"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -155,6 +205,13 @@ def test_the_store_may_be_named_by_the_environment(
         (["list", "--store", "absent.db"], "absent.db: there is no profile store"),
         (["import", "absent.json"], "absent.json: no such file"),
         (["forget", "MG"], "there is no program called 'MG'"),
+        (["show", "MG", "--catalogue", "sns12", "--owner", "no-such-user"], "there is no user no-such-user"),
+        (["show", "MG", "--catalogue", "sns12", "--owner", "1001"], "1001 has no profile of MG"),
+        (["share", "MG"], "--from"),
+        (["share", "MG", "--from", "1001"], "1001 has no profile of MG; see the owners: cohabit profiles list"),
+        (["share", "MG", "--from", "no-such-user"], "no-such-user has no profile of MG"),
+        (["share", "MG", "--from", "shared"], "is shared already"),
+        (["share", "MG", "--from", "1001", "--server", "absent"], "no scheduler is there"),
         (["bogus"], "bogus"),
         (["show"], "PROGRAM"),
     ],
@@ -190,7 +247,7 @@ def test_an_export_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_every_part_has_help_with_an_example() -> None:
-    for part in ("list", "show", "import", "export", "forget"):
+    for part in ("list", "show", "import", "export", "share", "forget"):
         answer = cohabit("profiles", part, "--help")
         assert answer.code == 0
         assert re.search(rf"Example:\s+cohabit profiles {part}", answer.out)

@@ -114,10 +114,11 @@ class Site:
         return answer()
 
     async def run(
-        self, name: str, took_s: float, while_it_runs: Callable[[], Awaitable[Any]] | None = None
-    ) -> list[Event]:
+        self, name: str, took_s: float, while_it_runs: Callable[[], Awaitable[Any]] | None = None, user: int = -1,
+        owner: str = "",
+    ) -> list[Event]:  # fmt: skip
         """Submit a job, carry out its start, let it end; the facts of its end."""
-        job = Job(name, 100 * SECOND, processes=2, program="tested")
+        job = Job(name, 100 * SECOND, processes=2, program="tested", user=user, profile_owner=owner)
         start = next(one for one in self.core.step(0, [JobSubmitted(job)]) if isinstance(one, StartJob))
         await self.backend.execute(start, Launch(("x",)))
         self.machine.facts.put_nowait(JobStarted(name, 1))
@@ -282,6 +283,33 @@ def test_drift_needs_departures_in_a_row_and_in_one_direction() -> None:
     assert "longer" in watch.note("p", 1, 1, 10.0, 12)
     assert watch.note("p", 1, 1, 0.0, 12) == "", "nothing was expected"
     assert watch.departs(10.0, 11.4) == 0
+
+
+def test_a_run_teaches_its_owner_only_even_one_of_an_older_journal() -> None:
+    """Jobs of older journals name their user, and no owner of profiles: what they taught was shared then."""
+
+    async def scene(site: Site) -> None:
+        (own,) = await site.run("a", 12.5, user=7, owner="7")
+        (old,) = await site.run("b", 12.5, user=8)
+        assert [(one.owner, one.measured.time_s) for one in (own, old) if isinstance(one, ProfileLearned)] == [
+            ("7", 12.5), ("8", 12.5),
+        ]  # fmt: skip
+        assert site.core.state.profiles == {}
+        assert set(site.core.state.own_profiles) == {("7", "tested"), ("8", "tested")}
+
+    play(Site(), scene)
+
+
+def test_drift_is_counted_and_told_for_each_owner() -> None:
+    async def scene(site: Site) -> None:
+        for name, user in (("a", 7), ("b", 7), ("c", 8), ("d", 8)):
+            assert await site.run(name, 5.0, user=user, owner=str(user)) == []
+        (fact,) = await site.run("e", 5.0, user=7, owner="7")
+        assert isinstance(fact, ProgramDrifted)
+        assert fact.owner == "7"
+        assert site.core.state.profiles == {"tested": {2: SHARING}}, "for all others it holds"
+
+    play(Site(SHARING), scene)
 
 
 def test_what_a_store_knows_becomes_facts() -> None:

@@ -281,6 +281,7 @@ def test_groups_cores_and_counters_of_real_jobs(empty_small: SlurmCluster, tmp_p
         learned = opened.get("MG", 16, "28c-20w-118.26g")
         assert learned is not None
         ran = jobs_of(small)[alone]
+        assert learned.owner == str(ran.user), "by Slurm's word"
         assert learned.scales[0].time_s == pytest.approx(ran.end_s - ran.start_s, abs=3)
         assert 0 < learned.scales[0].counters["task_clock_mean"] < 4
     idle(small)

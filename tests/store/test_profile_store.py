@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import subprocess
@@ -74,7 +75,7 @@ def test_the_best_of_several(place: str) -> None:
         best = store.get("MG")
         assert best is not None
         assert best.hardware == "b"
-        assert [key_of(one)[1:] for one in store.profiles("MG")] == [(16, "a"), (16, "b"), (28, "a")]
+        assert [key_of(one)[1:3] for one in store.profiles("MG")] == [(16, "a"), (16, "b"), (28, "a")]
         assert len(store.profiles(hardware="a")) == 2
 
 
@@ -286,3 +287,53 @@ def test_json_that_is_no_profiles(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         parse_json(text, "p.json")
     assert str(caught.value).startswith("p.json")
+
+
+# ---- owners ---------------------------------------------------------------------------------------------------------
+
+
+def owned(owner: str, time_s: float, processes: int = 16, hardware: str = "a") -> Profile:
+    return Profile("MG", processes, (ScaleProfile(1, time_s),), hardware=hardware, owner=owner)
+
+
+def test_owners_have_profiles_of_their_own(place: str) -> None:
+    with open_store(place) as store:
+        for owner, time_s in (("", 10.0), ("1001", 20.0), ("1002", 30.0)):
+            store.put(owned(owner, time_s))
+        both = store.put(owned("1001", 20.2))
+        assert (both.owner, both.scales[0].samples) == ("1001", 2)
+        assert store.profiles("MG", owner="1002") == [owned("1002", 30.0)]
+        assert store.get("MG", owner="") == owned("", 10.0)
+        assert [sample.key.owner for sample in store.history("MG")] == ["", "1001", "1002", "1001"]
+    with open_store(place) as store:
+        assert [one.owner for one in store.profiles("MG")] == ["", "1001", "1002"]
+        assert store.delete("MG", owner="1001") == 1
+        assert [one.owner for one in store.profiles("MG")] == ["", "1002"]
+
+
+def test_sharing_replaces_what_was_shared_on_the_same_hardware(place: str) -> None:
+    with open_store(place) as store:
+        store.replace([owned("", 1.0), owned("", 2.0, 28), owned("", 3.0, hardware="b"), owned("1001", 20.0)])
+        assert store.share("MG", "1001") == 1
+        assert store.share("MG", "1002") == store.share("EP", "1001") == 0
+        expected = [owned("", 20.0), owned("1001", 20.0), owned("", 3.0, hardware="b")]
+        assert store.profiles() == expected
+        assert [one.measured.time_s for one in store.history("MG", 16, "a")] == [1.0, 20.0, 20.0]
+    with open_store(place) as store:
+        assert store.profiles() == expected
+
+
+def test_a_file_with_owners_is_one_that_older_programs_refuse(tmp_path: Path) -> None:
+    """They would take everybody's profiles for shared ones."""
+    path, profiles = tmp_path / "profiles.json", [owned("", 1.0), owned("1001", 2.0)]
+    write_json(profiles, path)
+    document = json.loads(path.read_text())
+    assert (document["version"], list(document["profiles"])) == (2, ["MG/16/a", "MG/16/a/1001"])
+    assert list(read_json(path).values()) == profiles
+    write_json(profiles[:1], path)
+    assert json.loads(path.read_text())["version"] == 1
+
+
+def test_an_owner_is_a_number(tmp_path: Path) -> None:
+    with empty_store() as store, pytest.raises(InputError, match="'ann'; give the number of a user"):
+        store.put(owned("ann", 1.0))

@@ -85,7 +85,20 @@ def test_a_store_of_version_1_is_migrated_with_all_it_holds(place: str) -> None:
         assert (one.samples, one.communication) == (5, 0.1)
         assert len(store.history("MG", scale=1)) == 2
         with store._talking() as connection, connection.begin():
-            assert schema.version_of(connection) == schema.VERSION == 2
+            assert schema.version_of(connection) == schema.VERSION == 3
+
+
+def test_what_was_known_before_there_were_owners_is_shared(place: str) -> None:
+    write_version_1(place)
+    with open_store(place) as store:
+        assert {one.owner for one in store.profiles()} == {""}
+        own = store.put(Profile("MG", 16, (ScaleProfile(1, 5.0),), hardware="28c-20w", owner="1001"))
+        assert store.profiles("MG") == [MG, own], "the same program, processes and hardware, of another owner"
+        assert [sample.measured for sample in store.history("MG")] == [*MG.scales, *own.scales]
+        with pytest.raises(InputError, match=r"(?i)unique"), store._writing() as (connection, _):
+            connection.execute(sa.insert(schema.profiles).values(
+                program="MG", processes=16, hardware="28c-20w", single_node=False, provenance="", owner="1001"
+            ))  # fmt: skip
 
 
 def test_a_migrated_store_has_the_tables_of_a_fresh_one(place: str, tmp_path: Path) -> None:
@@ -119,11 +132,11 @@ def test_a_store_from_the_future_is_refused_and_left_alone(place: str) -> None:
     open_store(place).close()
     engine = _engine(_url(place) if "://" in place else sa.URL.create("sqlite", database=place))
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE cohabit_meta SET value = 3 WHERE key = 'schema'")
-    with pytest.raises(InputError, match="schema version 3, this cohabit knows versions up to 2"):
+        connection.exec_driver_sql("UPDATE cohabit_meta SET value = 4 WHERE key = 'schema'")
+    with pytest.raises(InputError, match="schema version 4, this cohabit knows versions up to 3"):
         open_store(place)
     with engine.begin() as connection:
-        assert schema.version_of(connection) == 3
+        assert schema.version_of(connection) == 4
     engine.dispose()
 
 

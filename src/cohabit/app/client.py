@@ -95,6 +95,10 @@ class Client:
         """Drain or resume a node."""
         return self._ask("POST", f"/nodes/{number}/{action}")
 
+    def share_profile(self, program: str, user: str) -> View:
+        """Make what is known from a user's runs of a program the profile of all users."""
+        return self._ask("POST", "/profiles/share", {"program": program, "user": user})
+
     def accounting(self, since: float | None, until: float | None, user: str, form: str) -> str:
         """The records of jobs in that form: json, csv or sacct."""
         query = {"since": since, "until": until, "user": user or None, "format": form}

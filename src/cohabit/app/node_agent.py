@@ -1,6 +1,7 @@
 """The daemon of a node under Slurm: the keeper of its jobs, put together for this machine, until it is stopped.
 
-What a job that had its nodes to itself used becomes a profile in the store. Slurm is asked only where the kernel cannot
+What a job that had its nodes to itself used becomes a profile in the store, of the user Slurm says the job belongs to.
+Slurm is asked only where the kernel cannot
 tell, in a thread of its own, and never for long. Nothing here can stop or delay a job.
 """
 
@@ -36,7 +37,7 @@ from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.hardware import hardware_key
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import Profile, ScaleProfile, owner_of
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0
@@ -175,15 +176,17 @@ class NodeDaemon:
             self._asking.submit(self._learn, run, profile)
 
     def _learn(self, run: NodeRun, profile: Profile) -> None:
-        """Into the store, if Slurm says that it ended well."""
+        """Into the store as the profile of the job's owner, if Slurm says that it ended well."""
         from cohabit.store.profiles import open_store
 
         try:
             jobs = text_output.jobs(_show_job(run.notice.number, self.config.conf))
-            if not any(job.state == WELL and str(job.number) == run.notice.number for job in jobs):
+            well = (job for job in jobs if job.state == WELL and str(job.number) == run.notice.number)
+            job = next(well, None)
+            if job is None or job.user < 0:  # without an owner it would be a profile of all users
                 return
             with open_store(self.config.store) as store:
-                _, why = keep(store, profile)
+                _, why = keep(store, msgspec.structs.replace(profile, owner=owner_of(job.user)))
             if why:
                 log.warning("%s has changed (%s): its profile starts afresh", profile.program, why)
         except Exception as error:  # a lesson that is lost costs nobody anything

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import os
+import pwd
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from cohabit.app.client import NOT_FOUND, Client
+from cohabit.app.client_connection import Refused
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.hardware import node_of_key
-from cohabit.model.profile import Demand, Profile, classify, demand, stream_gbs
+from cohabit.model.profile import SHARED, Demand, Profile, classify, demand, owner_of, stream_gbs
 from cohabit.model.program import profile_of
 from cohabit.store.json_form import parse_json
 from cohabit.trace.files import read_text
 from cohabit.trace.programs import CATALOGUES, Programs, catalogue, check_ways, parse_programs, read_curves
 
+ALL_USERS = "shared"  # in place of a user's name
 MIN_WAYS = 2  # fewest ways of practical use (S24), where the machine does not say
 
 
@@ -102,10 +107,60 @@ def _node(node: NodeGroup, wish: Wish) -> NodeGroup:
     return replace(node, cores=wish.cores or node.cores, ways=ways, min_ways=least)
 
 
-def best_of(found: Iterable[Described], program: str) -> Described | None:
-    """The profile of a program: the one measured last, then the one of fewest processes."""
+def best_of(found: Iterable[Described], program: str, owner: str | None = None) -> Described | None:
+    """The profile of a program: the one measured last, then the one of fewest processes.
+
+    `owner` None: the caller's own, as jobs use them; else the shared one; else that of the only user who has one.
+    """
     fitting = [one for one in found if one.profile.program == program]
+    owners = {one.profile.owner for one in fitting}
+    if owner is None and owners:
+        own = owner_of(os.getuid())
+        owner = own if own in owners else SHARED if SHARED in owners else only_owner(owners, program)
+    fitting = [one for one in fitting if one.profile.owner == owner]
     return max(fitting, key=lambda one: (_measured_at_us(one.profile), -one.profile.processes), default=None)
+
+
+def only_owner(owners: Collection[str], program: str) -> str:
+    """The owner of the profiles of a program; where there are several, one must be named."""
+    if len(owners) > 1:
+        named = ", ".join(owner_name(one) for one in sorted(owners))
+        raise InputError(f"several users have a profile of {program}: {named}", "", "choose one with --owner")
+    return next(iter(owners))
+
+
+def owner_name(owner: str) -> str:
+    """What people call an owner: the name of the account, its number if it has none, or "shared"."""
+    try:
+        return pwd.getpwuid(int(owner)).pw_name if owner else ALL_USERS
+    except (KeyError, OverflowError, ValueError):
+        return owner
+
+
+def owner_named(name: str) -> str | None:
+    """The owner people mean by an account's name or number, or by "shared"; None: there is no such account."""
+    if name == ALL_USERS:
+        return SHARED
+    if name.isascii() and name.isdigit():
+        return str(int(name))
+    try:
+        return owner_of(pwd.getpwnam(name).pw_uid)
+    except (KeyError, ValueError):
+        return None
+
+
+def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
+    """How many profiles a living controller shares now; None: no controller answers, and none was `named`."""
+    try:
+        return int(client.share_profile(program, user)["profiles"])
+    except Refused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return 0
+    except InputError:
+        if named:
+            raise
+        return None
 
 
 def _measured_at_us(profile: Profile) -> int:
@@ -148,6 +203,8 @@ def summary_of(one: Described) -> dict[str, Any]:
     profile, judged = one.profile, classify(one.profile)
     return {
         "program": profile.program,
+        "owner": profile.owner,
+        "owner_name": owner_name(profile.owner),
         "title": one.title,
         "processes": profile.processes,
         "hardware": profile.hardware,

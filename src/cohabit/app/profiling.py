@@ -31,7 +31,7 @@ from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.hardware import hardware_key
 from cohabit.model.merging import drifted, merged
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import SHARED, Profile, ScaleProfile, owner_of
 
 NONE, RESCTRL, VALGRIND, AUTO = CURVES = ("none", "resctrl", "valgrind", "auto")
 MEASURED, ESTIMATED = "measured", "estimated"
@@ -52,6 +52,7 @@ class Wish:
     limit_s: float = 3600.0
     sample: tuple[str, ...] = ()  # a shorter run of the program, for valgrind
     capacity: tuple[tuple[int, float], ...] = ()  # of this machine, where it was measured
+    owner: str = SHARED  # whose profile it becomes
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def profile(wish: Wish, folder: Path, say: Advance, host: Host | None = None) ->
         time_variance=sum((one - mean_s) ** 2 for one in times) / len(times), measured_at_us=time.time_ns() // 1000,
     )  # fmt: skip
     provenance = ESTIMATED if kind == VALGRIND else MEASURED
-    return Profile(wish.program, wish.processes, (scale,), hardware=hardware_key(node), provenance=provenance)
+    return Profile(wish.program, wish.processes, (scale,), False, hardware_key(node), provenance, wish.owner)
 
 
 def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple[int, float], ...] = ()) -> NodeGroup:
@@ -126,7 +127,7 @@ def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple
 
 def keep(store: Any, new: Profile) -> tuple[Profile, str]:
     """Join it with what the store knows; afresh if the program has changed, and why. Nothing is kept by halves."""
-    known = store.get(new.program, new.processes, new.hardware)
+    known = store.get(new.program, new.processes, new.hardware, new.owner)
     before = None if known is None else known.at_scale(1)
     why = "" if before is None or known.provenance != new.provenance else drifted(before, new.scales[0])
     if why:
@@ -143,6 +144,7 @@ def account(known: Profile, new: Profile, why: str, where: str) -> dict[str, Any
     curves = {"ipc": one.ipc, "bandwidth_gbs": one.bandwidth_gbs, "miss_rate": one.miss_rate}
     return {
         "program": new.program, "processes": new.processes, "hardware": new.hardware, "provenance": new.provenance,
+        "owner": new.owner,
         "time_s": one.time_s, "runs": all_of_it.samples, "mean_time_s": all_of_it.time_s,
         "curves": {name: None if curve is None else dict(zip(map(str, curve.ways), curve.values, strict=True))
                    for name, curve in curves.items()},
@@ -237,6 +239,11 @@ def _columns(readings: Readings) -> dict[str, float]:
     return {f"{name}_{stat}": value for name, one in readings.items() for stat, value in one.columns()}
 
 
+def default_owner() -> str:
+    """What root measures is shared, as root is an operator; what anybody else measures is that user's own."""
+    return SHARED if os.getuid() == 0 else owner_of(os.getuid())
+
+
 def default_name(command: Sequence[str]) -> str:
     """The name of the program, where its owner gives none: the file's."""
     return Path(command[0]).name
@@ -252,4 +259,15 @@ def estimate_note(profile: Profile) -> str:
     )
 
 
-__all__ = ["CURVES", "Host", "Wish", "account", "default_name", "estimate_note", "keep", "profile", "this_node"]
+__all__ = [
+    "CURVES",
+    "Host",
+    "Wish",
+    "account",
+    "default_name",
+    "default_owner",
+    "estimate_note",
+    "keep",
+    "profile",
+    "this_node",
+]

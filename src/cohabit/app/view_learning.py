@@ -34,9 +34,9 @@ def predictions(run: FinishedRun) -> dict[str, Any]:
     """Who would slow whom, by what the scheduler knew; what its gates were asked and said."""
     matrix, gates = None, list[dict[str, Any]]()
     if run.prepared is not None:
-        known: dict[str, dict[int, Profile]] = defaultdict(dict)
+        known: dict[tuple[str, str], dict[int, Profile]] = defaultdict(dict)
         for one in run.prepared.profiles:
-            known[one.program][one.processes] = one
+            known[one.program, one.owner][one.processes] = one
         judge = getattr(run.prepared.policies.placer, "degradations", None)
         matrix = page_learning.matrix(known, run.prepared.cluster.groups[0], judge)
         gates = [{

@@ -48,7 +48,8 @@ def profile(
 ) -> None:  # fmt: skip
     """Run a program with this machine to itself: its time, what the sensors count, and its curves where it can be.
 
-    Measured again, runs are averaged; a program that has changed starts its profile afresh.
+    Measured again, runs are averaged; a program that has changed starts its profile afresh. The profile is the user's
+    own; what root measures is shared by all users.
     """
     import tempfile
 
@@ -84,7 +85,7 @@ def _wish(
     """What was asked for, checked before anything runs."""
     import shlex
 
-    from cohabit.app.profiling import CURVES, Wish, default_name
+    from cohabit.app.profiling import CURVES, Wish, default_name, default_owner
     from cohabit.model.errors import InputError
 
     if curve not in CURVES:
@@ -98,7 +99,7 @@ def _wish(
     except ValueError as error:
         raise InputError(f"--sample cannot be read: {error}".lower(), "", "close its quotes") from None
     name = program.strip() or default_name(command)
-    return Wish(tuple(command), name, processes, repeats, curve, limit, words, capacity)
+    return Wish(tuple(command), name, processes, repeats, curve, limit, words, capacity, default_owner())
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -1,13 +1,16 @@
-"""`cohabit profiles`: what is known of programs; list, show, import, export and forget."""
+"""`cohabit profiles`: what is known of programs; list, show, import, export, share and forget."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from cohabit.cli.server_options import Server
 
 if TYPE_CHECKING:
     from cohabit.app.profiles import Described
@@ -19,10 +22,11 @@ Examples:
   cohabit profiles show MG --catalogue sns12 --alpha 0.9
   cohabit profiles import programs.json
   cohabit profiles show MG
-  cohabit profiles export profiles.json"""
+  cohabit profiles export profiles.json
+  cohabit profiles share MG --from ann"""
 CALLS = {
     "list": "list --catalogue sns12", "show": "show MG --catalogue sns12 --alpha 0.9", "import": "import programs.json",
-    "export": "export profiles.json", "forget": "forget MG",
+    "export": "export profiles.json", "share": "share MG --from ann", "forget": "forget MG",
 }  # fmt: skip
 SIDE_BY_SIDE = 116  # columns that two plots need
 
@@ -40,6 +44,9 @@ File = Annotated[
 ]
 Cores = Annotated[int, typer.Option("--cores", help="Cores of a node, where the source does not say.")]
 Ways = Annotated[int, typer.Option("--ways", help="Cache ways of a node, where the source does not say.")]
+Owner = Annotated[
+    str | None, typer.Option("--owner", metavar="USER", help="Of this user (name or number), or `shared`.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
@@ -47,10 +54,11 @@ def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
     verbs = typer.Typer(
         name="profiles", short_help="What is known of programs.", epilog=EXAMPLES, no_args_is_help=True,
-        rich_markup_mode=None, help="List, show, import, export and forget what was measured (all with --json).",
+        rich_markup_mode=None, help="List, show, import, export, share and forget what was measured (all with --json).",
     )  # fmt: skip
     known: dict[str, Callable[..., None]] = {
-        "list": list_all, "show": show, "import": import_, "export": export, "forget": forget,
+        "list": list_all, "show": show, "import": import_, "export": export, "share": share,
+        "forget": forget,
     }  # fmt: skip
     for name, function in known.items():
         verbs.command(name=name, epilog=f"\b\nExample:\n  cohabit profiles {CALLS[name]}")(function)
@@ -77,12 +85,14 @@ def list_all(
     if not rows:
         note(f"{where} has no profiles yet; add some: cohabit profiles import programs.json")
         return
-    heads = ["program", "processes", "class", "ideal scale", "held by", "scales", "runs", "age", "from", "hardware"]
+    heads = [
+        "program", "owner", "processes", "class", "ideal scale", "held by", "scales", "runs", "age", "from", "hardware",
+    ]  # fmt: skip
     cells = [
         [
-            row["program"], str(row["processes"]), row["class"], str(row["ideal_scale"]), row["constraint"] or "-",
-            ",".join(map(str, row["scales"])) or "-", str(row["samples"]), _age(row["measured_at_us"]),
-            row["provenance"], row["hardware"] or "-",
+            row["program"], row["owner_name"], str(row["processes"]), row["class"], str(row["ideal_scale"]),
+            row["constraint"] or "-", ",".join(map(str, row["scales"])) or "-", str(row["samples"]),
+            _age(row["measured_at_us"]), row["provenance"], row["hardware"] or "-",
         ]
         for row in rows
     ]  # fmt: skip
@@ -97,11 +107,15 @@ def show(
     alpha: Annotated[float, typer.Option(help="Share of its speed that a job must keep.")] = 0.9,
     scale: Annotated[int, typer.Option(help="The scale whose curves and steps are shown.")] = 1,
     processes: Annotated[int | None, typer.Option(help="Estimate for so many processes.")] = None,
+    owner: Owner = None,
     cores: Cores = 0,
     ways: Ways = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show one program: its curves, its class and why, and what it needs to keep alpha of its speed."""
+    """Show one program: its curves, its class and why, and what it needs to keep alpha of its speed.
+
+    Of several owners, the caller's own profile is shown, else the shared one.
+    """
     from cohabit.app.profiles import account_of, best_of
     from cohabit.cli.console import show_json
     from cohabit.model.errors import InputError
@@ -112,7 +126,9 @@ def show(
     if processes is not None and processes < 1:
         raise InputError(f"--processes {processes} is not a positive number", "", "give a whole number from 1 up")
     found, where = _found(catalogue, file, store, cores, ways)
-    one = best_of(found, program)
+    one = best_of(found, program, _owner(owner))
+    if one is None and owner and any(each.profile.program == program for each in found):
+        raise _has_none(owner, program, where)
     if one is None:
         if not found:
             raise InputError(f"{where} has no profiles", "", "add some: cohabit profiles import programs.json")
@@ -170,12 +186,50 @@ def export(
         typer.echo(f"exported {count} profile{'s' if count != 1 else ''} to {file}")
 
 
+def share(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    user: Annotated[str, typer.Option("--from", metavar="USER", help="Whose profile: a name or a number.")],
+    store: Store = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a user's profile of a program the shared one; for operators.
+
+    It is shared in the store and, if one answers, in the living controller, wherever the user has a profile of it. Jobs
+    of users who have none of their own use it.
+    """
+    from cohabit.app.client_connection import SERVER
+    from cohabit.app.profiles import owner_named, share_in_controller
+    from cohabit.cli.console import show_json
+    from cohabit.cli.server_options import asking
+    from cohabit.model.errors import InputError
+
+    owner = owner_named(user)
+    if owner == "":
+        raise InputError("the shared profile is shared already", "--from", "give the name or number of a user")
+    with asking(server) as client:
+        living = share_in_controller(client, program, user, named=bool(server or os.environ.get(SERVER)))
+    with _opened(store) as opened:
+        kept, where = 0 if owner is None else opened.share(program, owner), opened.where
+    if not kept and not living:
+        raise _has_none(user, program, where)
+    if as_json:
+        show_json({"program": program, "from": user, "owner": owner, "in_store": kept, "in_controller": living,
+                   "store": where})  # fmt: skip
+        return
+    for count, place in ((kept, where), (living, "the living controller")):
+        if count:
+            typer.echo(f"shared {count} profile{'s' if count != 1 else ''} of {program} from {user} in {place}")
+
+
 def forget(
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    owner: Owner = None,
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a program from the store, with all its samples."""
+    """Remove a program from the store, with all its samples; where several users have one, of the owner named."""
+    from cohabit.app.profiles import only_owner
     from cohabit.cli.console import show_json
     from cohabit.policy.registry import unknown
 
@@ -183,11 +237,33 @@ def forget(
         known = sorted({one.program for one in opened.profiles()})
         if program not in known:
             raise unknown("program", program, known)
-        count = opened.delete(program)
+        whose = _owner(owner)
+        if whose is None:
+            whose = only_owner({one.owner for one in opened.profiles(program)}, program)
+        count = opened.delete(program, owner=whose)
+        if not count:
+            raise _has_none(str(owner), program, opened.where)
     if as_json:
         show_json({"forgotten": count, "program": program})
     else:
         typer.echo(f"forgot {count} profile{'s' if count != 1 else ''} of {program}")
+
+
+def _owner(name: str | None) -> str | None:
+    """The owner of --owner; None: none was named."""
+    from cohabit.app.profiles import owner_named
+    from cohabit.model.errors import InputError
+
+    found = None if name is None else owner_named(name)
+    if name is not None and found is None:
+        raise InputError(f"there is no user {name}", "", "give the name or number of an account, or `shared`")
+    return found
+
+
+def _has_none(user: str, program: str, where: str) -> Exception:
+    from cohabit.model.errors import InputError
+
+    return InputError(f"{user} has no profile of {program}", where, "see the owners: cohabit profiles list")
 
 
 def _opened(store: str | None, create: bool = False) -> ProfileStore:

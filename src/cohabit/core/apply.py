@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import conservative, fair_share, kernels, profile
+from cohabit.core import conservative, fair_share, kernels, known_programs, profile
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -57,8 +57,6 @@ from cohabit.model import telemetry
 from cohabit.model.command import CancelJob, Command, StopJob
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
-from cohabit.model.merging import learned
-from cohabit.model.profile import Profile, ScaleProfile
 
 WENT_WELL = "done"
 STOPPED = "stopped"  # on our own order: the job waits in the queue again
@@ -106,10 +104,12 @@ class Applier:
                 return node_became(self, now_us, node, DRAINED)
             case fact.NodeDown(node):
                 return node_became(self, now_us, node, DOWN)
-            case fact.ProfileLearned(program, processes, measured, hardware):
-                return self._learned(now_us, program, processes, measured, hardware)
-            case fact.ProgramDrifted(program):
-                return self._forget_profile(program)
+            case fact.ProfileLearned():
+                return known_programs.learn(self.state, event)
+            case fact.ProgramDrifted(program, _, owner):
+                return known_programs.forget(self.state, program, owner)
+            case fact.ProfileShared(program, owner):
+                return known_programs.share(self.state, program, owner)
             case fact.ProgressMeasured():
                 self.reasons.append(take_measurement(self.state, self.policies, now_us, event))
                 return False
@@ -195,7 +195,7 @@ class Applier:
             jobs[STATE, row] = BLOCKED
             return self.cancel(now_us, job.job_id, f"job {failed[0]} it depends on did not finish well")
         if job.reprofile:
-            self._forget_profile(job.program)
+            known_programs.forget(self.state, job.program, job.profile_owner)
         if pending:
             state.waiting_for[row] = pending
         if job.held:
@@ -424,23 +424,6 @@ class Applier:
         if queued:
             self.enter_queue(now_us, row)
         return queued
-
-    def _forget_profile(self, program: str) -> bool:
-        """What was measured of a program holds no longer; it is measured again where the site learns."""
-        if self.state.profiles.pop(program, None) is None:
-            return False
-        self.state.described.forget_asks(program)
-        self.state.kept.clear()
-        return self.state.ledger is not None
-
-    def _learned(self, now_us: int, program: str, processes: int, measured: ScaleProfile, hardware: str) -> bool:
-        """A measurement joins what is known; one that no longer fits what was known starts the profile afresh."""
-        known = self.state.profiles.setdefault(program, {})
-        old = known.get(processes) or Profile(program, processes, hardware=hardware)
-        known[processes] = learned(old, measured)
-        self.state.described.forget_asks(program)
-        self.state.kept.clear()
-        return self.state.ledger is not None
 
 
 def _s(count: int) -> str:

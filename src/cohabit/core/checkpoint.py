@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import ladder
+from cohabit.core import known_programs, ladder
 from cohabit.core.columns import ARRIVAL, BACKFILL_SCORE, ENDS, SCORE, SEQ
 from cohabit.core.core import SchedulerCore
 from cohabit.core.descriptions import Descriptions
@@ -49,7 +49,10 @@ def save(core: SchedulerCore) -> bytes:
     data["users"] = list(state.users.items())
     data["ledger"] = None if state.ledger is None else state.ledger.save()
     data["placed"] = list(state.placed.items())
-    data["profiles"] = [msgspec.to_builtins(one) for known in state.profiles.values() for one in known.values()]
+    groups = (*state.profiles.values(), *state.own_profiles.values())
+    data["profiles"] = [msgspec.to_builtins(one) for known in groups for one in known.values()]
+    if afresh := [list(key) for key, known in state.own_profiles.items() if not known]:
+        data["afresh"] = afresh
     data["refused_until"] = list(state.refused_until.items())
     data["window"] = None if state.window is None else telemetry.encode(state.window)
     data["coupled"] = None if state.coupled is None else msgspec.to_builtins(state.coupled)
@@ -86,7 +89,9 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.refused_until = dict(map(tuple, saved["refused_until"]))
     state.placed = {row: msgspec.convert(placement, Placement) for row, placement in saved["placed"]}
     for one in (msgspec.convert(profile, Profile) for profile in saved["profiles"]):
-        state.profiles.setdefault(one.program, {})[one.processes] = one
+        known_programs.put(state, one)
+    for owner, program in saved.get("afresh", ()):
+        state.own_profiles[owner, program] = {}
     if state.ledger is not None:
         state.ledger.load(saved["ledger"])
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])

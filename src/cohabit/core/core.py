@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, ladder, overrunning, scoring
+from cohabit.core import kernels, known_programs, ladder, overrunning, scoring
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
@@ -44,7 +44,7 @@ class SchedulerCore:
         self.policies = policies
         self.state = State(cluster, policies)
         for one in profiles:
-            self.state.profiles.setdefault(one.program, {})[one.processes] = one
+            known_programs.put(self.state, one)
         self.readable = readable  # never use the compiled pass; for tests that hold the two together
         self.state.profiled = not readable
         self._applier = Applier(self.state, policies)

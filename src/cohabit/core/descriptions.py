@@ -87,7 +87,8 @@ class Descriptions:
         text: tuple[Any, ...] = (job.processes, job.nodes, job.memory_bytes, job.partition)
         if self._shared:
             limit_us = job.limit_us if self._kinds.windows else 0
-            text = (job.program, *text, job.alpha, job.exclusive, job.single_node, limit_us)
+            owner = job.profile_owner if job.program else ""  # whoever has no program has no profile
+            text = (job.program, owner, *text, job.alpha, job.exclusive, job.single_node, limit_us)
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = self._new(text, job)

@@ -28,7 +28,7 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
     plan, draft, walk = Plan(), Draft(view.ledger), Walk(view, view.queue(policies.order))
     strict = policies.backfill.depth == STRICT
     room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
-    trials: set[tuple[str, int, str]] = set()  # measuring runs of this pass: one of each is enough
+    trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
     keeper, in_vain, took_room = Gatekeeper(view, policies.gates), 0, True
     for row, hopeless, aged in walk:
         if not hopeless:
@@ -98,7 +98,7 @@ def _place(
     keeper: Gatekeeper,
     draft: Draft,
     room: dict[Takes, int],
-    trials: set[tuple[str, int, str]],
+    trials: set[tuple[str, str, int, str]],
 ) -> Start | None:
     """The first way to run the job for which there are nodes, unless a gate keeps it back."""
     windows = bool(view.kinds.windows)
@@ -106,7 +106,8 @@ def _place(
         takes = open_kinds(ask, row, view) if windows else ask.takes
         if room.get(takes, ask.nodes) < ask.nodes:
             continue
-        if ask.purpose != "run" and (view.job(row).program, ask.scale, ask.purpose) in trials:
+        job = view.job(row)
+        if ask.purpose != "run" and (job.program, job.profile_owner, ask.scale, ask.purpose) in trials:
             continue
         room[takes] = draft.ledger().room(takes)
         parts = placer.find(row, ask, takes, draft.ledger(), view) if room[takes] >= ask.nodes else None
@@ -115,7 +116,7 @@ def _place(
         if not keeper.lets(row, ranges_of(draft.ledger().lowest(parts))):
             return None
         if ask.purpose != "run":
-            trials.add((view.job(row).program, ask.scale, ask.purpose))
+            trials.add((job.program, job.profile_owner, ask.scale, ask.purpose))
         placement = Placement(
             ranges_of(draft.book(row, parts, takes)), ask.scale, ask.cores, ask.ways, ask.bandwidth_mbs, ask.exclusive,
             ask.purpose, parts, takes,

@@ -82,7 +82,8 @@ class State:
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
-        self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured
+        self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured; the shared ones
+        self.own_profiles: dict[tuple[str, str], dict[int, Profile]] = {}  # (owner, program) -> the same of a user
         self.kept: dict[str, Any] = {}  # answers policies keep, by policy name; never in a checkpoint
         self.described = Descriptions(self.kinds, not policies.placer.exclusive, capacity)  # never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name

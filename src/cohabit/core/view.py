@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.kinds import Kinds
+from cohabit.core.known_programs import known_of
 from cohabit.core.ladder import all_rows
 from cohabit.core.ledger import Ledger
 from cohabit.core.protocols import Order, SharedPlacer
@@ -188,24 +190,26 @@ class View:
         """Cores of the least capable node the job may use."""
         return self.node_type(row).cores
 
-    def profile(self, program: str, processes: int) -> Profile | None:
-        """What was measured of a program: the most complete profile, of those the nearest in number of processes."""
-        known = self._state.profiles.get(program)
+    def profile(self, program: str, processes: int, owner: str) -> Profile | None:
+        """What holds of a program for an owner: the most complete profile, of those the nearest in processes."""
+        known = self.profiles_of(program, owner)
         if not known:
             return None
         return known[min(known, key=lambda count: (-known[count].usable_scales, abs(count - processes), count))]
 
-    def profiles_of(self, program: str) -> dict[int, Profile]:
-        """All profiles of a program, by number of processes."""
-        return self._state.profiles.get(program, {})
+    def profiles_of(self, program: str, owner: str) -> Mapping[int, Profile]:
+        """All profiles of a program that hold for an owner (core/known_programs.py), by number of processes."""
+        return known_of(self._state, program, owner)
 
-    def trials_of(self, program: str) -> set[tuple[int, str]]:
-        """The measuring runs of a program that are under way, as (scale, purpose)."""
+    def trials_of(self, program: str, owner: str) -> set[tuple[int, str]]:
+        """The measuring runs of a program that are under way and write this owner's profile, as (scale, purpose)."""
         state = self._state
         return {
             (placement.scale, placement.purpose)
             for row, placement in state.placed.items()
-            if placement.purpose != "run" and state.spec(row).program == program
+            if placement.purpose != "run"
+            and state.spec(row).program == program
+            and state.spec(row).profile_owner == owner
         }
 
     @property
@@ -216,7 +220,7 @@ class View:
     def tenant(self, row: int, kind: int, cores: int = 0) -> Tenant:
         """The job on a node of this kind, as its neighbours meet it; with so many cores if it does not run yet."""
         job, node, how = self._state.spec(row), self.kinds.groups[kind], self._state.placed.get(row)
-        profile, load = self.profile(job.program, job.processes), 0.0
+        profile, load = self.profile(job.program, job.processes, job.profile_owner), 0.0
         if profile is not None:
             reference_nodes = -(-profile.processes // node.cores)
             load = load_factor(job.processes, node.cores, profile.processes, reference_nodes, self.need(row))

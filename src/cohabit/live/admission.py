@@ -15,7 +15,7 @@ from cohabit.live.inbox import Letter
 from cohabit.live.journal import Journal, JournalError
 from cohabit.live.recorder import Recorder
 from cohabit.live.records import OVER
-from cohabit.live.refusals import UnknownJob, UnknownNode, WrongState
+from cohabit.live.refusals import UnknownJob, UnknownNode, UnknownProfile, WrongState
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
     EndRecalled,
@@ -29,6 +29,7 @@ from cohabit.model.event import (
     JobSubmitted,
     NodeDrained,
     NodeUp,
+    ProfileShared,
 )
 from cohabit.model.job import Job
 
@@ -81,6 +82,8 @@ class Admission:
             return letter._replace(event=facts[-1], first=tuple(facts[:-1]))
         if isinstance(event, NodeDrained | NodeUp) and not 0 <= event.node < len(self._state.node_state):
             raise UnknownNode(event.node, len(self._state.node_state))
+        if isinstance(event, ProfileShared) and not self._state.own_profiles.get((event.owner, event.program)):
+            raise UnknownProfile(event.program, event.owner)
         return letter
 
     # ---- submissions ------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from cohabit.model.event import (
     NodeDrained,
     NodeUp,
     PeerReported,
+    ProfileShared,
     Recovered,
     Woken,
 )
@@ -181,6 +182,10 @@ class Controller:
     async def resume(self, node: int) -> None:
         """Use a node again."""
         await self._demand(NodeUp(node))
+
+    async def share_profile(self, program: str, owner: str) -> None:
+        """What is known from an owner's runs of a program becomes the shared profile."""
+        await self._demand(ProfileShared(program, owner))
 
     async def _demand(self, event: Event, launch: Launch | None = None) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -3,8 +3,9 @@
 A run that had its nodes to itself and ended well tells its program's time (ProfileLearned), with what was counted; one
 started for its curves has the cache stepped while it runs. Runs on shared nodes are measured every so often against
 what was counted when their program ran alone (ProgressMeasured). Of a program whose runs depart from its profile that
-is told, too (ProgramDrifted). Orders and facts of the back end pass through unchanged; a measurement that fails costs
-nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
+is told, too (ProgramDrifted). All of these name the user the job belongs to: a run teaches nothing about jobs of other
+users, whatever program it claims to be. Orders and facts of the back end pass through unchanged; a measurement that
+fails costs nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cohabit.model.command import Command, MoveJob, SetShares, StartJob
 from cohabit.model.event import Event, JobFinished, JobStarted, ProfileLearned, ProgramDrifted, ProgressMeasured
 from cohabit.model.hardware import hardware_key
 from cohabit.model.job import Job
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import Profile, ScaleProfile, owner_of
 from cohabit.model.units import SECOND
 
 PERIOD_S = 10.0
@@ -75,6 +76,7 @@ class _Known:
     job: Job
     node: NodeGroup
     profile: Profile | None  # of as many processes on such nodes
+    owner: str  # whose profile its run writes
 
 
 @dataclass
@@ -238,16 +240,20 @@ class MeasuringBackend:
         )  # fmt: skip
         if order.purpose == CURVE:
             measured = self._curves(run, known)
-            return [] if measured is None else [ProfileLearned(job.program, job.processes, measured, hardware)]
-        reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone)
+            return (
+                []
+                if measured is None
+                else [ProfileLearned(job.program, job.processes, measured, hardware, known.owner)]
+            )
+        reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone, known.owner)
         facts: list[Event] = []
         if reason:
             log.log(logging.WARNING if order.exclusive else logging.INFO, "%s: it is profiled again", reason)
-            facts.append(ProgramDrifted(job.program, reason))
+            facts.append(ProgramDrifted(job.program, reason, known.owner))
         fits = reason or not self.drift.departs(expected_s, took_s)
         if run.alone and fits and (order.exclusive or reason or not expected_s):  # by luck alone: once is enough
             timed = ScaleProfile(order.scale, took_s, counters=_means(run), measured_at_us=time.time_ns() // 1000)
-            facts.append(ProfileLearned(job.program, job.processes, timed, hardware))
+            facts.append(ProfileLearned(job.program, job.processes, timed, hardware, known.owner))
         return facts
 
     # ---- curves -----------------------------------------------------------------------------------------------------
@@ -398,7 +404,7 @@ def progress_of(amounts: Amounts, window_s: float, profile: Profile | None) -> f
 def stored_facts(profiles: list[Profile]) -> list[ProfileLearned]:
     """What a store knows, as facts to tell a core that has just begun."""
     return [
-        ProfileLearned(one.program, one.processes, measured, one.hardware)
+        ProfileLearned(one.program, one.processes, measured, one.hardware, one.owner)
         for one in profiles
         for measured in one.scales
     ]
@@ -410,7 +416,8 @@ def _known(core: SchedulerCore, order: StartJob) -> _Known | None:
     if row is None:
         return None
     job, node = state.spec(row), state.kinds.groups[int(state.kinds.of_node[order.nodes[0][0]])]
-    return _Known(job, node, core.view(0).profile(job.program, job.processes))
+    owner = job.profile_owner or owner_of(job.user)  # a job of an older journal has a user only
+    return _Known(job, node, core.view(0).profile(job.program, job.processes, owner), owner)
 
 
 def _numbers(order: StartJob) -> set[int]:

@@ -23,6 +23,15 @@ class UnknownNode(InputError):
         super().__init__(f"there is no such node; they are numbered 0 to {nodes - 1}", f"node {node}")
 
 
+class UnknownProfile(InputError):
+    """Nothing is known from this owner's runs of the program."""
+
+    def __init__(self, program: str, owner: str) -> None:
+        super().__init__(
+            f"no run of {program} by this user has been measured", f"user {owner}", "the page Programs lists profiles"
+        )
+
+
 class WrongState(InputError):
     """The job is there, but what is asked cannot be done with it now."""
 

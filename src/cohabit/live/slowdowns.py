@@ -19,7 +19,7 @@ from cohabit.core.view import View
 from cohabit.live.neighbours import expected_slowdown
 from cohabit.live.records import Record
 from cohabit.model.cluster import NodeGroup
-from cohabit.model.profile import Profile, Tenant, demand
+from cohabit.model.profile import Profile, Tenant, demand, owner_of
 from cohabit.model.units import seconds
 
 LEAST = 0.8  # of its time alone: whoever is sooner done beside others had less to do
@@ -41,7 +41,7 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
     """Of a job that has just got its nodes."""
     view, state = core.view(now_us), core.state
     job, how = state.spec(row), state.placed.get(row)
-    profile = view.profile(job.program, job.processes)
+    profile = view.profile(job.program, job.processes, job.profile_owner)
     if profile is None or (how is not None and how.purpose != "run"):
         return None
     if how is None or how.exclusive:
@@ -83,7 +83,7 @@ def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup
 def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> float | None:
     """Of a job that ended well just now."""
     view = core.view(now_us)
-    profile = view.profile(record.program, record.processes)
+    profile = view.profile(record.program, record.processes, owner_of(record.user))
     if profile is None or record.start_us is None or record.purpose != "run" or not record.nodes:
         return None
     if not (record.exclusive or record.met or record.ways):

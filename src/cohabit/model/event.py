@@ -115,6 +115,7 @@ class ProfileLearned(_Event, frozen=True):
     processes: int
     measured: ScaleProfile
     hardware: str = ""
+    owner: str = ""  # whose run it was (model/profile.py); empty: shared
 
 
 class ProgramDrifted(_Event, frozen=True):
@@ -122,6 +123,14 @@ class ProgramDrifted(_Event, frozen=True):
 
     program: str
     reason: str = ""
+    owner: str = ""  # whose runs; the profiles of other users and the shared one stay
+
+
+class ProfileShared(_Event, frozen=True):
+    """An operator made what is known from one user's runs of a program the shared profile, in place of the old one."""
+
+    program: str
+    owner: str
 
 
 class ProgressMeasured(_Event, frozen=True):
@@ -172,6 +181,6 @@ class Woken(_Event, frozen=True):
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProgressMeasured | SharesRefused
-    | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
+    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured
+    | SharesRefused | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

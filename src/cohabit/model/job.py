@@ -37,6 +37,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     skip_threshold: int = -1  # so often that gate may delay it, 0: never; below 0: the site's default
     reprofile: bool = False  # its program has changed: forget what was measured
     mates: Group | None = None  # jobs in other domains with which it starts together
+    profile_owner: str = ""  # whose profiles it uses and its runs write (model/profile.py); empty: the shared ones
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong without knowing the cluster."""

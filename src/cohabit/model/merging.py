@@ -16,7 +16,8 @@ DRIFT = 0.10  # a measurement this far from what was known, and beyond its scatt
 
 def merged(known: Profile, new: Profile) -> Profile:
     """Both, scale by scale. Measured numbers never mix with calibrated or imported ones: there the new profile wins."""
-    if (known.program, known.processes, known.hardware) != (new.program, new.processes, new.hardware):
+    about = ("program", "processes", "hardware", "owner")
+    if any(getattr(known, name) != getattr(new, name) for name in about):
         raise ValueError(f"profiles of different things: {known.program} and {new.program}")
     if known.provenance != new.provenance:
         return new

@@ -2,6 +2,11 @@
 
 Policies read profiles and nothing else about a program; the ground truth of the simulator is model/program.py, which
 no policy may import. A profile may be noisy, old or incomplete; every function here must cope with that.
+
+A profile belongs to the user whose runs were measured. The owner is the user's number (the uid, where users are
+accounts) as decimal text, the same in events, checkpoints and the store; names exist only where people read them. An
+empty owner means that the profile is shared: it holds for every user who has none of the program. Profiles stay with
+a uid that is given to another person later.
 """
 
 from __future__ import annotations
@@ -14,11 +19,17 @@ import msgspec
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 
+SHARED = ""  # the owner of profiles that hold for every user
 SCALING, COMPACT, NEUTRAL, UNKNOWN = "scaling", "compact", "neutral", "unknown"
 NEUTRAL_BAND = 0.05  # exclusive times within this of each other at all scales: neutral (S19)
 ROUNDING = 1e-9  # of an IPC that is exactly enough on paper
 BANDWIDTH_BOUND = 0.6  # of what its cores can draw: from here on latency grows
 DEMAND_CEILING = 0.97  # of what the active cores can draw: a job cannot ask for more (laws.md)
+
+
+def owner_of(user: int) -> str:
+    """The owner of what the runs of this user teach; simulated users without a number share everything."""
+    return str(user) if user >= 0 else SHARED
 
 
 class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,7 +53,7 @@ class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that is known of one program at one number of processes on one kind of hardware."""
+    """All that is known of one program at one number of processes on one kind of hardware, from one user's runs."""
 
     program: str
     processes: int
@@ -50,6 +61,7 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     single_node: bool = False  # cannot span nodes: never spread
     hardware: str = ""
     provenance: str = "measured"  # or calibrated, imported
+    owner: str = SHARED  # number of the user whose runs were measured
 
     def at_scale(self, scale: int) -> ScaleProfile | None:
         """The measurements at one scale."""

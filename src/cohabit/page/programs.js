@@ -33,10 +33,10 @@ function trials(program) {
 
 function about(program) {
   const times = program.scales.filter((one) => one.time_s).map((one) => `${span(one.time_s)} at scale ${one.scale}`).join(", ");
-  return card(program.program || "(no name)", { id: `p-${encodeURIComponent(program.program)}-${program.processes}`,
+  return card(program.program || "(no name)", { id: `p-${encodeURIComponent(program.program)}-${program.processes}${program.owner ? `-${encodeURIComponent(program.owner)}` : ""}`,
     aside: el("span", { class: "badge", text: program.class }) },
   el("p", { class: "soft", text: program.why }),
-  facts([["Processes", number(program.processes)], ["Alone", times], ["Best scale", program.ideal_scale], ["Held back by", program.constraint], ["From", program.provenance]]),
+  facts([["Processes", number(program.processes)], ["Alone", times], ["Best scale", program.ideal_scale], ["Held back by", program.constraint], ["From", program.provenance], ["Owner", program.owner || "shared"]]),
   trials(program), picture(program, "ipc", "Instructions per cycle", "IPC"), picture(program, "bandwidth_gbs", "Bandwidth of a node", "GB/s"));
 }
 
@@ -45,7 +45,8 @@ export async function open(root, source) {
   const load = async () => {
     const told = await source.ask("programs");
     const known = told.programs;
-    const rows = [{ title: "Program", cell: (one) => one.program }, { title: "Class", cell: (one) => one.class },
+    const owned = known.some((one) => one.owner);
+    const rows = [{ title: "Program", cell: (one) => one.program }, ...(owned ? [{ title: "Owner", cell: (one) => one.owner || "shared" }] : []), { title: "Class", cell: (one) => one.class },
       { title: "Processes", number: true, cell: (one) => number(one.processes) }, { title: "Best scale", number: true, cell: (one) => one.ideal_scale },
       { title: "Scales known", number: true, cell: (one) => one.complete_scales },
       { title: "Gain from spreading", number: true, cell: (one) => {

@@ -62,7 +62,8 @@ class Forecast:
     def kind_of(self, tenant: Tenant) -> int:
         """The number of this kind of tenant; a program measured anew becomes another kind."""
         assert tenant.profile is not None
-        key = (tenant.program, tenant.profile.processes, tenant.cores, tenant.scale, tenant.load, tenant.alpha)
+        about = (tenant.program, tenant.profile.owner, tenant.profile.processes)
+        key = (*about, tenant.cores, tenant.scale, tenant.load, tenant.alpha)
         known = self._kinds.get(key)
         if known is None or known[1] is not tenant.profile:
             known = self._kinds[key] = (len(self._rows), tenant.profile)

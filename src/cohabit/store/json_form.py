@@ -1,6 +1,9 @@
 """Profiles as one JSON file of key-value pairs, the form in which a scheduler caches them (S18). Needs no database.
 
 {"format": "cohabit-profiles", "version": 1, "profiles": {"MG/16/28c-20w-118.26g": {...}, ...}}
+
+A key of a profile that belongs to a user ends with the owner's number. A file with such profiles has version 2: earlier
+programs would take them for shared ones, so they must refuse it.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import msgspec
 
 from cohabit.model.curve import Curve
 from cohabit.model.errors import InputError
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import SHARED, Profile, ScaleProfile
 from cohabit.whole_files import replacing
 
-FORMAT, VERSION = "cohabit-profiles", 1
+FORMAT, VERSION, ALL_SHARED = "cohabit-profiles", 2, 1
 
 
 class Key(NamedTuple):
@@ -26,9 +29,10 @@ class Key(NamedTuple):
     program: str
     processes: int
     hardware: str
+    owner: str = SHARED
 
     def __str__(self) -> str:
-        return f"{self.program}/{self.processes}/{self.hardware}"
+        return f"{self.program}/{self.processes}/{self.hardware}" + (f"/{self.owner}" if self.owner else "")
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -36,17 +40,19 @@ class Document(msgspec.Struct, frozen=True):
 
     profiles: dict[str, Profile]
     format: str = FORMAT
-    version: int = VERSION
+    version: int = ALL_SHARED
 
 
 def key_of(profile: Profile) -> Key:
     """The key under which a profile is kept."""
-    return Key(profile.program, profile.processes, profile.hardware)
+    return Key(profile.program, profile.processes, profile.hardware, profile.owner)
 
 
 def write_json(profiles: Iterable[Profile], path: Path) -> int:
     """Write the file whole or not at all; returns how many profiles are in it."""
-    document = Document({str(key_of(one)): one for one in sorted(profiles, key=key_of)})
+    found = sorted(profiles, key=key_of)
+    version = VERSION if any(one.owner for one in found) else ALL_SHARED
+    document = Document({str(key_of(one)): one for one in found}, version=version)
     with replacing(path) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     return len(document.profiles)
@@ -89,6 +95,8 @@ def check_profile(profile: Profile, where: str) -> None:
         raise InputError("a profile has no program", where, "give it a name")
     if "\0" in name + profile.hardware + profile.provenance:
         raise InputError(f"the profile of {name!r} has a zero character in its names", where, "leave it out")
+    if profile.owner and not (profile.owner.isascii() and profile.owner.isdigit()):
+        raise InputError(f"the owner of the profile of {name} is {profile.owner!r}", where, "give the number of a user")
     if not 1 <= profile.processes < 2**31:
         raise InputError(f"the profile of {name} is for {profile.processes} processes", where, "give a positive number")
     scales = [one.scale for one in profile.scales]

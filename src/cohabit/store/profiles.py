@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from cohabit.model.curve import Curve
 from cohabit.model.errors import InputError
 from cohabit.model.merging import merged
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import SHARED, Profile, ScaleProfile
 from cohabit.store.json_form import Key, check_profile, key_of, read_json, write_json
 from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
 
@@ -103,16 +103,19 @@ class ProfileStore:
                 count += 1
         return count
 
-    def get(self, program: str, processes: int | None = None, hardware: str | None = None) -> Profile | None:
+    def get(
+        self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
+    ) -> Profile | None:
         """The profile of a program; where several fit, the one measured last, then the one of fewest processes."""
-        found = self.profiles(program, processes, hardware)
+        found = self.profiles(program, processes, hardware, owner)
         return max(found, key=lambda one: (measured_at_us(one), -one.processes), default=None)
 
     def profiles(
-        self, program: str | None = None, processes: int | None = None, hardware: str | None = None
-    ) -> list[Profile]:
-        """All profiles that fit, by program, processes and hardware."""
-        wanted = (program, processes, hardware)
+        self, program: str | None = None, processes: int | None = None, hardware: str | None = None,
+        owner: str | None = None,
+    ) -> list[Profile]:  # fmt: skip
+        """All profiles that fit, by program, processes, hardware and owner; the owner of shared ones is empty."""
+        wanted = (program, processes, hardware, owner)
         fitting = (key for key in self.cached() if all(w is None or w == k for w, k in zip(wanted, key, strict=True)))
         return [self._cache[key] for key in sorted(fitting)]
 
@@ -128,29 +131,38 @@ class ProfileStore:
         self, program: str, processes: int | None = None, hardware: str | None = None, scale: int | None = None
     ) -> list[Sample]:
         """Every measurement of a program as it came, the first one first."""
-        query = sa.select(samples, profiles.c.program, profiles.c.processes, profiles.c.hardware).join_from(
-            samples, profiles
-        )
+        key = (profiles.c.program, profiles.c.processes, profiles.c.hardware, profiles.c.owner)
+        query = sa.select(samples, *key).join_from(samples, profiles)
         query = query.where(*_fitting(program, processes, hardware))
         if scale is not None:
             query = query.where(samples.c.scale == scale)
         with self._talking() as connection, connection.begin():
             rows = connection.execute(query.order_by(samples.c.id)).all()
-        return [
-            Sample(Key(row.program, row.processes, row.hardware), row.provenance, _decoded(row.measured))
-            for row in rows
-        ]
+        return [Sample(_key(row), row.provenance, _decoded(row.measured)) for row in rows]
 
-    def delete(self, program: str, processes: int | None = None, hardware: str | None = None) -> int:
+    def delete(
+        self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
+    ) -> int:
         """Forget a program, its samples too; returns how many profiles went."""
         with self._writing() as (connection, written):
-            found = connection.execute(sa.select(profiles).where(*_fitting(program, processes, hardware))).all()
-            numbers = [row.id for row in found]
-            for table in (samples, scales):
-                connection.execute(sa.delete(table).where(table.c.profile_id.in_(numbers)))
-            connection.execute(sa.delete(profiles).where(profiles.c.id.in_(numbers)))
-            written.update({Key(row.program, row.processes, row.hardware): None for row in found})
-        return len(found)
+            gone = _delete(connection, _fitting(program, processes, hardware, owner))
+            written.update(dict.fromkeys(gone))
+        return len(gone)
+
+    def share(self, program: str, owner: str) -> int:
+        """What an owner's runs taught becomes shared, in place of what was, on the same hardware; how many profiles."""
+        with self._writing() as (connection, written):
+            found = _load_all(connection, *_fitting(program, None, None, owner)).values()
+            copies = [msgspec.structs.replace(one, owner=SHARED) for one in found]
+            keys = {key_of(one) for one in copies}
+            for hardware in sorted({one.hardware for one in copies}):
+                old = _load_all(connection, *_fitting(program, None, hardware, SHARED))
+                for key in old.keys() - keys:
+                    written.update(dict.fromkeys(_delete(connection, _fitting(*key))))
+            for one in copies:
+                _keep_samples(connection, _write(connection, one), one, repeated=False)
+                written[key_of(one)] = one
+        return len(copies)
 
     def export_json(self, path: Path) -> int:
         """Write all profiles (not the samples) as one JSON file; returns how many."""
@@ -249,9 +261,26 @@ def _engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _fitting(program: str | None, processes: int | None, hardware: str | None) -> list[sa.ColumnElement[bool]]:
-    wanted = ((profiles.c.program, program), (profiles.c.processes, processes), (profiles.c.hardware, hardware))
-    return [column == value for column, value in wanted if value is not None]
+def _fitting(
+    program: str | None, processes: int | None, hardware: str | None, owner: str | None = None
+) -> list[sa.ColumnElement[bool]]:
+    names = ("program", "processes", "hardware", "owner")
+    wanted = zip(names, (program, processes, hardware, owner), strict=True)
+    return [profiles.c[name] == value for name, value in wanted if value is not None]
+
+
+def _key(row: sa.Row[Any]) -> Key:
+    return Key(row.program, row.processes, row.hardware, row.owner)
+
+
+def _delete(connection: sa.Connection, where: list[sa.ColumnElement[bool]]) -> list[Key]:
+    """Profiles with their scales and samples; the keys of those that went."""
+    found = connection.execute(sa.select(profiles).where(*where)).all()
+    numbers = [row.id for row in found]
+    for table in (samples, scales):
+        connection.execute(sa.delete(table).where(table.c.profile_id.in_(numbers)))
+    connection.execute(sa.delete(profiles).where(profiles.c.id.in_(numbers)))
+    return [_key(row) for row in found]
 
 
 def _generation(connection: sa.Connection) -> int:
@@ -270,13 +299,14 @@ def _load_all(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict
         )  # fmt: skip
         parts.setdefault(row.profile_id, []).append(measured)
     return {
-        Key(row.program, row.processes, row.hardware): Profile(
+        _key(row): Profile(
             row.program,
             row.processes,
             tuple(parts.get(row.id, ())),
             bool(row.single_node),
             row.hardware,
             row.provenance,
+            row.owner,
         )
         for row in connection.execute(sa.select(profiles).where(*where)).all()
     }

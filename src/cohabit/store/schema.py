@@ -24,7 +24,8 @@ profiles = sa.Table(
     sa.Column("hardware", sa.Text, nullable=False),
     sa.Column("single_node", sa.Boolean, nullable=False),
     sa.Column("provenance", sa.Text, nullable=False),
-    sa.UniqueConstraint("program", "processes", "hardware"),
+    sa.Column("owner", sa.Text, nullable=False),  # from version 3 on; empty: shared
+    sa.UniqueConstraint("owner", "program", "processes", "hardware"),
 )  # fmt: skip
 scales = sa.Table(
     SCALES, today,
@@ -112,7 +113,50 @@ def _version_2(connection: sa.Connection) -> None:
         )  # fmt: skip
 
 
-STEPS: tuple[Step, ...] = (_version_1, _version_2)
+def _version_3(connection: sa.Connection) -> None:
+    """Profiles have owners; what was known is shared. SQLite cannot change a constraint, so tables are made anew."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(f"ALTER TABLE {PROFILES} ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+        connection.exec_driver_sql(f"ALTER TABLE {PROFILES} ALTER COLUMN owner DROP DEFAULT")
+        for one in sa.inspect(connection).get_unique_constraints(PROFILES):
+            connection.exec_driver_sql(f'ALTER TABLE {PROFILES} DROP CONSTRAINT "{one["name"]}"')
+        connection.exec_driver_sql(f"ALTER TABLE {PROFILES} ADD UNIQUE (owner, program, processes, hardware)")
+        return
+    tables = {
+        PROFILES: ("id", "program", "processes", "hardware", "single_node", "provenance"),
+        SCALES: ("profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs",
+                 "counters", "miss_rate", "communication"),
+        SAMPLES: ("id", "profile_id", "scale", "provenance", "measured_at_us", "measured"),
+    }  # fmt: skip
+    connection.exec_driver_sql(f"DROP INDEX IF EXISTS ix_{SAMPLES}_profile_id")
+    for table in tables:
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
+    for statement in _SQLITE_3:
+        connection.exec_driver_sql(statement)
+    for table, names in tables.items():
+        listed = ", ".join(names)
+        owner, empty = (", owner", ", ''") if table == PROFILES else ("", "")
+        connection.exec_driver_sql(
+            f"INSERT INTO {table} ({listed}{owner}) SELECT {listed}{empty} FROM old_{table} ORDER BY rowid"
+        )
+    for table in reversed(tables):
+        connection.exec_driver_sql(f"DROP TABLE old_{table}")
+
+
+_SQLITE_3 = (
+    f"""CREATE TABLE {PROFILES} (id INTEGER NOT NULL, program TEXT NOT NULL, processes BIGINT NOT NULL,
+        hardware TEXT NOT NULL, single_node BOOLEAN NOT NULL, provenance TEXT NOT NULL, owner TEXT NOT NULL,
+        PRIMARY KEY (id), UNIQUE (owner, program, processes, hardware))""",
+    f"""CREATE TABLE {SCALES} (profile_id INTEGER NOT NULL REFERENCES {PROFILES} (id), scale BIGINT NOT NULL,
+        time_s DOUBLE NOT NULL, time_variance DOUBLE NOT NULL, samples BIGINT NOT NULL,
+        measured_at_us BIGINT NOT NULL, ipc TEXT, bandwidth_gbs TEXT, counters TEXT NOT NULL, miss_rate TEXT,
+        communication DOUBLE PRECISION NOT NULL DEFAULT -1, PRIMARY KEY (profile_id, scale))""",
+    f"""CREATE TABLE {SAMPLES} (id INTEGER NOT NULL, profile_id INTEGER NOT NULL REFERENCES {PROFILES} (id),
+        scale BIGINT NOT NULL, provenance TEXT NOT NULL, measured_at_us BIGINT NOT NULL, measured TEXT NOT NULL,
+        PRIMARY KEY (id))""",
+    f"CREATE INDEX ix_{SAMPLES}_profile_id ON {SAMPLES} (profile_id)",
+)
+STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3)
 VERSION = len(STEPS)
 _VERSIONED = Versioned("store", meta, "schema", lock=0x636F6861)
 

@@ -11,11 +11,11 @@ BOUND, RUNS = 0.15, 3
 
 
 class DriftWatch:
-    """Counts departures of more than `bound`, by program; `runs` in a row are drift."""
+    """Counts departures of more than `bound`, by owner and program; `runs` in a row are drift."""
 
     def __init__(self, bound: float = BOUND, runs: int = RUNS) -> None:
         self.bound, self.runs = bound, runs
-        self._row: dict[tuple[str, int, int], tuple[int, int]] = {}  # program, processes, scale -> direction, how many
+        self._row: dict[tuple[str, str, int, int], tuple[int, int]] = {}  # owner, program ... -> direction, how many
 
     def departs(self, expected_s: float, took_s: float) -> int:
         """1: longer than the bound allows, -1: shorter, 0: as expected, or nothing was expected."""
@@ -24,10 +24,11 @@ class DriftWatch:
         return int(took_s > (1 + self.bound) * expected_s) - int(took_s < (1 - self.bound) * expected_s)
 
     def note(
-        self, program: str, processes: int, scale: int, expected_s: float, took_s: float, alone: bool = True
-    ) -> str:
+        self, program: str, processes: int, scale: int, expected_s: float, took_s: float, alone: bool = True,
+        owner: str = "",
+    ) -> str:  # fmt: skip
         """Why the profile holds no longer, once enough runs say so; empty before."""
-        key, way = (program, processes, scale), self.departs(expected_s, took_s)
+        key, way = (owner, program, processes, scale), self.departs(expected_s, took_s)
         if way == 0 or (way > 0 and not alone):
             if alone:
                 self._row.pop(key, None)

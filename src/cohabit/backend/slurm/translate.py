@@ -13,6 +13,7 @@ from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
 from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.model.group import Group
 from cohabit.model.job import Job
+from cohabit.model.profile import owner_of
 from cohabit.model.units import DAY, SECOND
 
 NO_LIMIT_US = 365 * DAY  # as Slurm itself reckons
@@ -111,6 +112,7 @@ def job_of(job: SlurmJob, terms: Terms) -> Job:
         job.name, limit_of(job), cpus, whole, _memory(job, cpus, terms) if terms.memory else 0, job.user,
         _program(job, terms), job.partition, requeue=job.requeue, exclusive=asked_whole(job) or bool(whole),
         single_node=single and not whole, mates=terms.group_of(job.mates) if job.mates else None,
+        profile_owner=owner_of(job.user),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cohabit.live.api import job_routes, page, site_routes
+from cohabit.live.api import job_routes, page, profile_routes, site_routes
 from cohabit.live.api.guard import Guard
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal, problem_of
@@ -29,6 +29,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     app.include_router(job_routes.router)
     app.include_router(site_routes.router)
+    app.include_router(profile_routes.router)
     page.install(app)
     for kind in (Refusal, InputError, Busy, JournalError):
         app.add_exception_handler(kind, _refused)

@@ -23,6 +23,7 @@ from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import Job, Service, Who, reply
 from cohabit.live.api.views import history
 from cohabit.live.records import Record
+from cohabit.model.profile import owner_of
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
 
@@ -186,15 +187,22 @@ async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, 
 
 @router.get("/programs")
 async def programs(parts: Service, caller: Who) -> Response:
-    """Curves, classes and exploration."""
-    return reply(await parts.controller.ask(page_learning.programs))
+    """Curves, classes and exploration: of shared profiles and the caller's own; operators see those of all users."""
+    found = await parts.controller.ask(lambda core: page_learning.programs(core, _profile_owner(caller)))
+    for one in found["programs"]:
+        one["owner"] = await _owner_name(parts, one["owner"])
+    return reply(found)
 
 
 @router.get("/predictions")
 async def predictions(parts: Service, caller: Who) -> Response:
     """Who slows whom, and how calm it is."""
     now_us = parts.living.clock.now_us()
-    found = await parts.controller.ask(lambda core: page_learning.predictions(core, now_us))
+    found = await parts.controller.ask(lambda core: page_learning.predictions(core, now_us, _profile_owner(caller)))
+    if (matrix := found["matrix"]) is not None:
+        owners = [await _owner_name(parts, owner) for owner in matrix.pop("owners")]
+        named = zip(matrix["programs"], owners, strict=True)
+        matrix["programs"] = [f"{program} ({owner})" if owner else program for program, owner in named]
     for gate in found["gates"]:
         if not caller.operates:
             gate["passed_over"] = []
@@ -243,6 +251,15 @@ async def gantt(
 
 def _state_code(status: str) -> int:
     return STATES.index(status or "running") if (status or "running") in STATES else len(STATES) - 1
+
+
+def _profile_owner(caller: Caller) -> str | None:
+    return None if caller.operates else owner_of(caller.number)
+
+
+async def _owner_name(parts: Parts, owner: str) -> str:
+    """What the owner of a profile is called; empty: it is shared."""
+    return await parts.accounts.name_of(int(owner)) if owner.isdigit() else owner
 
 
 def _owner(caller: Caller) -> int | None:

@@ -12,13 +12,14 @@ import numpy as np
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
+from cohabit.core.known_programs import all_known
 from cohabit.core.mates.state import GroupState
 from cohabit.core.protocols import Gate
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 from cohabit.model.job import WORKLOAD_TYPES, Job
 from cohabit.model.peer import NEVER, RUNNING
-from cohabit.model.profile import Profile, Tenant, classify
+from cohabit.model.profile import SHARED, Profile, Tenant, classify
 from cohabit.model.telemetry import Window, feature_names
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.policy.degradation import Degradations, ProfiledPairs
@@ -33,16 +34,25 @@ MOST_COUNTERS = 60
 # ---- programs -------------------------------------------------------------------------------------------------------
 
 
-def programs(core: SchedulerCore) -> dict[str, Any]:
-    """Every program with what was measured of it, and how far its exploration has come."""
+def programs(core: SchedulerCore, owner: str | None) -> dict[str, Any]:
+    """Every program with what was measured of it, and how far its exploration has come; owners by number.
+
+    `owner`: only the shared profiles and those of this user; None: of all users.
+    """
     view = core.view(0)
     group = core.state.cluster.groups[0]
     trials = getattr(core.policies.placer, "trials", None)
     found = []
-    for name, known in sorted(core.state.profiles.items()):
-        under_way = sorted(view.trials_of(name))
+    for (name, whose), known in visible(core, owner).items():
+        under_way = sorted(view.trials_of(name, whose))
         found += [program_view(one, group, trials, under_way) for _, one in sorted(known.items())]
     return {"programs": found, "learns": trials is not None, "ways": group.ways}
+
+
+def visible(core: SchedulerCore, owner: str | None) -> dict[tuple[str, str], Mapping[int, Profile]]:
+    """Profiles by program and owner, as far as this owner may see them; None: all."""
+    found = sorted(all_known(core.state).items(), key=lambda one: one[0])
+    return {key: known for key, known in found if known and (owner is None or key[1] in (SHARED, owner))}
 
 
 def program_view(profile: Profile, group: NodeGroup, trials: Trials | None, under_way: Iterable[Any]) -> dict[str, Any]:
@@ -53,7 +63,8 @@ def program_view(profile: Profile, group: NodeGroup, trials: Trials | None, unde
         job = Job(profile.program or "program", SECOND, program=profile.program, processes=profile.processes)
         due = trials.next_for(job, profile, group.cores, ())
     return {
-        "program": profile.program, "processes": profile.processes, "class": kind.kind, "why": kind.why,
+        "program": profile.program, "owner": profile.owner, "processes": profile.processes, "class": kind.kind,
+        "why": kind.why,
         "ideal_scale": kind.ideal_scale, "constraint": kind.constraint, "provenance": profile.provenance,
         "complete_scales": profile.usable_scales, "under_way": [list(one) for one in under_way],
         "planned_scales": list(trials.scales) if trials is not None else [],
@@ -74,9 +85,9 @@ def _curve(curve: Curve | None) -> list[list[float]] | None:
 # ---- predictions ----------------------------------------------------------------------------------------------------
 
 
-def predictions(core: SchedulerCore, now_us: int) -> dict[str, Any]:
-    """Who would slow whom, and whether the machine is calm."""
-    known = {name: profiles for name, profiles in core.state.profiles.items() if profiles}
+def predictions(core: SchedulerCore, now_us: int, owner: str | None) -> dict[str, Any]:
+    """Who would slow whom, and whether the machine is calm; `owner` as in `programs`."""
+    known = visible(core, owner)
     judge = getattr(core.policies.placer, "degradations", None)
     gates = [variability(gate, core, now_us) for gate in core.policies.gates if isinstance(gate, VariabilityGate)]
     looked_at = {name for gate in gates for name in gate["looks_at"]}
@@ -87,7 +98,7 @@ def predictions(core: SchedulerCore, now_us: int) -> dict[str, Any]:
 
 
 def matrix(
-    known: Mapping[str, Mapping[int, Profile]], group: NodeGroup, judge: Degradations | None
+    known: Mapping[tuple[str, str], Mapping[int, Profile]], group: NodeGroup, judge: Degradations | None
 ) -> dict[str, Any] | None:
     """Percent by which each program slows beside each other; None where fewer than two are known."""
     names = sorted(known)[:MOST_PROGRAMS]
@@ -97,11 +108,14 @@ def matrix(
     for name in names:
         profile = known[name][min(known[name], key=lambda count: (-known[name][count].usable_scales, count))]
         cores = max(min(profile.processes, group.cores // 2), 1)
-        tenants.append(Tenant(name, cores, 1, 0, 0.0, cores / max(profile.processes, 1), profile))
+        tenants.append(Tenant(name[0], cores, 1, 0, 0.0, cores / max(profile.processes, 1), profile))
     asked = judge if judge is not None else ProfiledPairs()
     percent = np.asarray(asked.between(tenants, group), float)
     rows = [[None if not np.isfinite(cell) else round(float(cell), 2) for cell in row] for row in percent]
-    return {"programs": names, "percent": rows, "by": type(asked).__name__, "left_out": len(known) - len(names)}
+    return {
+        "programs": [program for program, _ in names], "owners": [owner for _, owner in names], "percent": rows,
+        "by": type(asked).__name__, "left_out": len(known) - len(names),
+    }  # fmt: skip
 
 
 def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:

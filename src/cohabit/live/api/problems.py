@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cohabit.live.journal import JournalError
-from cohabit.live.refusals import Busy, NotWritable, UnknownJob, UnknownNode, WrongState
+from cohabit.live.refusals import Busy, NotWritable, UnknownJob, UnknownNode, UnknownProfile, WrongState
 from cohabit.model.errors import InputError
 
 
@@ -27,7 +27,7 @@ def problem_of(error: Exception) -> Refusal:
     status = 400
     if isinstance(error, NotWritable):
         status = 503
-    elif isinstance(error, UnknownJob | UnknownNode):
+    elif isinstance(error, UnknownJob | UnknownNode | UnknownProfile):
         status = 404
     elif isinstance(error, WrongState) or error.what == "a job of this name was here before":
         status = 409

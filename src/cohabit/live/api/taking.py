@@ -29,6 +29,7 @@ from cohabit.live.refusals import Busy, NotWritable
 from cohabit.live.runs_as import RunsAs
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.profile import owner_of
 from cohabit.model.units import microseconds
 
 MEGABYTE = 2**20
@@ -125,6 +126,7 @@ class Taking:
             submission.hold, first, count, at_most, submission.requeue, submission.alpha, submission.exclusive,
             submission.single_node, workload_type=submission.workload_type,
             skip_threshold=submission.skip_threshold, reprofile=submission.reprofile, mates=mates,
+            profile_owner=owner_of(caller.number),
         )  # fmt: skip
 
 

@@ -224,7 +224,7 @@ class RandomJudge:
 def _loss_us(row: int, expected: Judgement, view: View) -> float:
     """By how much longer it is expected to run than usual: as the judge knows, as measured, or as its owner says."""
     job = view.job(row)
-    profile = view.profile(job.program, job.processes)
+    profile = view.profile(job.program, job.processes, job.profile_owner)
     one = None if profile is None else profile.at_scale(1)
     measured_us = one.time_s * SECOND if one is not None else 0.0
     return (expected.slowdown - 1.0) * (expected.usual_us or measured_us or float(view.limit_us(row)))

@@ -21,7 +21,7 @@ def workload_type(row: int, view: View) -> str:
     job = view.job(row)
     if job.workload_type:
         return job.workload_type
-    profile = view.profile(job.program, job.processes)
+    profile = view.profile(job.program, job.processes, job.profile_owner)
     one = None if profile is None else profile.at_scale(1)
     return "" if profile is None or one is None else shown_by(one, profile.processes)
 

@@ -186,7 +186,8 @@ class Pair(Together):
         """Distributed Intensity: sorted by misses, the first with the last, and so on inwards (Blagodurov et al.)."""
         misses = []
         for row in rows:
-            profile = view.profile(view.job(row).program, view.job(row).processes)
+            job = view.job(row)
+            profile = view.profile(job.program, job.processes, job.profile_owner)
             one = None if profile is None else profile.at_scale(1)
             misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
         groups: list[tuple[int, ...]] = []

@@ -55,11 +55,12 @@ class Shepherd:
             return compact
         found: list[Ask] = []
         if self.trials is not None and job.program:
-            known, under_way = view.profiles_of(job.program), view.trials_of(job.program)
+            about = (job.program, job.profile_owner)
+            known, under_way = view.profiles_of(*about), view.trials_of(*about)
             trial = self.trials.due(job, known, node.cores, under_way)
             if trial is not None:
                 found += alone(row, view, self.dimensions, trial.scale, trial.purpose)
-        profile = view.profile(job.program, job.processes)
+        profile = view.profile(job.program, job.processes, job.profile_owner)
         wanted = None if profile is None else demand(profile, 1, job.processes, 1.0, node, view.need(row))
         if wanted is not None and not wanted.alone:
             wish = Wish(job, profile, 1, wanted.nodes, wanted.cores, 0, wanted.bandwidth_gbs)

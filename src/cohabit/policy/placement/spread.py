@@ -56,10 +56,11 @@ class Spread:
         compact = alone(row, view, self.dimensions)
         if wants_whole_nodes(job):
             return compact
-        profile = view.profile(job.program, job.processes)
+        profile = view.profile(job.program, job.processes, job.profile_owner)
         found: list[Ask] = []
         if self.trials is not None and job.program:
-            known, under_way = view.profiles_of(job.program), view.trials_of(job.program)
+            about = (job.program, job.profile_owner)
+            known, under_way = view.profiles_of(*about), view.trials_of(*about)
             trial = self.trials.due(job, known, view.smallest_node(row), under_way)
             if trial is not None:
                 found += alone(row, view, self.dimensions, trial.scale, trial.purpose)

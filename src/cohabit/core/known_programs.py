@@ -1,0 +1,88 @@
+"""What the core knows of programs, by owner: which profile a job goes by, and how facts change it.
+
+A job goes by its owner's profile of the program, and where its owner has none by the shared one; never by a profile of
+another user. A run changes its owner's profile only. The first measurement of an owner who has used the shared profile
+so far joins a copy of it: curves and scales that an operator shared are not lost by one run, and what does not fit them
+starts the copy afresh (model/merging.py). From then on the owner's profile alone decides, also what is to be explored.
+An owner whose program has changed has a profile with nothing in it: the shared one does not describe that program.
+
+Simulated jobs and those of older journals have no `profile_owner`: they read and write the shared profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cohabit.core.state import State
+from cohabit.model.event import ProfileLearned
+from cohabit.model.merging import learned
+from cohabit.model.profile import SHARED, Profile
+
+
+def put(state: State, profile: Profile) -> None:
+    """Keep a profile as it is."""
+    _made(state, profile.program, profile.owner)[profile.processes] = profile
+
+
+def known_of(state: State, program: str, owner: str) -> Mapping[int, Profile]:
+    """The profiles that hold for jobs of this owner, by number of processes."""
+    own = state.own_profiles.get((owner, program)) if owner else None
+    return state.profiles.get(program, {}) if own is None else own
+
+
+def all_known(state: State) -> dict[tuple[str, str], Mapping[int, Profile]]:
+    """Everything, by program and owner."""
+    shared: dict[tuple[str, str], Mapping[int, Profile]] = {(name, SHARED): one for name, one in state.profiles.items()}
+    return shared | {(program, owner): one for (owner, program), one in state.own_profiles.items()}
+
+
+def learn(state: State, fact: ProfileLearned) -> bool:
+    """A measurement joins what is known; one that no longer fits what was known starts the profile afresh."""
+    if fact.owner and (fact.owner, fact.program) not in state.own_profiles:
+        _copy(state, fact.program, SHARED, fact.owner)
+    known = _made(state, fact.program, fact.owner)
+    empty = Profile(fact.program, fact.processes, hardware=fact.hardware, owner=fact.owner)
+    known[fact.processes] = learned(known.get(fact.processes) or empty, fact.measured)
+    return _changed(state, fact.program)
+
+
+def forget(state: State, program: str, owner: str) -> bool:
+    """What was measured of an owner's program holds no longer; it is measured again where the site learns."""
+    if not known_of(state, program, owner):
+        return False
+    if owner:
+        state.own_profiles[owner, program] = {}
+    else:
+        del state.profiles[program]
+    return _changed(state, program)
+
+
+def share(state: State, program: str, owner: str) -> bool:
+    """What is known from an owner's runs holds for all users who have no profile of their own."""
+    if not owner or not state.own_profiles.get((owner, program)):
+        return False
+    _copy(state, program, owner, SHARED)
+    return _changed(state, program)
+
+
+def _made(state: State, program: str, owner: str) -> dict[int, Profile]:
+    if owner:
+        return state.own_profiles.setdefault((owner, program), {})
+    return state.profiles.setdefault(program, {})
+
+
+def _copy(state: State, program: str, source: str, target: str) -> None:
+    found = {
+        count: msgspec.structs.replace(one, owner=target) for count, one in known_of(state, program, source).items()
+    }
+    known = _made(state, program, target)
+    known.clear()
+    known.update(found)
+
+
+def _changed(state: State, program: str) -> bool:
+    state.described.forget_asks(program)
+    state.kept.clear()
+    return state.ledger is not None
