@@ -236,14 +236,15 @@ def test_a_server_without_root_takes_nothing_from_users_it_does_not_know(limited
     """As if it ran as another user; what it would run as that user is never started here."""
     assert limited.service.api is not None
     taking = limited.service.api.parts.taking
-    taking.own = 4242
+    before = taking.runs_as
+    taking.runs_as = before._replace(own=4242)
     try:
         answer = other(limited, "POST", "/v1/jobs", {"command": ["true"], "hold": True}, uid=33333)
         assert (answer.status, "[users.33333]" in answer.body["fix"]) == (403, True)
         known = other(limited, "POST", "/v1/jobs", {"command": ["true"], "hold": True})
         assert known.status == 201
     finally:
-        taking.own = 0
+        taking.runs_as = before
     limited.ask("POST", f"/v1/jobs/{known.body['job']}/cancel")
 
 

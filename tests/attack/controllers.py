@@ -21,8 +21,8 @@ PATIENCE_S = 180.0
 class RootController:
     """`cohabit up --place PLACE`, until `stop` or `kill`; `start` again continues in the same place."""
 
-    def __init__(self, place: Path, *words: str) -> None:
-        self.place, self.words = place, words
+    def __init__(self, place: Path, *words: str, before: Callable[[], None] | None = None) -> None:
+        self.place, self.words, self._before = place, words, before
         self.log = place.with_name(place.name + ".log")
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -36,7 +36,7 @@ class RootController:
         with self.log.open("ab") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cohabit.cli", "up", "--place", str(self.place), *self.words],
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/",
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/", preexec_fn=self._before,
             )  # fmt: skip
         self.until(self.answers)
 
@@ -55,6 +55,16 @@ class RootController:
     def kill(self) -> None:
         """With no chance to do anything more."""
         self._end(signal.SIGKILL)
+
+    def launcher(self) -> int:
+        """The process that runs jobs for it."""
+        assert self.process is not None
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                parent = int(Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()[1])
+                if parent == self.process.pid and b"launcher/serve.py" in Path(f"/proc/{name}/cmdline").read_bytes():
+                    return int(name)
+        raise AssertionError("there is no launcher")
 
     def _end(self, number: int) -> None:
         if self.process is not None:
@@ -95,9 +105,15 @@ class RootController:
 
 
 @contextlib.contextmanager
-def controller(folder: Path, *words: str) -> Iterator[RootController]:
-    """One that lives; `folder` must be open to other accounts."""
-    one = RootController(folder / "place", *words)
+def controller(
+    folder: Path, *words: str, before: Callable[[], None] | None = None, site: str = ""
+) -> Iterator[RootController]:
+    """One that lives; `folder` must be open to other accounts. `before`: done in its process first; `site`: its
+    site file, where it is not to write its own."""
+    one = RootController(folder / "place", *words, before=before)
+    if site:
+        one.place.mkdir(mode=0o755)
+        (one.place / "site.toml").write_text(f'place = "."\n{site}')
     one.start()
     try:
         yield one

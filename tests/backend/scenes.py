@@ -29,7 +29,7 @@ def play(place: Path, scene: Scene, timeout_s: float = 120, nodes: VirtualNodes 
             await scene(backend)
         finally:
             await backend.close()
-        assert not (place / "runs" / "launcher.log").read_bytes()  # no runner was surprised
+        assert not (place / "launcher" / "log").read_bytes()  # no runner was surprised
 
     asyncio.run(asyncio.wait_for(whole(), timeout_s))
 

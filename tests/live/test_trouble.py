@@ -142,7 +142,7 @@ def test_an_end_found_after_a_restart_is_not_lost_while_it_cannot_be_written(tmp
         await second.open()
         await asyncio.sleep(0.5)
         assert (await second.controller.view("running")).state == "running"
-        assert [one.name for one in (place / "runs").iterdir()] == ["running.1"]
+        assert [one.name for one in (place / "runs").glob("*.[0-9]")] == ["running.1"]
         await second.controller.ask(lambda _: read_only(second.parts, 0))
         assert await ended(second.controller, "running") == ["failed"]
         assert (await second.controller.view("running")).record.exit_status == 3

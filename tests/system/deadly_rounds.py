@@ -186,7 +186,7 @@ def kill_launcher(controller: int) -> bool:
             words = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
-        if parent == controller and b"runner.py" in words:
+        if parent == controller and b"launcher/serve.py" in words:
             os.kill(int(name), signal.SIGKILL)
             return True
     return False

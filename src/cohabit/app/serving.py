@@ -184,9 +184,10 @@ class Service:
         from cohabit.live.api.service import Api
 
         parts, place = self.parts, self.config.place
+        runs_as = RunsAs(self._held is not None, self.config.launcher, os.geteuid())
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.local.output, parts.local.link.open_output, RunsAs(self._held is not None, self.config.launcher),
+            parts.local.output, parts.local.link.open_output, runs_as,
             self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
         listeners = None if self._held is None else self._held.listeners

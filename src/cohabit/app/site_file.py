@@ -7,6 +7,7 @@ words: a peer that means other terms is refused by the protocol.
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -138,6 +139,7 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stdout: str = ""
     stderr: str = ""
     environment: dict[str, str] = {}
+    user: str = ""  # the account it runs as, where root starts the controller; "": the controller's
 
 
 class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -306,4 +308,11 @@ def _job(table: JobTable, groups: dict[str, Group], folder: Path, where: str) ->
     job.check()
     environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | table.environment
     stdout, stderr = (os.path.join(literal(str(folder)), text) if text else "" for text in (table.stdout, table.stderr))
-    return job, Launch(tuple(table.command), environment, str(folder / table.folder), stdout, stderr)
+    launch = Launch(tuple(table.command), environment, str(folder / table.folder), stdout, stderr)
+    if not table.user:
+        return job, launch
+    try:
+        known = pwd.getpwnam(table.user)
+    except KeyError:
+        raise InputError(f"there is no account {table.user}", at, "name an account of this machine") from None
+    return msgspec.structs.replace(job, user=known.pw_uid), msgspec.structs.replace(launch, uid=known.pw_uid)

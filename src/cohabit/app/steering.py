@@ -121,7 +121,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     if site.config.api is not None:
         living = Living(
             controller, journal, clock, cluster, policies, site.place, site.domain, no_output, link.open_output,
-            RunsAs(held is not None, site.config.launcher), title(policies.names),
+            RunsAs(held is not None, site.config.launcher, os.geteuid()), title(policies.names),
         )  # fmt: skip
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)

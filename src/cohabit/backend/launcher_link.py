@@ -177,7 +177,7 @@ class LauncherLink:
             if found is None:
                 asyncio.get_running_loop().remove_reader(self._begun.end)  # all that was said has been heard
                 if self._ready is not None and not self._ready.done():
-                    self._ready.set_result({"event": "unable", "text": "it has ended; runs/launcher.log says why"})
+                    self._ready.set_result({"event": "unable", "text": "it has ended; launcher/log in the place says why"})
                 return
             self._take(*found)
 
@@ -214,7 +214,6 @@ class LauncherLink:
             if self.process.poll() is None:
                 continue
             if not self._own:
-                log.error("%s: start the controller again; jobs that run go on", GONE)
                 self.failed.set()
                 for number in list(self._waiting):
                     self._settle(number, error=LauncherGone(GONE))

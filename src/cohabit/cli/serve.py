@@ -80,6 +80,7 @@ async def serve_until(
     import signal
 
     from cohabit.app.serving import Service
+    from cohabit.backend.protocol import BackendError
     from cohabit.cli.console import note
 
     service, stop = Service(site.config, held), asyncio.Event()
@@ -95,8 +96,13 @@ async def serve_until(
     done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()
-    for task in done:
-        task.result()
+    try:
+        for task in done:
+            task.result()
+    except BackendError as error:  # no job can be run any more: end in good order
+        await service.close()
+        note(f"{error}; start it again, jobs that run go on")
+        raise typer.Exit(1) from error
     found = await result(service)
     await service.close()
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cohabit.launcher import wire
 
-LOG = "launcher.log"
+FOLDER, LOG = "launcher", "log"  # in the place: the launcher's own files
 _PROGRAM = Path(__file__).with_name("serve.py")
 
 
@@ -25,13 +26,12 @@ class Begun(NamedTuple):
 
 
 def begin(told: Mapping[str, Any]) -> Begun:
-    """A launcher with these settings (settings.py). What goes wrong in it is said in runs/launcher.log of the place."""
+    """A launcher with these settings (settings.py). What goes wrong in it is said in PLACE/launcher/log."""
     ours, theirs = wire.pair()
-    runs = Path(told["place"]) / "runs"
-    if not runs.is_dir():
-        runs.mkdir(0o711, parents=True)
-        runs.chmod(0o711)
-    log = os.open(runs / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    own = Path(told["place"]) / FOLDER
+    with contextlib.suppress(FileExistsError):
+        own.mkdir(0o700, parents=True)
+    log = os.open(own / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())], stdin=subprocess.PIPE,

@@ -23,12 +23,13 @@ from cohabit.launcher import acting, runner, wire
 from cohabit.launcher.channel import LATER, Channel, failed
 from cohabit.launcher.meter import Meter
 from cohabit.launcher.moving import rebind
+from cohabit.launcher.process import FOLDER
 from cohabit.launcher.requests import Refused
 from cohabit.launcher.runs import LOST, NOBODY, RunFolder, alive, all_runs, clock_us, processes_of, threads_of
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.starting import spec_of
 
-STARTING = ".starting"
+STARTING = "starting"
 LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
 WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
 Key = tuple[str, int]
@@ -41,7 +42,7 @@ class Supervisor:
         self, settings: Settings, channel: Channel, poll: select.poll, meter: Meter, group: Callable[[str], Path]
     ) -> None:
         self.settings, self.channel, self.poll, self.meter, self.group = settings, channel, poll, meter, group
-        self.runs, self.output = settings.place / "runs", settings.place / "output"
+        self.runs, self.output, self.own = (settings.place / name for name in ("runs", "output", FOLDER))
         self.offer = control_groups.Offer()
         self.runners: dict[int, tuple[RunFolder, int | None]] = {}  # descriptor -> run, request it answers
         self.descriptors: dict[Key, int] = {}
@@ -54,10 +55,11 @@ class Supervisor:
         """Make the folders, wait for starts of an earlier launcher, make control groups, sweep what no run needs."""
         for folder in (self.runs, self.output):
             with contextlib.suppress(FileExistsError):
-                folder.mkdir(0o711, parents=True)
+                folder.mkdir(0o711)
                 folder.chmod(0o711)  # owners of jobs find theirs, and cannot look for others
+        for folder in (self.runs, self.output, self.own):
             _check_ours(folder)
-        self.lock = os.open(self.runs / STARTING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.lock = os.open(self.own / STARTING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.wait_for_lock()
         self.offer = control_groups.prepare(control_groups.folder_of(self.settings.place), self.settings.find_trees())
         for problem in self.offer.problems:

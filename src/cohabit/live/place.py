@@ -3,7 +3,7 @@
     PLACE/            belongs to root or to the caller; others reach the socket through it and cannot write to it
     PLACE/site.toml   written by `cohabit up`
     PLACE/cohabit.sock, PLACE/lease
-    PLACE/runs, PLACE/output
+    PLACE/runs, PLACE/output, PLACE/launcher    of the launcher, which is root where root started the controller
     PLACE/private/    mode 0700, of the account the controller runs as: journal, lock, tokens, logs
 
 What is in a place says what runs as whom, and the journal has the environments of all users' jobs. So a place that

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,12 +41,8 @@ class RunsAs(NamedTuple):
     """For the door where jobs come in."""
 
     separate: bool  # the launcher is root, and this process is not
-    config: LauncherConfig = LauncherConfig()
-
-    @property
-    def own(self) -> int:
-        """The uid of this process."""
-        return os.geteuid()
+    config: LauncherConfig
+    own: int  # the uid of this process
 
     @property
     def becomes_users(self) -> bool:

@@ -1,6 +1,6 @@
 """A program and everything it forks: watched, signalled, killed and reaped whole, by the process that started it.
 
-Shared by the two scripts that watch over programs (supervisor.py here, backend/local/runner.py): only the standard
+Shared by the two scripts that watch over programs (supervisor.py here, launcher/runner.py): only the standard
 library, nothing that costs time at a start. Whoever uses it is the nearest subreaper of the tree, so a child that forks
 twice to get away comes back. It never touches a process that is not a descendant.
 """

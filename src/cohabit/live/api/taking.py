@@ -53,7 +53,12 @@ class Taking:
     ) -> None:  # fmt: skip
         self._controller, self._settings, self._accounts = controller, settings, accounts
         self._limits, self._numbers, self._place = limits, numbers, place
-        self._runs_as_users, self.own = runs_as, runs_as.own  # own: as whom this server runs
+        self.runs_as = runs_as
+
+    @property
+    def own(self) -> int:
+        """As whom this server runs."""
+        return self.runs_as.own
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
         """(job, members) once it is durable."""
@@ -89,7 +94,7 @@ class Taking:
 
     async def _runs_as(self, caller: Caller) -> Account | None:
         """The account it runs as and whose home it has; None: nothing is known of it, it runs as whoever serves."""
-        runs_as = self._runs_as_users
+        runs_as = self.runs_as
         if not runs_as.becomes_users:
             if caller.local and caller.number not in (0, self.own) and caller.user not in self._settings.users:
                 raise Refusal(
