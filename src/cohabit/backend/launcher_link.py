@@ -23,6 +23,7 @@ from cohabit.model.units import SECOND
 
 OPEN_S = 90.0
 LOOK_S = 0.05
+TRIES = 5  # to start a launcher of our own
 NOT_TWICE = ("command",)
 GONE = "the launcher, which runs jobs, has ended"
 log = logging.getLogger(__name__)
@@ -78,9 +79,17 @@ class LauncherLink:
     async def open(self) -> None:
         """Until the launcher serves."""
         self._loop = asyncio.get_running_loop()
-        if self._begun is None:
-            self._begun = await asyncio.to_thread(begin, self._told)
-        await self._greet()
+        for left in reversed(range(TRIES if self._own else 1)):
+            if self._begun is None:
+                self._begun = await asyncio.to_thread(begin, self._told)
+            try:
+                await self._greet()
+                break
+            except LauncherGone:  # it was killed before it served
+                if not left:
+                    raise
+                self._hang_up()
+                self._begun = None
         self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -130,6 +139,8 @@ class LauncherLink:
             told = await asyncio.wait_for(self._ready, OPEN_S)
         except TimeoutError:
             raise BackendError("the launcher does not begin to serve") from None
+        if told["event"] == "gone":
+            raise LauncherGone("the launcher ended before it served; launcher/log in the place may say why")
         if told["event"] == "unable":
             raise BackendError(f"the launcher cannot begin: {told['text']}")
         self.limits = tuple(told["limits"])
@@ -177,7 +188,7 @@ class LauncherLink:
             if found is None:
                 asyncio.get_running_loop().remove_reader(self._begun.end)  # all that was said has been heard
                 if self._ready is not None and not self._ready.done():
-                    self._ready.set_result({"event": "unable", "text": "it has ended; launcher/log in the place says why"})
+                    self._ready.set_result({"event": "gone"})
                 return
             self._take(*found)
 

@@ -243,17 +243,24 @@ def reset_limits(file_most: int) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
         stream.write("0")
     for number in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):
+        try:
             soft, hard = resource.prlimit(1, number)
-            if number == resource.RLIMIT_NOFILE:
-                soft = 1024 if hard == resource.RLIM_INFINITY else min(1024, hard)
-            elif number == resource.RLIMIT_CORE:
-                soft = 0
-            resource.setrlimit(number, (soft, hard))
+        except OSError:
+            continue
+        soft = {resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_CORE: 0}.get(number, soft)
+        for most in (hard, resource.getrlimit(number)[1]):  # without the right to raise it, what there is stays
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(number, (most if _lower(most, soft) else soft, most))
+                break
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
     if file_most:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_most, file_most))
+
+
+def _lower(one: int, other: int) -> bool:
+    """Whether a limit is below another."""
+    return one != resource.RLIM_INFINITY and (other == resource.RLIM_INFINITY or one < other)
 
 
 def open_output(path: str) -> int:
