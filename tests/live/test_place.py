@@ -1,4 +1,4 @@
-"""The place on disk: made with safe modes, moved from its old form after any interruption, handed to another account."""
+"""The place on disk: its modes, an old one moved after any interruption, a private folder handed to another account."""
 
 from __future__ import annotations
 
@@ -160,9 +160,7 @@ def test_the_old_default_place_of_root_is_moved_whole(tmp_path: Path) -> None:
     assert not move_whole(old, new)  # the new one is in use
 
 
-def test_verbs_find_ones_own_scheduler_first_then_the_machines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbs_find_ones_own_scheduler_first_then_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine, own = tmp_path / "lib", tmp_path / "state"
     monkeypatch.setattr(client_connection, "MACHINE", machine)
     monkeypatch.setenv("XDG_STATE_HOME", str(own))
