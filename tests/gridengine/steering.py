@@ -51,7 +51,7 @@ def write_site(
 
 def submit(ge: GridEngineCluster, folder: Path, seconds: float, *options: str, user: str = "") -> str:
     """A batch job that notes every run of it in FOLDER/runs; its number."""
-    folder.chmod(0o777)
+    folder.chmod(0o1777)
     script = folder / f"job-{seconds:g}.sh"
     script.write_text(SCRIPT.format(runs=folder / "runs", seconds=seconds))
     words = ("qsub", "-terse", "-o", "/dev/null", "-j", "y", "-l", "h_rt=600", *options, str(script))

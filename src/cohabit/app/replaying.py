@@ -17,7 +17,7 @@ from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.backup import copy_of
 from cohabit.live.journal import Journal, open_journal
-from cohabit.live.place import find_journal
+from cohabit.live.place import find_journal, is_there
 from cohabit.live.recovery import Verified, verify
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
@@ -35,7 +35,7 @@ class _Kept(msgspec.Struct, frozen=True):
 def is_live(path: Path) -> bool:
     """Whether this is a controller's place, a site file or a journal of one."""
     if path.is_dir():
-        return find_journal(path).exists()
+        return is_there(find_journal(path))
     if path.suffix == ".toml":
         return True
     try:

@@ -184,7 +184,7 @@ def _opened_private(place: Place, top: int, owner: tuple[int, int]) -> Iterator[
     try:
         with opened(PRIVATE, top) as private:
             found = os.fstat(private)
-            if found.st_uid != owner[0]:
+            if found.st_uid != owner[0] or (os.geteuid() == 0 and _has_others_files(private, owner[0])):
                 _hand_over(place, private, owner)
             if stat.S_IMODE(found.st_mode) & 0o077:
                 os.fchmod(private, 0o700)
@@ -193,6 +193,12 @@ def _opened_private(place: Place, top: int, owner: tuple[int, int]) -> Iterator[
         raise _not_yours(place) from None
     except NotADirectoryError:
         raise InputError("is there and is not a folder", str(place.private), "remove it") from None
+
+
+def _has_others_files(private: int, uid: int) -> bool:
+    """Whether something in it is not its owner's, as after a hand-over that was killed."""
+    found = (os.stat(name, dir_fd=private, follow_symlinks=False) for name in os.listdir(private))
+    return any(one.st_uid != uid for one in found)
 
 
 def _hand_over(place: Place, private: int, owner: tuple[int, int]) -> None:
@@ -274,7 +280,7 @@ def _holder(found: os.stat_result) -> str:
 def find_journal(root: Path) -> Path:
     """The journal of a place, also of one that no controller of this version has opened yet."""
     place = Place(root)
-    if not is_there(place.old_journal) or is_there(place.journal):
+    if is_there(place.journal) or not is_there(place.old_journal):
         return place.journal
     if is_there(place.journal.with_name(f"{JOURNAL}-wal")):
         raise InputError("was not moved in whole into its new place", str(place.old_journal),
