@@ -108,7 +108,8 @@ def test_units_leave_jobs_alone_and_call_what_exists(unit: Path) -> None:
 
     text = unit.read_text()
     assert "KillMode=process" in text
-    (verb, rest), *_ = re.findall(r"^ExecStart=(?:/opt/cohabit/bin/|/usr/bin/env )cohabit (\w+)(.*)$", text, re.MULTILINE)
+    starts = r"^ExecStart=(?:/opt/cohabit/bin/|/usr/bin/env )cohabit (\w+)(.*)$"
+    (verb, rest), *_ = re.findall(starts, text, re.MULTILINE)
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert set(re.findall(r"--[a-z-]+", rest)) <= {option for one in command.params for option in one.opts}
     assert unit.name in LIVE
