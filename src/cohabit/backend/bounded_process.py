@@ -1,7 +1,7 @@
 """Running one command to its end: in a session of its own, with bounds on its time and on what it prints.
 
-When a bound is reached, the command and all it started in its session are killed. Nothing waits for a process that has
-left the session and keeps the pipes open.
+When a bound is reached, the command and all it started in its session are killed. Once the command has ended, nobody
+waits longer than a moment for processes that it left behind and that keep its pipes open.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 UMASK = 0o022
+LEFT_BEHIND_S = 0.5
 
 
 class TooMuch(Exception):
@@ -42,6 +43,10 @@ class _Listener(asyncio.SubprocessProtocol):
             self.printed[fd] += data
         elif not self.over.done():
             self.over.set_exception(TooMuch())
+
+    def process_exited(self) -> None:
+        """What is in the pipes is still to be read."""
+        asyncio.get_running_loop().call_later(LEFT_BEHIND_S, self.connection_lost, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended, and nobody holds its pipes."""

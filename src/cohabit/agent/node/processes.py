@@ -29,10 +29,8 @@ class Processes:
         self._parents: dict[int, int] = {}
         self._children: dict[int, list[int]] = {}
         self._titled: dict[str, list[int]] = {}  # processes that say they are shepherds, by job
-        daemons = []
-        for entry in os.listdir(root):
-            if entry.isdigit() and self._note(int(entry)) == DAEMON.encode():
-                daemons.append(int(entry))
+        pids = [int(entry) for entry in os.listdir(root) if entry.isdigit()]
+        daemons = [pid for pid in pids if self._note(pid) == DAEMON.encode()]
         self._slurmds = sum(self._runs(pid, DAEMON) for pid in daemons)
 
     def _note(self, pid: int) -> bytes:
