@@ -93,8 +93,8 @@ def stage() -> Iterator[Stage]:
 
 def test_a_library_of_the_owners_acts_on_nobody_else(stage: Stage, ann: Account, bob: Account) -> None:
     running = stage.running(bob)
-    planted, out = ann.home / "planted", ann.home / "said"
-    planted.mkdir()
+    planted = Path(tempfile.mkdtemp(dir=ann.home))
+    out = planted / "said"
     (planted / "kept").touch()
     (planted / "library.c").write_text(LIBRARY % (planted / "kept", running))
     subprocess.run(["cc", "-shared", "-fPIC", "-o", planted / "library.so", planted / "library.c"], check=True)

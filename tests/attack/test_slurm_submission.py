@@ -66,8 +66,7 @@ class Stage:
 
     def planted(self, account: Account) -> Path:
         """A folder of the account's with a library and commands of its own; `kept` says who ran any of it."""
-        folder = account.home / "planted"
-        folder.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=account.home))
         (folder / "kept").touch()
         (folder / "library.c").write_text(LIBRARY % (folder / "kept"))
         subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "library.so", folder / "library.c"], check=True)
@@ -120,7 +119,7 @@ def test_a_library_and_a_path_of_the_owners_act_on_nobody_else(clean: Stage, ann
     running = clean.job(bob, "sleep 300", processes=4)
     clean.until(running, "RUNNING")
     folder = clean.planted(ann)
-    out = ann.home / "said"
+    out = folder / "said"
     hostile = {
         "LD_PRELOAD": str(folder / "library.so"), "PATH": f"{folder}:/usr/bin:/bin", "MINE": "two\nlines, it's mine",
         "SBATCH_PARTITION": "none", "SBATCH_EXCLUSIVE": "user", "SLURM_CONF": str(folder / "no.conf"),
