@@ -14,7 +14,8 @@ CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
 # Real resource managers of their own for each worker; `make test` has the short form.
 CLUSTER := $(BIN)/pytest -n $(CLUSTERS) --dist loadgroup -m "cluster and not timing" -rs
-CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py
+CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py \
+  tests/attack/test_slurm_submission.py
 # What a change to the rules, the simulator or the formats breaks first; `make test` has everything.
 QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace \
   cli/test_bad_input.py cli/test_output_contract.py)
@@ -61,7 +62,7 @@ test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and Ten
 	@$(BIN)/pytest -rs tests/frameworks
 
 test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this machine (half an hour)
-	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers
+	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers tests/attack
 	@$(BIN)/pytest -m "cluster and timing" -rs tests/slurm tests/gridengine tests/coupled_managers
 
 # Debian's suites with Slurm 20.11, 24.11 and the newest; `make test-slurm` has the machine's own.

@@ -1,14 +1,19 @@
-#!/bin/sh
+#!/bin/sh -p
 # Put Cohabit beside a Slurm or a Grid Engine, and take it away again: docs/install.md and docs/install-mates.md go
 # through it step by step.
 #
 #   install.sh controller    on the machine of slurmctld: site file, job_submit.lua, units, one block in slurm.conf
 #   install.sh node          on every node: prolog and epilog, the threshold, and the daemon's unit
 #   install.sh gridengine    on the master of a Grid Engine and on its hosts: verifier, starter, prolog, threshold, site file
-#   install.sh remove        undo whatever of it is here; slurm.conf is as it was, byte for byte
+#   install.sh remove        undo whatever of it is here; slurm.conf is as it was, byte for byte. Site files, keys and the
+#                            state (journal, accounts of jobs) stay, and it says where they lie
+#   install.sh remove --purge   those too
 #
 # It starts and restarts nothing, and never overwrites a file of yours. Every path is a variable.
 set -eu
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+unset IFS CDPATH ENV BASH_ENV
 SLURM_CONF="${SLURM_CONF:-/etc/slurm/slurm.conf}"
 COHABIT_PREFIX="${COHABIT_PREFIX:-/opt/cohabit}"
 COHABIT_ETC="${COHABIT_ETC:-/etc/cohabit}"
@@ -20,6 +25,7 @@ begin="# begin cohabit (packaging/install.sh remove takes this block out)"
 end="# end cohabit"
 units="cohabit-slurm.service cohabit-handback.service cohabit-handback.timer cohabit-node.service
   cohabit-gridengine.service"
+yours="slurm.toml gridengine.toml threshold.key pair.key" # written by you, or for you
 
 refuse() {
   echo "install.sh: $1" >&2
@@ -29,7 +35,7 @@ refuse() {
 # A unit with our paths in it.
 unit() {
   mkdir -p "$COHABIT_UNITS"
-  sed -e "s|/usr/bin/env cohabit|$COHABIT_PREFIX/bin/cohabit|" -e "s|/etc/cohabit/|$COHABIT_ETC/|" "$here/$1" \
+  sed -e "s|/opt/cohabit/bin/cohabit|$COHABIT_PREFIX/bin/cohabit|" -e "s|/etc/cohabit/|$COHABIT_ETC/|" "$here/$1" \
     > "$COHABIT_UNITS/$(basename "$1")"
 }
 
@@ -46,6 +52,11 @@ site() {
     sed -e "s|@STATE@|$COHABIT_STATE|" -e "s|@ETC@|$COHABIT_ETC|" -e "s|@CONF@|$SLURM_CONF|" "$here/$1/$1.toml.in" \
       > "$COHABIT_ETC/$1.toml"
   fi
+}
+
+# job_submit.lua with our paths in it.
+plugin() {
+  sed "s|/var/lib/cohabit/lease|$COHABIT_STATE/lease|" "$here/slurm/job_submit.lua"
 }
 
 # What is added to slurm.conf. Prolog and epilog do nothing on a node where no daemon serves.
@@ -66,7 +77,7 @@ controller() {
   lua="$(dirname "$SLURM_CONF")/job_submit.lua"
   [ -e "$lua" ] && refuse "$lua is there already: join the two by hand (docs/install.md)"
   mkdir -p "$COHABIT_ETC" "$COHABIT_STATE"
-  sed "s|/var/lib/cohabit/lease|$COHABIT_STATE/lease|" "$here/slurm/job_submit.lua" > "$lua"
+  plugin > "$lua"
   site slurm
   unit slurm/cohabit-slurm.service
   unit slurm/cohabit-handback.service
@@ -98,6 +109,8 @@ gridengine() {
 }
 
 remove() {
+  removable "$COHABIT_RUN/node"
+  if [ "$purge" = yes ]; then removable "$COHABIT_STATE"; fi
   if [ -f "$SLURM_CONF" ] && grep -qF "$begin" "$SLURM_CONF"; then
     before="$SLURM_CONF.before-cohabit"
     if [ -f "$before" ] && { cat "$before"; block; } | cmp -s - "$SLURM_CONF"; then
@@ -116,19 +129,51 @@ remove() {
       echo "install.sh: our block is out of $SLURM_CONF; as it was before us: $before"
     fi
     lua="$(dirname "$SLURM_CONF")/job_submit.lua"
-    if [ -f "$lua" ] && grep -q "Holds batch jobs for Cohabit" "$lua"; then rm "$lua"; fi
+    if [ -f "$lua" ] && grep -q "Holds batch jobs for Cohabit" "$lua"; then
+      if plugin | cmp -s - "$lua"; then rm "$lua"; else echo "install.sh: kept: $lua, which was changed"; fi
+    fi
   fi
   for name in $units; do rm -f "$COHABIT_UNITS/$name"; done
-  for name in slurm.toml gridengine.toml prolog.sh epilog.sh threshold threshold.key pair.key; do
+  for name in prolog.sh epilog.sh threshold gridengine/cohabit-jsv.sh gridengine/starter.sh gridengine/prolog.sh; do
     rm -f "$COHABIT_ETC/$name"
   done
-  rm -rf "$COHABIT_ETC/gridengine"
-  rmdir "$COHABIT_ETC" 2> /dev/null || true
-  rm -rf "$COHABIT_STATE" "$COHABIT_RUN/node"
-  rmdir "$COHABIT_RUN" 2> /dev/null || true
+  rm -rf "$COHABIT_RUN/node" # in memory: what prologs told a daemon that has gone
+  if [ "$purge" = yes ]; then
+    for name in $yours; do rm -f "$COHABIT_ETC/$name"; done
+    rm -rf "$COHABIT_STATE"
+  fi
+  for folder in "$COHABIT_ETC/gridengine" "$COHABIT_ETC" "$COHABIT_RUN"; do
+    if [ -d "$folder" ]; then rmdir --ignore-fail-on-non-empty "$folder"; fi
+  done
+  kept
 }
 
-case "${1:-}" in
+# Whether a folder may be removed with all that is in it: not one of the system's, and not what a link leads to.
+removable() {
+  if [ -L "$1" ]; then refuse "$1 is a link: remove by hand what it leads to"; fi
+  case "$(readlink -m "$1")" in
+    /*/*/*) ;;
+    /bin/* | /boot/* | /dev/* | /etc/* | /home/* | /lib/* | /proc/* | /run/* | /sbin/* | /sys/* | /usr/* | /var/*)
+      refuse "$1 is no folder of Cohabit's own: remove by hand what is in it" ;;
+    /*/*) ;;
+    *) refuse "$1 is no folder of Cohabit's own: remove by hand what is in it" ;;
+  esac
+}
+
+# What is left that somebody may want, or want to delete.
+kept() {
+  for path in $yours; do
+    if [ -e "$COHABIT_ETC/$path" ]; then echo "install.sh: kept: $COHABIT_ETC/$path"; fi
+  done
+  if [ -e "$COHABIT_STATE" ]; then echo "install.sh: kept: $COHABIT_STATE (install.sh remove --purge removes what is kept)"; fi
+}
+
+purge=no
+case "$*" in
   controller | node | gridengine | remove) "$1" ;;
-  *) refuse "say controller, node, gridengine or remove" ;;
+  "remove --purge")
+    purge=yes
+    remove
+    ;;
+  *) refuse "say controller, node, gridengine, remove or remove --purge" ;;
 esac

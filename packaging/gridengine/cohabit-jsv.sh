@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/bin/bash -p
 # Holds batch jobs for Cohabit, for as long as its lease runs: a server job submission verifier (jsv(1)). Set LEASE, and in
 # `qconf -mconf`: jsv_url script:sgeadmin@/etc/cohabit/gridengine/cohabit-jsv.sh and jsv_allowed_mod ac,h,q,l,... (docs/gridengine.md).
 # Without a lease, or when it is over, every job goes to plain Grid Engine at once.
@@ -7,10 +7,16 @@
 # Engine keeps this script running and asks it about every job: it uses nothing but the shell itself, reads that one small
 # file (and, for jobs with mates, one more beside it) and asks nobody.
 
+# A verifier that ends makes Grid Engine refuse jobs: unset names are errors (-u), a step that fails is not (no -e).
+set -u
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+unset IFS CDPATH ENV BASH_ENV
 LEASE=/var/lib/cohabit/lease
 CHECKPOINT=cohabit # the checkpointing environment by which a run can be stopped and queued again
 
 declare -A job
+queues=
 
 steered() {
   local until uid
@@ -21,10 +27,10 @@ steered() {
 # Whether the job is one that Cohabit decides upon; what is not is left as it is.
 ours() {
   steered || return 1
-  [[ ${job[CLIENT]} == qsub || ${job[CLIENT]} == drmaa || ${job[CLIENT]} == qmaster ]] || return 1
-  [[ -z ${job[h]} || ${job[h]} == n ]] || return 1 # its owner wants it held
-  [[ -z ${job[t_max]} && -z ${job[q_soft]} && -z ${job[masterq]} ]] || return 1
-  [[ -z ${job[q_hard]} || ,$queues, == *",${job[q_hard]},"* ]] || return 1
+  [[ ${job[CLIENT]-} == qsub || ${job[CLIENT]-} == drmaa || ${job[CLIENT]-} == qmaster ]] || return 1
+  [[ -z ${job[h]-} || ${job[h]-} == n ]] || return 1 # its owner wants it held
+  [[ -z ${job[t_max]-} && -z ${job[q_soft]-} && -z ${job[masterq]-} ]] || return 1
+  [[ -z ${job[q_hard]-} || ,$queues, == *",${job[q_hard]-},"* ]] || return 1
   [[ ${job[now]:-n} != y && ${job[now]:-n} != yes ]]
 }
 
@@ -37,7 +43,7 @@ guard() {
 verify() {
   if ! ours; then
     # by `cohabit submit`, held and marked
-    if steered && [[ ,${job[ac]}, == *,cohabit=cohabit:held@* ]] && guard; then
+    if steered && [[ ,${job[ac]-}, == *,cohabit=cohabit:held@* ]] && guard; then
       echo "RESULT STATE CORRECT"
     else
       echo "RESULT STATE ACCEPT"
@@ -46,13 +52,13 @@ verify() {
   fi
   local mark=cohabit:held
   # Jobs that start together with others elsewhere: qsub -ac mates=NAME
-  if [[ ,${job[ac]}, =~ ,mates=([A-Za-z0-9._-]{1,60}), ]]; then
+  if [[ ,${job[ac]-}, =~ ,mates=([A-Za-z0-9._-]{1,60}), ]]; then
     mark+="@${BASH_REMATCH[1]}"
     guard
   fi
   echo "PARAM h u" # nothing stronger can be set here; the controller makes it a hold of the system
-  echo "PARAM ac ${job[ac]:+${job[ac]},}cohabit=$mark"
-  if [[ -z ${job[ckpt]} && ${job[r]:-y} != n && ${job[r]:-y} != no ]]; then echo "PARAM ckpt $CHECKPOINT"; fi
+  echo "PARAM ac ${job[ac]:+${job[ac]-},}cohabit=$mark"
+  if [[ -z ${job[ckpt]-} && ${job[r]:-y} != n && ${job[r]:-y} != no ]]; then echo "PARAM ckpt $CHECKPOINT"; fi
   echo "RESULT STATE CORRECT"
 }
 

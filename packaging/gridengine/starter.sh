@@ -1,7 +1,7 @@
 #!/bin/bash
 # Grid Engine's starter (qconf -mq: starter_method /etc/cohabit/gridengine/starter.sh): starts jobs as Grid Engine itself would. One
 # with mates elsewhere first stands at the threshold, which comes back here when it is open. For other jobs nothing else
-# is done, and nobody is asked.
+# is done, and nobody is asked. It runs as the job's owner, in the owner's environment, which the job is to get as it is.
 THRESHOLD=/etc/cohabit/threshold
 
 [[ -n $COHABIT_THRESHOLD ]] && exec "$THRESHOLD" --starter "$0" "$@"

@@ -399,6 +399,9 @@ def test_the_removal_leaves_grid_engine_as_it_was(pair: Pair) -> None:
     assert re.search(r"^starter_method +NONE$", queue, re.MULTILINE)
     assert re.search(r"^prolog +NONE$", queue, re.MULTILINE)
     assert re.search(r"^jsv_url +none$", kept, re.MULTILINE)
-    assert sorted(path.name for path in pair.beta.folder.iterdir() if "typed" not in path.name) == ["units", "work"]
+    left = sorted(path.name for path in pair.beta.folder.iterdir() if "typed" not in path.name)
+    assert left == ["etc", "state", "units", "work"]
+    kept = sorted(path.name for path in (pair.beta.folder / "etc").iterdir())
+    assert kept == ["gridengine.toml", "pair.key", "threshold.key"]  # the site file and the keys
     assert not list((pair.beta.folder / "units").iterdir())
     assert not pair.beta.said("waits", "begin")

@@ -76,7 +76,8 @@ def test_arrays_and_their_files() -> None:
     assert (found["-t"], found["-tc"]) == ("2-4", "2")
     assert (found["-o"], found["-e"]) == ("/o/%part-$JOB_ID_$TASK_ID", "/o/err.$TASK_ID")
     assert "COHABIT_ARRAY_LAST=4 COHABIT_ARRAY_SIZE=3" in script_of(array, Launch(("true",)))
-    assert script_of(job_for(), Launch(("echo", "it's"))) == "#!/bin/sh\nexec echo 'it'\"'\"'s'\n"
+    head = "#!/bin/sh\nexport PATH=/usr/local/bin:/usr/bin:/bin\n"
+    assert script_of(job_for(), Launch(("echo", "it's"))) == head + "exec echo 'it'\"'\"'s'\n"
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def test_a_script_of_cohabit_submit_has_the_threshold_in_its_first_line() -> Non
     script = script_of(job, launch, first_line(mates))
     first, rest = script.split("\n", 1)
     assert re.fullmatch(r"#!/etc/cohabit/threshold 10\.0\.0\.1:7002 [0-9a-f]{32} /bin/sh", first)
-    assert rest == "exec echo 'a b'\n"
+    assert rest == "export PATH=/usr/local/bin:/usr/bin:/bin\nexec echo 'a b'\n"
     assert script_of(job, launch, first_line(mates)) != script, "every job has a token of its own"
     assert script_of(job, launch, first_line(MatesTable())).startswith("#!/bin/sh\n")
 

@@ -90,7 +90,10 @@ def test_the_guide_from_install_to_removal(plain: SlurmCluster) -> None:
     assert plain.conf.read_bytes() == before
     assert plain.conf.stat().st_mode == mode
     left = sorted(path.name for path in base.iterdir())
-    assert left == ["long.sh", "slurm", "units"]
+    assert left == ["etc", "long.sh", "slurm", "state", "units"]
+    assert [path.name for path in (base / "etc").iterdir()] == ["slurm.toml"]  # kept, and said so
+    assert f"kept: {base}/etc/slurm.toml" in said
+    assert f"kept: {base}/state" in said
     assert list((base / "units").iterdir()) == []
     assert not [path for path in plain.folder.iterdir() if "cohabit" in path.name or path.name == "job_submit.lua"]
     jobs = jobs_of(plain)

@@ -113,7 +113,12 @@ def process(root: Path, pid: int, parent: int, name: str, title: str, environ: d
     (folder / "stat").write_text(f"{pid} ({name}) S {parent} " + "0 " * 40)
     (folder / "cmdline").write_bytes(title.encode() + b"\0")
     (folder / "environ").write_bytes(b"".join(f"{key}={value}\0".encode() for key, value in environ.items()))
-    (folder / "status").write_text(f"Name:\t{name}\nCpus_allowed_list:\t{cpus}\n")
+    uids = "\t".join([str(os.geteuid())] * 4)
+    (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uids}\nCpus_allowed_list:\t{cpus}\n")
+    program = root.parent / f"programs-of-{root.name}" / name
+    program.parent.mkdir(exist_ok=True)
+    program.touch(0o755)
+    (folder / "exe").symlink_to(program)
 
 
 def played(root: Path) -> Processes:
@@ -129,7 +134,7 @@ def played(root: Path) -> Processes:
     process(root, 30, 2, "slurmstepd", "slurmstepd: [7.batch]", {"SLURM_CONF": "/b"}, "0-27")
     process(root, 31, 30, "sh", "sh", {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n0"}, "0-27")
     process(root, 40, 1, "slurmstepd", "slurmstepd: [8.batch]", own, "0-27")  # has started nothing yet
-    return Processes(root)
+    return Processes(root, os.geteuid())
 
 
 def test_the_processes_of_a_job_on_one_node_of_one_cluster(tmp_path: Path) -> None:
@@ -139,7 +144,7 @@ def test_the_processes_of_a_job_on_one_node_of_one_cluster(tmp_path: Path) -> No
     assert found.words([10, 11])["SLURMD_NODENAME"] == "n0"
     assert found.shepherds("8", "n0", "/a") == []  # two nodes are played here: it may be either's
     (tmp_path / "2" / "stat").write_text("2 (bash) S 0 " + "0 " * 40)
-    assert Processes(tmp_path).shepherds("8", "n0", "/a") == [40]  # one slurmd: it is this node's
+    assert Processes(tmp_path, os.geteuid()).shepherds("8", "n0", "/a") == [40]  # one slurmd: it is this node's
 
 
 def test_cores_come_from_the_group_then_the_processes_then_slurm(tmp_path: Path) -> None:

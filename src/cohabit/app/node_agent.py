@@ -7,11 +7,11 @@ tell, in a thread of its own, and never for long. Nothing here can stop or delay
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +33,8 @@ from cohabit.agent.topology import Topology, discover
 from cohabit.app.profiling import keep
 from cohabit.app.slurm_site import NodeTable, SlurmSite
 from cohabit.backend.slurm import text_output
+from cohabit.backend.slurm.calls import ReadOnly, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.commands import show_job
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
@@ -248,15 +250,10 @@ def _group(cores: int, ways: int, min_ways: int, said: NodeTable) -> NodeGroup:
 
 
 def _show_job(number: str, conf: str) -> str:
-    environment = os.environ | ({"SLURM_CONF": conf} if conf else {})
     try:
-        done = subprocess.run(
-            ["scontrol", "show", "job", "-o", "-d", number], env=environment, capture_output=True, text=True,
-            timeout=ASK_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+        return asyncio.run(ReadOnly(conf, ASK_S)(show_job(number)))
+    except (SlurmAway, SlurmRefused):
         return ""
-    return done.stdout
 
 
 def _whole(text: str | None) -> int:

@@ -7,6 +7,8 @@ twice. What is not understood is left to the manager, as if it had come by the m
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,7 +21,7 @@ from cohabit.backend.slurm.backend import SlurmBackend
 from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.marks import BACK, held_mark
 from cohabit.backend.slurm.shapes import SlurmJob
-from cohabit.backend.slurm.submitting import Extra
+from cohabit.backend.slurm.submitting import Extra, owner_of
 from cohabit.backend.slurm.translate import job_of, why_not
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
@@ -30,6 +32,7 @@ from cohabit.live.refusals import Busy
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
+log = logging.getLogger(__name__)
 KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", "after", "after_any")  # of the caller
 
 
@@ -67,9 +70,10 @@ class SteeredTaking(Taking):
         job, launch, login = await self._completed(wanted, caller)
         async with self._backend.alone:
             number = await self._hand(job, launch, submission, login)
+            theirs = await self._proven(job, number, launch)
             names, new_group = [number], self._groups.add(job.mates)
             try:
-                name, found = await self._marked(job, number)
+                name, found = await self._marked(job, number, theirs)
                 names = [one.name for one in found] if job.array_count else [name]
                 if self._parts.limits.admit(caller.number, wanted.limits, names, job.held):
                     job = msgspec.structs.replace(job, held=True)
@@ -106,20 +110,38 @@ class SteeredTaking(Taking):
         except (SlurmRefused, SlurmAway) as error:
             raise self._refusal(error) from error
 
-    async def _marked(self, job: Job, number: str) -> tuple[str, list[SlurmJob]]:
-        """What the core will call it, and the job or its tasks as the manager has them."""
-        manager, names = self._backend.manager, self._backend.names
+    async def _proven(self, job: Job, number: str, launch: Launch) -> list[SlurmJob]:
+        """The job or its tasks as the manager has them. The number comes from a process of the caller's, so nothing is
+        done to a job of this number before the manager says that it is the caller's, waits, is held and is new."""
+        manager, uid = self._backend.manager, owner_of(launch)[0]
         try:
-            any_nodes = not job.nodes and not job.single_node
-            await manager.mark([number], held_mark("" if job.mates is None else job.mates.name, any_nodes))
             if job.array_count:
-                return number, [one for one in await manager.jobs() if one.array == number]
-            found = await manager.job(number)
+                found = [one for one in await manager.jobs() if one.array == number]
+            else:
+                found = [one for one in [await manager.job(number)] if one is not None]
         except (SlurmRefused, SlurmAway) as error:
             raise self._refusal(error) from error
-        if found is None:
+        if not found:
             raise Refusal(503, f"{self._title} does not have it any more", f"job {number}")
-        named = names.one(found)
+        owner, known = os.geteuid() if uid < 0 else uid, self._backend.watcher.known
+        if not all(one.user == owner and one.waits and one.held and one.name not in known for one in found):
+            log.error("uid %d handed in a job and named job %s, which is not that job: nothing was done", owner, number)
+            why = f"{self._title} has no new job of yours with this number"
+            raise Refusal(422, why, f"job {number}", "submit again")
+        return found
+
+    async def _marked(self, job: Job, number: str, theirs: list[SlurmJob]) -> tuple[str, list[SlurmJob]]:
+        """What the core will call it, and the job or its tasks as the manager has them now."""
+        any_nodes = not job.nodes and not job.single_node
+        mark = held_mark("" if job.mates is None else job.mates.name, any_nodes)
+        try:
+            await self._backend.manager.mark([number], mark)
+        except (SlurmRefused, SlurmAway) as error:
+            raise self._refusal(error) from error
+        found = [msgspec.structs.replace(one, mark=mark) for one in theirs]
+        if job.array_count:
+            return number, found
+        named = self._backend.names.one(found[0])
         return named.name, [named]
 
     async def _left(self, job: Job, found: list[SlurmJob]) -> bool:

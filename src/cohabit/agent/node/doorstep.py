@@ -8,6 +8,8 @@ that was killed finds the jobs of its node again. Nothing is ever asked of the s
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +42,20 @@ def prepare(folder: Path, node: str) -> Path:
     place = folder / node
     try:
         place.mkdir(parents=True, exist_ok=True)
+        for one in (folder, place):
+            _check_own(one)
         place.chmod(0o755)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be made: {reason}", str(place), "serve as root, or name another --folder") from error
     return place
+
+
+def _check_own(folder: Path) -> None:
+    found = folder.lstat()
+    if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        why = "belongs to somebody else, is a link, or others may write there"
+        raise InputError(why, str(folder), "remove it, or name another --folder")
 
 
 def read(place: Path) -> dict[str, Notice]:

@@ -55,7 +55,8 @@ class Resident:
     asked: bool = False
     alone: bool = True
     words: dict[str, str] = field(default_factory=dict)
-    shepherds: set[int] = field(default_factory=set)
+    shepherds: set[int] = field(default_factory=set)  # all there ever were
+    present: tuple[int, ...] = ()  # those of the last look: a number that is free is given to another process
     entered: set[int] = field(default_factory=set)  # threads that were put into its groups
     seen_s: float = 0.0  # when a shepherd of it was last there
 
@@ -120,7 +121,8 @@ class Keeper:
 
     def _tend(self, one: Resident, processes: Processes, now_s: float) -> None:
         """Find its processes and its cores, and read what it uses."""
-        found = processes.shepherds(one.notice.number, self.node, one.notice.conf)
+        found = self._shepherds(one, processes)
+        one.present = tuple(found)
         if found:
             one.seen_s = now_s
         for shepherd in found:
@@ -134,9 +136,12 @@ class Keeper:
         home = self.actuator.joins(one.notice.name)
         one.meter.look(now_s, home[-1].parent if home else None)
 
+    def _shepherds(self, one: Resident, processes: Processes) -> list[int]:
+        return processes.shepherds(one.notice.number, self.node, one.notice.conf)
+
     def _find_cores(self, one: Resident, processes: Processes) -> None:
         notice = one.notice
-        one.given = find_cores(notice.number, self.node, notice.uid, one.shepherds, processes, self._cgroups)
+        one.given = find_cores(notice.number, self.node, notice.uid, one.present, processes, self._cgroups)
         if not one.given.cpus and not one.asked:
             told = self._ask(notice.number)
             one.asked, one.given = told is not None, told or Given()
@@ -149,7 +154,7 @@ class Keeper:
         if not joins:
             one.entered.clear()  # should there be groups again, all enter
             return
-        below = processes.below(list(one.shepherds))
+        below = processes.below(one.present)
         for thread in set(processes.threads(below)) - one.entered:
             for file in joins:
                 with contextlib.suppress(OSError):  # it has ended, or the group has gone: the next look sees that
@@ -183,7 +188,7 @@ class Keeper:
             if resident is None:
                 return []
             now = self._look()  # as they are at this moment: asked again until no new one appears
-            return now.threads(now.below(list(resident.shepherds)))
+            return now.threads(now.below(self._shepherds(resident, now)))
 
         result = self.actuator.apply(tasks_of)
         self._unfinished, self._settled_s = result.unfinished, now_s

@@ -1,7 +1,10 @@
 """The processes of a Slurm job on this node: its shepherds (slurmstepd), all below them, what their environment says.
 
-Slurm names a shepherd `slurmstepd: [JOB.STEP]`. Where several nodes are played on one machine, the environment of the
-processes below tells whose they are. Only reads; nothing is signalled or moved from here.
+Slurm names a shepherd `slurmstepd: [JOB.STEP]`, and anybody can name a process so. One counts only if it is root's
+(real, effective and saved uid), runs a file named slurmstepd that is root's, and comes from slurmd or, as Slurm leaves
+it behind, from init, over processes of root's. A job's processes are the descendants of such a one. Where several nodes
+are played on one machine, the environment of the processes below tells whose they are. Only reads; nothing is signalled
+or moved from here.
 """
 
 from __future__ import annotations
@@ -12,40 +15,73 @@ from collections.abc import Collection
 from pathlib import Path
 
 PROC = Path("/proc")
+ROOT = 0
 _TITLE = re.compile(rb"^slurmstepd: \[(\d+)\.")
+SHEPHERD, DAEMON = "slurmstepd", "slurmd"
 NODE, JOB, CONF = "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_CONF"
 
 
 class Processes:
-    """One look at /proc, by parents. Make a new one for a new look."""
+    """One look at /proc, by parents. Make a new one for a new look. `owner` is whose processes Slurm's daemons are."""
 
-    def __init__(self, root: Path = PROC) -> None:
-        self.root = root
+    def __init__(self, root: Path = PROC, owner: int = ROOT) -> None:
+        self.root, self._owner = root, owner
+        self._parents: dict[int, int] = {}
         self._children: dict[int, list[int]] = {}
-        self._shepherds: dict[str, list[int]] = {}
-        self._slurmds = 0
-        for entry in os.listdir(root):
-            if entry.isdigit():
-                self._note(int(entry))
+        self._titled: dict[str, list[int]] = {}  # processes that say they are shepherds, by job
+        pids = [int(entry) for entry in os.listdir(root) if entry.isdigit()]
+        daemons = [pid for pid in pids if self._note(pid) == DAEMON.encode()]
+        self._slurmds = sum(self._runs(pid, DAEMON) for pid in daemons)
 
-    def _note(self, pid: int) -> None:
+    def _note(self, pid: int) -> bytes:
+        """Remember it; its name."""
         try:
             stat = (self.root / str(pid) / "stat").read_bytes()
         except OSError:
-            return
+            return b""
         name, fields = stat.partition(b"(")[2].rpartition(b")")[0], stat.rpartition(b")")[2].split()
         if fields[0] in (b"Z", b"X"):
-            return
+            return b""
+        self._parents[pid] = int(fields[1])
         self._children.setdefault(int(fields[1]), []).append(pid)
-        self._slurmds += name == b"slurmd"
-        if name.startswith(b"slurmstepd"):
+        if name.startswith(SHEPHERD.encode()):
             title = _TITLE.match(_bytes(self.root / str(pid) / "cmdline"))
             if title is not None:
-                self._shepherds.setdefault(title[1].decode(), []).append(pid)
+                self._titled.setdefault(title[1].decode(), []).append(pid)
+        return name
+
+    def _is_shepherd(self, pid: int) -> bool:
+        """Whether it is Slurm's own: it, and all it comes from up to slurmd or init, cannot be anybody's but root's."""
+        if not self._runs(pid, SHEPHERD):
+            return False
+        above = self._parents[pid]
+        while above > 1 and not self._runs(above, DAEMON):
+            if above not in self._parents or not self._owned(above):
+                return False
+            above = self._parents[above]
+        return True
+
+    def _runs(self, pid: int, name: str) -> bool:
+        """Whether a process of the owner's runs a program of this name, which nobody else can have written."""
+        link = self.root / str(pid) / "exe"
+        try:
+            program, file = os.readlink(link).removesuffix(" (deleted)"), link.stat()
+        except OSError:
+            return False
+        named = os.path.basename(program).split("-")[0] == name  # also slurmd-wlm
+        return named and self._owned(pid) and file.st_uid == self._owner and not file.st_mode & 0o022
+
+    def _owned(self, pid: int) -> bool:
+        """Whether its real, effective, saved and file system uid are all the owner's."""
+        for line in _bytes(self.root / str(pid) / "status").splitlines():
+            if line.startswith(b"Uid:"):
+                return set(line.split()[1:]) == {str(self._owner).encode()}
+        return False
 
     def shepherds(self, number: str, node: str, conf: str = "") -> list[int]:
         """Of one job on one node, of the Slurm with this slurm.conf if one is named."""
-        return [pid for pid in self._shepherds.get(number, ()) if self._belongs(pid, node, conf)]
+        titled = self._titled.get(number, ())
+        return [pid for pid in titled if self._is_shepherd(pid) and self._belongs(pid, node, conf)]
 
     def _belongs(self, shepherd: int, node: str, conf: str) -> bool:
         """One that has started nothing yet says only whose job it is: enough where the machine is one node."""

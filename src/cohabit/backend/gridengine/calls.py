@@ -10,9 +10,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.gridengine.commands import Words, changes_nothing
 from cohabit.backend.slurm import calls
 
+LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
 ABSENT = (  # what commands say when qmaster does not answer
     "unable to contact qmaster", "unable to send message to qmaster", "commlib error", "got send error",
     "got send timeout", "connection refused", "can't connect", "failed receiving gdi request", "can't unpack gdi",
@@ -24,15 +26,13 @@ class Calls(calls.Calls):
     """Runs commands for one cluster: `bin` is the folder they are in (empty: on the path), `root` and `cell` lead them
     to it (empty: as the environment does)."""
 
-    folder = "/"
-
     def __init__(self, bin: str = "", root: str = "", cell: str = "", timeout_s: float = calls.TIMEOUT_S) -> None:
         super().__init__(timeout_s=timeout_s)
         self.environment, self.bin = environment_of(root, cell, os.environ), bin
 
     def program(self, name: str) -> str:
         """The file of a command."""
-        return str(Path(self.bin) / name) if self.bin else name
+        return str(Path(self.bin) / name) if self.bin else super().program(name)
 
     def changes_nothing(self, words: Words) -> bool:
         """Whether a call only reads."""
@@ -51,5 +51,5 @@ class ReadOnly(Calls):
 
 def environment_of(root: str, cell: str, around: Mapping[str, str]) -> dict[str, str]:
     """In plain English, and led to the right cluster."""
-    found = dict(around) | {"LC_ALL": "C"}
+    found = clean_environment(around, LED)
     return found | ({"SGE_ROOT": root} if root else {}) | ({"SGE_CELL": cell} if cell else {})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+
+from cohabit.backend.slurm.failures import SlurmRefused
 
 READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
 SHOWING = ("-help", "-sc", "-se", "-sp", "-sq")  # of qconf
@@ -11,6 +14,15 @@ MARK, SECURED = "cohabit", "cohabit_hold"  # what we write into a job's context
 ASKED, QUEUE = "cohabit_asked", "cohabit_queue"  # the same: what its owner had asked for
 ANY = "*"  # queue that suits it
 Words = tuple[str, ...]
+_NAME = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def checked(name: str) -> str:
+    """The name of a job, NUMBER or NUMBER.TASK, so that no option and no pattern hides behind it; SlurmRefused
+    otherwise."""
+    if _NAME.fullmatch(name) is None:
+        raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
+    return name
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
@@ -18,9 +30,14 @@ def changes_nothing(words: Sequence[str]) -> bool:
     return words[0] in READING or (words[0] == "qconf" and len(words) > 1 and words[1] in SHOWING)
 
 
-def describe_jobs(name: str = "*") -> Words:
-    """All that Grid Engine knows of a job, or of all; where they are is not in it."""
-    return ("qstat", "-xml", "-j", name)
+def describe_jobs() -> Words:
+    """All that Grid Engine knows of all jobs; where they are is not in it."""
+    return ("qstat", "-xml", "-j", "*")
+
+
+def describe_job(name: str) -> Words:
+    """The same of one."""
+    return ("qstat", "-xml", "-j", checked(name))
 
 
 def list_jobs() -> Words:
@@ -55,45 +72,45 @@ def version() -> Words:
 
 def accounting(name: str) -> Words:
     """How a job ended."""
-    return ("qacct", "-j", name)
+    return ("qacct", "-j", checked(name))
 
 
 def place(name: str, instances: Sequence[str], requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
     """Steer a held job: exactly these instances of queues (QUEUE@HOST). `requests` are all of its hard requests, for
     `qalter -l` replaces the list; none: it is left alone."""
-    return ("qalter", "-q", ",".join(instances), *_requests(requests), *_context(context), name)
+    return ("qalter", "-q", ",".join(instances), *_requests(requests), *_context(context), checked(name))
 
 
 def unplace(name: str, queue: str, requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
     """Take a steering back: the queue it was for."""
-    return ("qalter", "-q", queue, *_requests(requests), *_context(context), name)
+    return ("qalter", "-q", queue, *_requests(requests), *_context(context), checked(name))
 
 
 def request(name: str, requests: Mapping[str, str]) -> Words:
     """Replace the hard requests."""
-    return ("qalter", *_requests(requests), name)
+    return ("qalter", *_requests(requests), checked(name))
 
 
 def note(name: str, context: Mapping[str, str]) -> Words:
     """Write down what we did with a job."""
-    return ("qalter", *_context(context), name)
+    return ("qalter", *_context(context), checked(name))
 
 
 def hold(name: str, kind: str = SYSTEM) -> Words:
-    return ("qalter", "-h", kind, name)
+    return ("qalter", "-h", kind, checked(name))
 
 
 def release(name: str, kind: str = SYSTEM) -> Words:
-    return ("qalter", "-h", kind.upper(), name)
+    return ("qalter", "-h", kind.upper(), checked(name))
 
 
 def suspend(name: str) -> Words:
     """With a checkpointing environment of ours this stops the run, and the job is queued again."""
-    return ("qmod", "-sj", name)
+    return ("qmod", "-sj", checked(name))
 
 
 def cancel(name: str) -> Words:
-    return ("qdel", name)
+    return ("qdel", checked(name))
 
 
 def _requests(requests: Mapping[str, str]) -> Words:

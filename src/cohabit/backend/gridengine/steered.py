@@ -202,7 +202,7 @@ class GridEngineManager:
         self._described[job.name] = msgspec.structs.replace(said, context=said.context | {SECURED: SYSTEM})
 
     async def _describe(self, name: str) -> Described:
-        found = _parsed(xml_output.described, await self.calls(commands.describe_jobs(name)))
+        found = _parsed(xml_output.described, await self.calls(commands.describe_job(name)))
         if not found:
             raise SlurmRefused(f"there is no job {name}")
         self._described[name] = found[0]

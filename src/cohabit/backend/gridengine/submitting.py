@@ -1,27 +1,31 @@
 """Handing a job to qsub as its owner, held, and telling Grid Engine that it waits for us. It decides nothing.
 
-The script only becomes the command: no shell reads the words, and no line of it is an option of qsub (`-C ""`). The
-environment is the one the owner gave.
+The script sets the environment the owner gave and becomes the command: no shell reads the words, and no line of it is
+an option of qsub (`-C ""`). qsub itself runs as the owner, in an environment of ours, which the job does not get
+(no -V).
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 from collections.abc import Mapping
 
 from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.commands import MARK, Words
+from cohabit.backend.gridengine.commands import MARK, Words, checked
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.protocol import Launch
+from cohabit.backend.slurm.batch_script import PATH, batch_script, patience_of
 from cohabit.backend.slurm.marks import held_mark
-from cohabit.backend.slurm.submitting import PATH, Extra
+from cohabit.backend.slurm.submitting import LOGIN, Extra, number_in, owner_of
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
 
-LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
+OF_GRID_ENGINE = re.compile(
+    "SGE_.*|JOB_(ID|NAME|SCRIPT)|QUEUE|NSLOTS|NHOSTS|NQUEUES|PE|PE_HOSTFILE|REQNAME|REQUEST|RESTARTED|TMP|TMPDIR|ARC"
+    "|HOSTNAME|ENVIRONMENT"
+)
+NUMBER = re.compile(r"([0-9]+)(\.[0-9]+-[0-9]+:[0-9]+)?")  # of the job, and its tasks
 MEMORY = "h_vmem"  # where the site books none: a limit at least
 OUTPUT = "gridengine-%j.out"  # of a job that names no file
 PLACES = {"%%": "%", "%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID"}
@@ -33,7 +37,7 @@ export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE=
 def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
     """The call: held, with what the job asks for. InputError: Grid Engine cannot be asked for that."""
     mates = "" if job.mates is None else job.mates.name
-    words = ["qsub", "-terse", "-C", "", "-S", "/bin/sh", "-V", "-h", "-wd", launch.folder or "/"]
+    words = ["qsub", "-terse", "-C", "", "-S", "/bin/sh", "-h", "-wd", launch.folder or "/"]
     words += ["-ac", f"{MARK}={held_mark(mates)}" + (f",mates={mates}" if mates else "")]
     words += ["-r", "y" if job.requeue else "n"]
     if job.requeue and site.checkpoint:
@@ -48,8 +52,9 @@ def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
     words += ["-l", ",".join(f"{key}={value}" for key, value in _requests(job, slots, site).items())]
     words += ["-o", _file(launch.stdout or OUTPUT, job, "stdout")]
     words += ["-e", _file(launch.stderr, job, "stderr")] if launch.stderr else ["-j", "y"]
+    words += [word for key, value in patience_of(launch.environment).items() for word in ("-v", f"{key}={value}")]
     if extra.after:
-        words += ["-hold_jid", ",".join(extra.after)]
+        words += ["-hold_jid", ",".join(map(checked, extra.after))]
     if job.array_count:
         if job.array_first < 1:
             raise InputError(f"Grid Engine counts from 1, not from {job.array_first}", "array", "begin with 1 or more")
@@ -109,17 +114,18 @@ def _file(path: str, job: Job, where: str) -> str:
     return re.sub("%[%jAa]", lambda found: PLACES[found[0]], path)
 
 
-def script_of(job: Job, launch: Launch) -> str:
+def script_of(job: Job, launch: Launch, login: Mapping[str, str] | None = None) -> str:
     """What qsub reads."""
     last = job.array_first + job.array_count - 1
     member = _OF_MEMBERS.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
-    return f"#!/bin/sh\n{member}exec {shlex.join(launch.command)}\n"
+    environment = {"PATH": PATH, **(login or {}), **launch.environment}
+    return batch_script("#!", environment, OF_GRID_ENGINE, member, launch.command)
 
 
 async def hand_in(calls: Calls, site: Site, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
-    """Grid Engine's number of the job, which is held. SlurmRefused says why not."""
-    led = {key: calls.environment[key] for key in LED if key in calls.environment}
-    environment = {"PATH": PATH, **login, **launch.environment, **led}
-    person = (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
-    said = await calls.run(qsub_words(job, launch, extra, site), script_of(job, launch), environment, *person)
-    return said.strip().splitlines()[-1].partition(".")[0]
+    """Grid Engine's number of the job, which is held, as qsub says: whose it is must still be asked of Grid Engine.
+    SlurmRefused says why not."""
+    words, script = qsub_words(job, launch, extra, site), script_of(job, launch, login)
+    environment = calls.environment | {key: login[key] for key in LOGIN if key in login}
+    said = await calls.run(words, script, environment, *owner_of(launch))
+    return number_in(said.strip().rpartition("\n")[2], NUMBER, words[0])  # warnings come first

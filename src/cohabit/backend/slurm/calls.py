@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from cohabit.backend.bounded_process import TooMuch, run_bounded
+from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.slurm.commands import Words, changes_nothing
+from cohabit.backend.slurm.failures import Forbidden, SlurmAway, SlurmRefused
+
+__all__ = ["ABSENT", "TIMEOUT_S", "Calls", "Forbidden", "ReadOnly", "SlurmAway", "SlurmRefused", "judged"]
 
 TIMEOUT_S = 10.0
 AT_ONCE = 4
@@ -22,20 +27,8 @@ ABSENT = (  # what commands say when slurmctld or munge does not answer
     "missing socket error", "zero bytes were transmitted", "message send failure", "message receive failure",
     "connection reset", "broken pipe", "header lengths", "resource temporarily unavailable",
 )  # fmt: skip
-DISTURBING = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_JSON",
-              "SLURM_BITSTR_LEN")  # fmt: skip
-
-
-class SlurmRefused(Exception):
-    """Slurm answered, and the answer is no; the text says why."""
-
-
-class SlurmAway(Exception):
-    """Slurm did not answer: whether the call had an effect is not known."""
-
-
-class Forbidden(Exception):
-    """A call that could change something, where nothing may be changed."""
+MOST_BYTES = 2**28  # that a command of ours may print: every job of a large cluster
+MOST_BYTES_OF_OTHERS = 2**16  # and one that runs as another user: the number of a job, or why not
 
 
 class Calls:
@@ -43,7 +36,6 @@ class Calls:
     methods below what differs (backend/gridengine)."""
 
     only_reads = False
-    folder: str | None = None  # where commands run; None: where the controller does
 
     def __init__(self, conf: str = "", timeout_s: float = TIMEOUT_S) -> None:
         self.environment = environment_of(conf, os.environ)
@@ -58,32 +50,31 @@ class Calls:
         self, words: Words, given: str, environment: Mapping[str, str], uid: int = -1, gid: int = -1,
         groups: Sequence[int] = (),
     ) -> str:  # fmt: skip
-        """The same in another environment, and as another user if one is named (root only)."""
+        """The same in another environment, and as another user if one is named (root only). Every process that is
+        started for a manager is started here."""
         if self.only_reads and (given or uid >= 0 or not self.changes_nothing(words)):
             raise Forbidden(f"`{' '.join(words)}` would change something; this mode only watches")
-        person: dict[str, Any] = {} if uid < 0 else {"user": uid, "group": gid, "extra_groups": list(groups)}
+        argv = (self.program(words[0]), *words[1:])
+        most_bytes = MOST_BYTES if uid < 0 else MOST_BYTES_OF_OTHERS
         async with self._free:
             self.made += 1
             try:
-                process = await asyncio.create_subprocess_exec(
-                    self.program(words[0]), *words[1:], env=environment, stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=self.folder, **person,
-                )  # fmt: skip
-            except OSError as error:
-                raise SlurmAway(f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}") from error
-            try:
-                out, err = await asyncio.wait_for(process.communicate(given.encode()), self.timeout_s)
+                code, out, err = await run_bounded(
+                    argv, given.encode(), environment, self.timeout_s, most_bytes, uid, gid, groups
+                )
             except TimeoutError:
                 raise SlurmAway(f"{words[0]} did not end within {self.timeout_s:g} s") from None
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
-        return self.judged(words, process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+            except TooMuch:
+                raise SlurmAway(f"{words[0]} printed more than {most_bytes} bytes") from None
+            except OSError as error:
+                raise SlurmAway(f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}") from error
+            except ValueError as error:  # a null byte, or text that is none
+                raise SlurmRefused(f"{words[0]} cannot be called so: {error}") from error
+        return self.judged(words, code, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def program(self, name: str) -> str:
-        """The file of a command."""
-        return name
+        """The file of a command, in one of the folders of our own environment."""
+        return shutil.which(name, path=self.environment["PATH"]) or name
 
     def changes_nothing(self, words: Words) -> bool:
         """Whether a call only reads."""
@@ -111,6 +102,7 @@ def judged(words: Words, code: int, out: str, err: str, absent: Sequence[str] = 
 
 
 def environment_of(conf: str, around: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings by which users change what commands print; lists of array tasks in full."""
-    kept = {key: value for key, value in around.items() if not key.startswith(DISTURBING)}
-    return kept | {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0"} | ({"SLURM_CONF": conf} if conf else {})
+    """Nothing that changes what commands print or how; lists of array tasks in full."""
+    conf = conf or around.get("SLURM_CONF", "")
+    found = clean_environment(around, ()) | {"SLURM_BITSTR_LEN": "0"}
+    return found | ({"SLURM_CONF": os.path.abspath(conf)} if conf else {})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from cohabit.backend.slurm.failures import SlurmRefused
 from cohabit.backend.slurm.marks import SHARED, WHOLE, Before
 
 Words = tuple[str, ...]
@@ -14,6 +16,27 @@ TELLS_SHARING = "v0.0.44"  # the newest JSON that says whether a job wants nodes
 # Whole nodes for a job that did not ask for them, and that taken back (OverSubscribe=NO would not). Cores set aside
 # for the system come with whole nodes; the site must allow it (AllowSpecResourcesUsage).
 _MAKE = {WHOLE: ("CoreSpec=0",), SHARED: ("CoreSpec=*", "OverSubscribe=YES"), "": ()}
+
+_NAME, _WORD = re.compile(r"[0-9]+(_[0-9]+)?"), re.compile(r"[!#-&(-\[\]-~]+")  # printed signs but for quotes and \\
+
+
+def checked(name: str) -> str:
+    """The name of a job, NUMBER or ARRAY_TASK, so that no option and no list hides behind it; else SlurmRefused."""
+    if _NAME.fullmatch(name) is None:
+        raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
+    return name
+
+
+def is_number(name: str) -> bool:
+    """Whether it is a job's name without a task."""
+    return name.isascii() and name.isdecimal()
+
+
+def line_of(words: Words) -> str:
+    """A call of scontrol as a line of its input; SlurmRefused where it would be read as something else."""
+    if not all(_WORD.fullmatch(word) for word in words):
+        raise SlurmRefused("a word of the call has signs that scontrol would not take as they are")
+    return " ".join(words[1:])
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
@@ -36,7 +59,7 @@ def list_numbers() -> Words:
 
 def show_script(name: str) -> Words:
     """A job's batch script; for its owner and administrators only."""
-    return ("scontrol", "write", "batch_script", name, "-")
+    return ("scontrol", "write", "batch_script", checked(name), "-")
 
 
 def list_jobs_text() -> Words:
@@ -45,7 +68,7 @@ def list_jobs_text() -> Words:
 
 
 def show_job(name: str) -> Words:
-    return ("scontrol", "--details", "--oneliner", "show", "job", name)
+    return ("scontrol", "--details", "--oneliner", "show", "job", checked(name))
 
 
 def list_nodes() -> Words:
@@ -64,7 +87,7 @@ def accounting(names: Sequence[str]) -> Words:
     """How jobs ended, from the accounting: for those Slurm's controller has forgotten."""
     return (
         "sacct", "--parsable2", "--noheader", "--allocations", "--duplicates", "--format=JobID,State,ExitCode",
-        f"--jobs={','.join(names)}",
+        f"--jobs={','.join(map(checked, names))}",
     )  # fmt: skip
 
 
@@ -76,8 +99,9 @@ def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = ""
     wait two minutes; the begin time its owner gave has passed before the job is ours.
     """
     return (
-        "scontrol", "update", f"JobId={name}", f"ReqNodeList={','.join(nodes)}", f"NumNodes={len(nodes)}-{len(nodes)}",
-        f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now", *_MAKE[made],
+        "scontrol", "update", f"JobId={checked(name)}", f"ReqNodeList={','.join(nodes)}",
+        f"NumNodes={len(nodes)}-{len(nodes)}", f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now",
+        *_MAKE[made],
     )  # fmt: skip
 
 
@@ -85,40 +109,40 @@ def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
     """Take a steering back, so that plain Slurm decides as its owner had asked. A job without a largest number of nodes
     gets the number there are: Slurm 22.05 cannot be told to forget one."""
     return (
-        "scontrol", "update", f"JobId={name}", "ReqNodeList=", f"NumNodes={before.least}-{before.most or most_nodes}",
-        f"MinCPUsNode={before.per_node}", f"NumCPUs={before.cpus}", f"AdminComment={text}",
-        *_MAKE[before.made and SHARED],
+        "scontrol", "update", f"JobId={checked(name)}", "ReqNodeList=",
+        f"NumNodes={before.least}-{before.most or most_nodes}", f"MinCPUsNode={before.per_node}",
+        f"NumCPUs={before.cpus}", f"AdminComment={text}", *_MAKE[before.made and SHARED],
     )  # fmt: skip
 
 
 def mark(names: Sequence[str], text: str) -> Words:
     """Write down what we did with jobs, where only administrators can."""
-    return ("scontrol", "update", f"JobId={','.join(names)}", f"AdminComment={text}")
+    return ("scontrol", "update", f"JobId={','.join(map(checked, names))}", f"AdminComment={text}")
 
 
 def release(names: Sequence[str]) -> Words:
     """One call for many."""
-    return ("scontrol", "release", ",".join(names))
+    return ("scontrol", "release", ",".join(map(checked, names)))
 
 
 def hold(name: str) -> Words:
-    return ("scontrol", "hold", name)
+    return ("scontrol", "hold", checked(name))
 
 
 def hold_for_owner(name: str) -> Words:
     """Held as if its owner had done it: the owner can release it."""
-    return ("scontrol", "uhold", name)
+    return ("scontrol", "uhold", checked(name))
 
 
 def change_limit(name: str, limit_s: float) -> Words:
     """Whole minutes, rounded up, as Slurm counts."""
-    return ("scontrol", "update", f"JobId={name}", f"TimeLimit={max(-(-limit_s // 60), 1):.0f}")
+    return ("scontrol", "update", f"JobId={checked(name)}", f"TimeLimit={max(-(-limit_s // 60), 1):.0f}")
 
 
 def requeue_held(name: str) -> Words:
     """Stop a run; the job waits in the queue, held."""
-    return ("scontrol", "requeuehold", name)
+    return ("scontrol", "requeuehold", checked(name))
 
 
 def cancel(name: str) -> Words:
-    return ("scancel", name)
+    return ("scancel", checked(name))

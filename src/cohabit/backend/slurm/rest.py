@@ -21,7 +21,7 @@ import msgspec
 
 from cohabit.backend.slurm import json_output
 from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.commands import TELLS_SHARING
+from cohabit.backend.slurm.commands import TELLS_SHARING, is_number
 from cohabit.backend.slurm.json_output import form_number
 from cohabit.backend.slurm.marks import read_mark
 from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
@@ -172,7 +172,7 @@ class RestManager(SlurmManager):
 
     async def job(self, name: str) -> SlurmJob | None:
         """One job; tasks of arrays are asked for by command, 22.05 does not show them."""
-        if not name.isdigit():
+        if not is_number(name):
             return await super().job(name)
         return await self._either(lambda: self._show(name), lambda: super(RestManager, self).job(name))
 
@@ -207,7 +207,7 @@ class RestManager(SlurmManager):
 
         async def delete() -> None:
             described = await self.rest.described()
-            if not described.cancels or not name.isdigit():
+            if not described.cancels or not is_number(name):
                 await super(RestManager, self).cancel(name)
                 return
             await self.rest.ask("DELETE", f"/slurm/{described.version}/job/{name}")
@@ -242,7 +242,7 @@ class RestManager(SlurmManager):
     ) -> None:
         async def post() -> None:
             described = await self.rest.described()
-            if not described.changes(*values) or not all(name.isdigit() for name in names):
+            if not described.changes(*values) or not all(map(is_number, names)):
                 await command()
                 return
             body = {

@@ -1,23 +1,26 @@
 """Handing a job to sbatch as its owner, held, and telling Slurm that it waits for us. It decides nothing.
 
-The batch script only becomes the command: no shell reads the words. The environment is the one the owner gave.
+The batch script sets the environment the owner gave and becomes the command: no shell reads the words. sbatch itself
+runs as the owner and in an environment of ours; what it answers is believed only as far as it is the number of a job.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cohabit.backend.protocol import Launch
-from cohabit.backend.slurm.calls import Calls
-from cohabit.backend.slurm.commands import Words
+from cohabit.backend.slurm.batch_script import PATH, batch_script, patience_of
+from cohabit.backend.slurm.calls import Calls, SlurmRefused
+from cohabit.backend.slurm.commands import Words, checked
 from cohabit.model.job import Job
 
-PATH = "/usr/local/bin:/usr/bin:/bin"
 MIB = 2**20
+OF_SLURM = re.compile(r"(SLURM|SLURMD|SPANK)_.*|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HOSTNAME|ENVIRONMENT")
+LOGIN = ("HOME", "USER", "LOGNAME", "SHELL")
+NUMBER = re.compile(r"([0-9]+)(;[A-Za-z0-9_.-]+)?")  # of the job, and of its cluster
 _OUR_OWN = """export COHABIT_ARRAY=$SLURM_ARRAY_JOB_ID COHABIT_ARRAY_MEMBER=$SLURM_ARRAY_TASK_ID
 export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE={count}
 """
@@ -51,7 +54,7 @@ def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
     if job.memory_bytes:
         words.append(f"--mem-per-cpu={-(-job.memory_bytes // MIB)}M")
     if extra.after:
-        words.append(f"--dependency={'afterany' if job.after_any else 'afterok'}:{':'.join(extra.after)}")
+        words.append(f"--dependency={'afterany' if job.after_any else 'afterok'}:{':'.join(map(checked, extra.after))}")
     if job.array_count:
         bound = f"%{job.array_at_most}" if job.array_at_most else ""
         words.append(f"--array={job.array_first}-{job.array_first + job.array_count - 1}{bound}")
@@ -66,19 +69,31 @@ def _pattern(path: str, job: Job) -> str:
     return path.replace("%j", "%A_%a") if own else f"{path}.%a"
 
 
-def script_of(job: Job, launch: Launch, first_line: str = "#!") -> str:
+def script_of(job: Job, launch: Launch, first_line: str = "#!", login: Mapping[str, str] | None = None) -> str:
     """What sbatch reads."""
     last = job.array_first + job.array_count - 1
     member = _OUR_OWN.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
-    return f"{first_line}/bin/sh\n{member}exec {shlex.join(launch.command)}\n"
+    environment = {"PATH": PATH, **(login or {}), **launch.environment}
+    return batch_script(first_line, environment, OF_SLURM, member, launch.command)
+
+
+def owner_of(launch: Launch) -> tuple[int, int, Sequence[int]]:
+    """As whom a job is handed in: uid, gid and groups; (-1, -1, ()): as this account."""
+    return (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
+
+
+def number_in(said: str, form: re.Pattern[str], command: str) -> str:
+    """The number of a job in what a command printed as the job's owner, who may have made it print anything."""
+    found = form.fullmatch(said.strip())
+    if found is None:
+        raise SlurmRefused(f"{command} answers {said.strip()[:60]!r}, which is not the number of a job")
+    return found[1]
 
 
 async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
-    """Slurm's number of the job, which is held. SlurmRefused says why not."""
-    words = sbatch_words(job, launch, extra)
-    conf = {key: calls.environment[key] for key in ("SLURM_CONF",) if key in calls.environment}
-    environment = {"PATH": PATH, **login, **launch.environment, **conf}
-    program = shutil.which(words[0], path=calls.environment.get("PATH", PATH)) or words[0]
-    person = (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
-    said = await calls.run((program, *words[1:]), script_of(job, launch, extra.first_line), environment, *person)
-    return said.strip().partition(";")[0]
+    """Slurm's number of the job, which is held, as sbatch says: whose it is must still be asked of Slurm. SlurmRefused
+    says why not."""
+    words, script = sbatch_words(job, launch, extra), script_of(job, launch, extra.first_line, login)
+    led = {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
+    environment = led | {key: login[key] for key in LOGIN if key in login} | patience_of(launch.environment)
+    return number_in(await calls.run(words, script, environment, *owner_of(launch)), NUMBER, words[0])

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.fuses import Fuse, boot_us, fuse_file, read_fuses
 from cohabit.backend.slurm.handback import hand_back
@@ -23,6 +25,9 @@ from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.steered import Manager, SlurmManager
 
 LOOK_S = 0.5
+# What leads the commands of either manager to their cluster.
+LED = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME",
+       "LD_LIBRARY_PATH")  # fmt: skip
 log = logging.getLogger("cohabit.slurm.watchdog")
 
 
@@ -35,8 +40,8 @@ def ensure_watchdog(lease: Path, module: str, *arguments: str) -> bool:
             return False
     with open_closed(lease.with_name("watchdog.log")) as said:
         subprocess.Popen(
-            [sys.executable, "-m", module, str(lease), *arguments], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            start_new_session=True, cwd="/",
+            [sys.executable, "-P", "-m", module, str(lease), *arguments], stdin=subprocess.DEVNULL, stdout=said,
+            stderr=said, start_new_session=True, cwd="/", env=clean_environment(os.environ, LED),
         )  # fmt: skip
     return True
 
