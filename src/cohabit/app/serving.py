@@ -113,9 +113,9 @@ class Service:
         tls = config.tls
         files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
         self.links = PeerLinks(config.peers, None if files is None else client_context(*files))
-        door = Doorkeeper(self.domain, config.peers, self.hear)
+        self._door = Doorkeeper(self.domain, config.peers, self.hear)
         context = None if files is None else server_context(*files)
-        self._server = PeerServer(door, config.host, config.port, context)
+        self._server = PeerServer(self._door, config.host, config.port, context)
         self._controller: Controller | None = None
         self._telling: asyncio.Task[None] | None = None
         self.api: Api | None = None
@@ -145,6 +145,7 @@ class Service:
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
         if self.config.api is not None:
             self.api = self._make_api(self.config.api)
+            self._door.refused = self.api.refused
         if isinstance(parts.backend, MeasuringBackend):
             parts.backend.bind(self.controller.ask)
         await self.links.open()
