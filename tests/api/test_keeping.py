@@ -1,4 +1,4 @@
-"""What is kept of tokens, refusals and slots, without a server: parents, ends, what is forgotten, and how much is kept."""
+"""What is kept of tokens, refusals and slots, without a server: parents, ends, what is forgotten, how much is kept."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ def test_tokens_of_pages_are_in_no_file_and_the_oldest_of_too_many_ends(tmp_path
     assert (tokens.rotate(other.id, 60.0), tokens.check(f"{other.id}.")) == (None, None)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "rotate", "page"]), st.integers(0, 30), st.integers(-1, 30)), max_size=25),
-       st.integers(0, 30))  # fmt: skip
+STEPS = st.tuples(st.sampled_from(["add", "rotate", "page"]), st.integers(0, 30), st.integers(-1, 30))
+
+
+@given(st.lists(STEPS, max_size=25), st.integers(0, 30))
 def test_nothing_outlives_its_parents_and_revoking_takes_all(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], revoked: int
 ) -> None:

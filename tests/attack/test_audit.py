@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER
+from cohabit.live.threshold import Decider
+from cohabit.live.threshold_door import Hello, Sources, Threshold, Wanted
 from cohabit.model.peer import Announce, encode
 from tests.api.serving import PATIENCE_S, UnixConnection, ask
 from tests.attack.accounts import Account, act_as
@@ -134,3 +140,25 @@ def test_a_wrong_signature_of_a_peer_is_noted(ann: Account) -> None:
         assert (lines[0]["from"], lines[0]["status"], lines[0]["about"]) == (f"uid {ann.uid}", 401, "POST /peer")
 
 
+def test_a_wrong_token_at_the_threshold_is_noted(folder: Path, ann: Account) -> None:
+    path, kept = str(folder / "threshold.sock"), list[tuple[str, str, str, int, str]]()
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    def knock() -> str:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+            one.connect(path)
+            one.sendall(msgspec.json.encode(Hello("7", "r", "guess")) + b"\n")
+            return one.recv(100).decode()
+
+    async def scene() -> None:
+        sources = Sources(lambda job: Wanted("mine", 1, True, True), lambda job: "secret", nothing, nothing)
+        threshold = Threshold(f"unix:{path}", Decider("alpha", {}, lambda opened: None), sources)
+        threshold.refused = lambda *one: kept.append(one)
+        await threshold.open()
+        assert await asyncio.to_thread(act_as, ann, knock) == "refused\n"
+        await threshold.close()
+
+    asyncio.run(scene())
+    assert kept == [(f"uid {ann.uid}", "stand at the threshold", "job 7", 401, "wrong token")]

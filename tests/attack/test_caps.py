@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,8 +60,8 @@ def over(path: str) -> Connect:
 
     def connect() -> socket.socket:
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        one.connect(path)  # waits while others are being let in
         one.settimeout(20)
-        one.connect(path)
         return one
 
     return connect
@@ -156,7 +157,7 @@ def test_a_submission_has_a_bound_of_bytes(up: RootController, ann: Account) -> 
 
 
 def test_one_account_cannot_take_all_places_at_the_threshold(folder: Path, ann: Account, bob: Account) -> None:
-    """Ann holds 600 connections and says nothing, or shows a wrong job; Bob's run, with its token, comes in."""
+    """Ann holds 900 connections: silent ones, for a job that is none, for a job of hers. Bob's run comes in."""
     path = str(folder / "threshold.sock")
 
     async def no_round(name: str, attempt: int) -> Round | None:
@@ -167,7 +168,8 @@ def test_one_account_cannot_take_all_places_at_the_threshold(folder: Path, ann: 
 
     def knock(report: Callable[[int], None]) -> object:
         held = many(over(path), 300, b"", b"")[1]
-        held += many(over(path), 300, msgspec.json.encode(Hello("8", "r", "t")) + b"\n", b"")[1]
+        for job in ("9", "8"):
+            held += many(over(path), 300, msgspec.json.encode(Hello(job, "r", "of-ann")) + b"\n", b"")[1]
         report(len(held))
         return held
 
@@ -177,9 +179,10 @@ def test_one_account_cannot_take_all_places_at_the_threshold(folder: Path, ann: 
         return one.recv(100).decode()
 
     async def scene() -> None:
+        tokens = {"7": "secret", "8": "of-ann"}
         sources = Sources(
-            lambda job: Wanted("mine", 1, bound=False, stands=True) if job == "7" else None,
-            lambda job: "secret" if job == "7" else None, no_round, no_answer,
+            lambda job: Wanted(f"job {job}", 1, bound=job == "8", stands=True) if job in tokens else None, tokens.get,
+            no_round, no_answer,
         )  # fmt: skip
         threshold = Threshold(f"unix:{path}", Decider("alpha", {}, lambda opened: None), sources)
         await threshold.open()
@@ -216,3 +219,18 @@ def test_one_account_cannot_take_all_connections_of_peers(ann: Account) -> None:
         await server.close()
 
     asyncio.run(scene())
+
+
+def test_one_account_cannot_take_all_dry_runs(up: RootController, ann: Account, bob: Account) -> None:
+    """Ann's wait for each other; Bob waits for at most three of them."""
+    asked = json.dumps({"command": ["true"]}).encode()
+    said = b"POST /v1/jobs?dry_run=true HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    said += b"content-length: %d\r\n\r\n%s" % (len(asked), asked)
+
+    def flood() -> list[int]:
+        held = many(over(str(up.socket)), 60, said, b"")[1]
+        return [int(one.recv(4096).split()[1]) for one in held]
+
+    statuses = act_as(ann, flood)
+    assert set(statuses) == {200, 429}
+    assert up.ask(bob, "POST", "/v1/jobs?dry_run=true", {"command": ["true"]}).status == 200

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.client import Client
+from cohabit.app.client_connection import Address, Connection
+from cohabit.model.errors import InputError
 from tests.api.page_visitor import visitor
 from tests.api.serving import PATIENCE_S, ask
 from tests.attack.accounts import Account
@@ -129,7 +132,8 @@ def test_the_pages_door_shows_nothing_to_other_accounts(up: RootController, ann:
     page = visitor(link_of(up, bob))
     for method, path in (
         ("GET", "/v1/ping"), ("GET", "/v1/jobs"), ("GET", "/v1/nodes"), ("GET", "/v1/openapi.json"),
-        ("GET", "/metrics"), ("GET", "/v1/events"), ("GET", "/v1/page/about"), ("GET", "/v1/page/jobs"), ("POST", "/v1/page/leave"),
+        ("GET", "/metrics"), ("GET", "/v1/events"), ("GET", "/v1/page/about"), ("GET", "/v1/page/jobs"),
+        ("POST", "/v1/page/leave"),
         ("GET", "/v1/tokens"), ("DELETE", f"/v1/tokens/{page.id}"), ("POST", "/v1/page/link"),
     ):  # fmt: skip
         assert over_tcp(page.host, method, path, account=ann).status == 401, path
@@ -196,3 +200,31 @@ def _record(listener: socket.socket, path: Path) -> None:
                     headers = {line.partition(": ")[0].lower(): line.partition(": ")[2] for line in lines[1:]}
                     with path.open("a") as stream:
                         stream.write(json.dumps({"target": words[1], "headers": headers}) + "\n")
+
+
+def test_the_commands_send_no_token_to_another_program_on_the_port(ann: Account, folder: Path) -> None:
+    """Ann listens where a server was, and answers everything with what a server might say."""
+    heard, token = folder / "heard", "0123abcd.secret-of-bob"
+    heard.touch()
+    heard.chmod(0o666)
+
+    def sit(report: Callable[[int], None]) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        report(listener.getsockname()[1])
+        while True:
+            end, _ = listener.accept()
+            with end, contextlib.suppress(OSError):
+                end.settimeout(2.0)
+                while content := end.recv(65536):
+                    with heard.open("ab") as stream:
+                        stream.write(content)
+                    said = b'{"proof": "' + b"0" * 64 + b'", "jobs": [], "next": null}'
+                    end.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                                b"content-length: %d\r\n\r\n%s" % (len(said), said))  # fmt: skip
+
+    with holding(ann, sit) as port:
+        client = Client(Connection(Address(url=f"http://127.0.0.1:{port}"), token))
+        with pytest.raises(InputError, match="it was not sent"):
+            client.jobs()
+    assert b"0123abcd" in heard.read_bytes()
+    assert b"secret-of-bob" not in heard.read_bytes()

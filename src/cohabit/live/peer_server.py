@@ -160,8 +160,10 @@ class PeerServer:
         over = self._talking[writer] = asyncio.Event()
         try:
             await _Conversation(self._door, reader, writer, proven).hold()
-        except (TimeoutError, ConnectionError, ssl.SSLError, h11.RemoteProtocolError):
-            pass  # whoever it was does not speak our language, or no longer
+        except (TimeoutError, ConnectionError, ssl.SSLError):
+            pass  # whoever it was is gone
+        except h11.RemoteProtocolError as error:
+            self._door.refused(origin.counted, "peer connects", "", 400, str(error))
         finally:
             held.leave()
             del self._talking[writer]

@@ -46,7 +46,7 @@ class Room:
     its address until a token shows whose it is.
     """
 
-    def __init__(self, favours: Callable[[int], bool], refused: Callable[[Origin, str], None]) -> None:
+    def __init__(self, favours: Callable[[int], bool], refused: Callable[[Origin, int, str], None]) -> None:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = min(MOST_CONNECTIONS, files // 2)
         self.users = Slots(most, min(MOST_OF_ONE, most // 3), most // 5)
@@ -75,9 +75,14 @@ class _Patient(H11Protocol):
         else:  # a closed socket may be called root's: over TCP a uid favours nobody
             fits = self._held.move(self.room.users, uid, not self.origin.address and self.room.favours(uid))
         if not fits:
-            self.room.refused(self.origin, "too many connections")
+            self.room.refused(self.origin, 429, "too many connections")
             transport.write(_TOO_MANY)
             transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is refused, too."""
+        self.room.refused(self.origin, 400, msg)
+        super().send_400_response(msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Others may come."""

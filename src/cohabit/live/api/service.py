@@ -31,8 +31,8 @@ class Api:
         """Something that was refused elsewhere (peers, the threshold), for the audit log."""
         self.parts.audit.refuse(Refused(origin, action, about, status, said))
 
-    def _turned_away(self, origin: Origin, said: str) -> None:
-        self.parts.audit.refuse(Refused(origin.counted, "connect", "", 429, said, came_from=str(origin)))
+    def _turned_away(self, origin: Origin, status: int, said: str) -> None:
+        self.parts.audit.refuse(Refused(origin.counted, "connect", "", status, said, came_from=str(origin)))
 
     async def open(self) -> None:
         """Let callers in."""
