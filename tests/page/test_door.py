@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import re
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,9 @@ import pytest
 from cohabit.live.api import page_door
 from cohabit.live.api.page_files import POLICY, assets
 from cohabit.live.api.page_packing import packed
+from cohabit.live.api.page_sessions import signature
 from cohabit.live.api.settings import ApiSettings
+from tests.api.page_visitor import Visitor, visitor
 from tests.api.serving import Server, ask, served
 from tests.page.conftest import link_of
 
@@ -67,13 +71,12 @@ def test_every_answer_about_jobs_needs_somebody(both: Server) -> None:
 
 
 def test_a_key_is_good_once(both: Server) -> None:
-    key = link_of(both).partition("#key=")[2]
-    first = both.ask_tcp("POST", "/v1/page/enter", body={"key": key})
-    assert first.status == 200
-    assert both.ask_tcp("GET", "/v1/ping", first.body["token"]).body["role"] == "admin"
-    assert both.ask_tcp("POST", "/v1/page/enter", body={"key": key}).status == 401
-    assert both.ask_tcp("POST", "/v1/page/enter", body={"key": "guess"}).status == 401
-    assert both.ask_tcp("POST", "/v1/page/link", first.body["token"], {}).status == 403  # a token begets no others
+    link = link_of(both)
+    first = visitor(link)
+    assert first.ask("GET", "/v1/ping").body["role"] == "admin"
+    assert Visitor(first.host).enter(link).status == 401
+    assert Visitor(first.host).enter("#key=0123.guess").status == 401
+    assert first.ask("POST", "/v1/page/link", {}).status == 403  # a session begets no others
     entries = both.ask("GET", "/v1/audit?limit=20").body["entries"]
     assert any(entry["action"] == "enter page" for entry in entries)
 
@@ -82,9 +85,8 @@ def test_the_verb_prints_a_link_that_lets_in(both: Server) -> None:
     call = [sys.executable, "-m", "cohabit.cli", "page", "--server", both.path]
     told = json.loads(subprocess.run([*call, "--json"], check=True, capture_output=True, timeout=120).stdout)
     assert told["good_for_s"] == page_door.KEY_S
-    address, _, key = told["url"].partition("/#key=")
-    assert address == f"http://127.0.0.1:{both.port}"
-    assert both.ask_tcp("POST", "/v1/page/enter", body={"key": key}).status == 200
+    assert told["url"].partition("/#key=")[0] == f"http://127.0.0.1:{both.port}"
+    assert visitor(told["url"]).ask("GET", "/v1/ping").status == 200
 
 
 def test_without_tcp_a_door_on_loopback_is_opened_when_it_is_asked_for() -> None:
@@ -92,15 +94,55 @@ def test_without_tcp_a_door_on_loopback_is_opened_when_it_is_asked_for() -> None
         assert one.port == 0
         first, second = link_of(one), link_of(one)
         assert first.split("#")[0] == second.split("#")[0]
-        host = first.split("/")[2]
-        link = http.client.HTTPConnection(host, timeout=60)
-        assert ask(link, "POST", "/v1/page/enter", {"key": first.partition("#key=")[2]}).status == 200
+        assert visitor(first).ask("GET", "/v1/ping").status == 200
 
 
 def test_a_key_grows_old(both: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_door, "KEY_S", -1.0)
-    key = link_of(both).partition("#key=")[2]
-    assert both.ask_tcp("POST", "/v1/page/enter", body={"key": key}).status == 401
+    assert Visitor(f"127.0.0.1:{both.port}").enter(link_of(both)).status == 401
+
+
+def test_a_wrong_proof_does_not_use_up_a_link(both: Server) -> None:
+    link = link_of(both)
+    name = link.partition("#key=")[2].partition(".")[0]
+    assert Visitor(f"127.0.0.1:{both.port}").enter(f"#key={name}.guess").status == 401
+    assert visitor(link).ask("GET", "/v1/ping").status == 200
+
+
+def test_a_signature_is_for_one_request_and_for_a_minute(both: Server) -> None:
+    one = visitor(link_of(both))
+    good = one.headers("GET", "/v1/jobs")
+    assert ask(one.link(), "GET", "/v1/jobs", headers=good).status == 200
+    assert ask(one.link(), "GET", "/v1/jobs", headers=good).status == 401, "it was used before"
+    for target in ("/v1/nodes", "/v1/jobs?state=all"):
+        assert ask(one.link(), "GET", target, headers=one.headers("GET", "/v1/jobs")).status == 401
+    assert ask(one.link(), "POST", "/v1/jobs", b"{}", one.headers("POST", "/v1/jobs", b"[]")).status == 401
+    assert ask(one.link(), "GET", "/v1/jobs", headers=one.headers("GET", "/v1/jobs", at=time.time() - 90)).status == 401
+    for text in ("", "a", f"{one.id} 1 2 3", f"{one.id} {'9' * 16} {'n' * 20} {'0' * 64}", "\u00b2" * 4):
+        headers = {"Authorization": f"Page {text}".encode("latin-1", "replace").decode("latin-1")}
+        assert ask(one.link(), "GET", "/v1/jobs", headers=headers).status == 401
+
+
+def test_a_typed_token_becomes_a_session_that_ends_with_it(both: Server) -> None:
+    made = both.ask("POST", "/v1/tokens", {"user": "ann"}).body
+    one = Visitor(f"127.0.0.1:{both.port}")
+    assert one.sign_in("0123.wrong").status == 401
+    assert one.sign_in(made["token"]).status == 200
+    assert one.ask("GET", "/v1/ping").body["user"] == "ann"
+    assert both.ask("DELETE", f"/v1/tokens/{made['id']}").status == 200
+    assert one.ask("GET", "/v1/ping").status == 401
+
+
+def test_the_server_proves_that_it_knows_a_token(both: Server) -> None:
+    made = both.ask("POST", "/v1/tokens", {"user": "ann"}).body
+    asked = {"id": made["id"], "nonce": "n" * 20}
+    known = hashlib.sha256(made["token"].encode()).hexdigest().encode()
+    told = both.ask_tcp("POST", "/v1/page/prove", body=asked)
+    assert told.body == {"proof": signature(known, "prove", "n" * 20)}
+    other = both.ask_tcp("POST", "/v1/page/prove", body={**asked, "id": "0123"})
+    assert (other.status, len(other.body["proof"])) == (200, len(told.body["proof"]))
+    both.ask("DELETE", f"/v1/tokens/{made['id']}")
+    assert both.ask_tcp("POST", "/v1/page/prove", body=asked).body != told.body
 
 
 @pytest.mark.parametrize(

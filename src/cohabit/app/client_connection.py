@@ -1,7 +1,8 @@
 """One question to a living scheduler, over its UNIX socket or a URL: JSON in and out, every refusal one sentence.
 
 The standard library's HTTP and not httpx, whose import alone takes 0.2 s: somebody who submits in a loop would wait for
-it every time. A connection serves one question. It must never send a token in the clear to another machine.
+it every time. A connection serves one question. It must never send a token in the clear to another machine, nor over
+plain HTTP to a program that does not know the token: any user of this machine can listen where a server was.
 """
 
 from __future__ import annotations
@@ -155,6 +156,8 @@ class Connection:
         link = self._connected()
         try:
             assert link.sock is not None
+            if headers.get("Authorization") and self.address.url.startswith("http://"):
+                self._check_server(link)
             link.sock.settimeout(patience_s)
             link.request(method, target, None if body is None else json.dumps(body).encode(), headers)
             answer = link.getresponse()
@@ -194,6 +197,23 @@ class Connection:
             fix = "check the address, or name another with --server"
             raise InputError(f"no scheduler can be reached ({reason})", str(self.address), fix) from error
         return link
+
+    def _check_server(self, link: http.client.HTTPConnection) -> None:
+        """Have it prove on this connection that it knows our token (live/api/page_door.py)."""
+        import hashlib
+        import hmac
+        import secrets
+
+        link.auto_open = 0  # another connection might lead to another program
+        nonce, known = secrets.token_urlsafe(16), hashlib.sha256(self._token.encode()).hexdigest()
+        asked = json.dumps({"id": self._token.partition(".")[0][:40], "nonce": nonce})
+        link.request("POST", "/v1/page/prove", asked, {"Content-Type": "application/json"})
+        told = self._document(link.getresponse().read())
+        proof = told.get("proof") if isinstance(told, dict) else None
+        expected = hmac.new(known.encode(), f"prove\n{nonce}".encode(), hashlib.sha256).hexdigest()
+        if not isinstance(proof, str) or not hmac.compare_digest(proof.encode(), expected.encode()):
+            what = "the token is wrong, expired or revoked, or another program listens there; it was not sent"
+            raise Refused(401, what, str(self.address), "ask for a new one, or check the address")
 
     def _refused(self, status: int, body: bytes) -> None:
         """Say it in the server's words: what is wrong with the call, or why it cannot be answered now."""

@@ -132,9 +132,9 @@ class Service:
         self.parts = open_parts(config, None if held is None else held.begun)
         self._contexts = config.contexts() if held is None else held.contexts
         self.links = PeerLinks(config.peers, self._contexts.client)
-        door = Doorkeeper(self.domain, config.peers, self.hear)
+        self._door = Doorkeeper(self.domain, config.peers, self.hear)
         listener = None if held is None else held.listeners.peers
-        self._server = PeerServer(door, config.host, config.port, self._contexts.server, listener)
+        self._server = PeerServer(self._door, config.host, config.port, self._contexts.server, listener)
         self._controller: Controller | None = None
         self._telling: asyncio.Task[None] | None = None
         self.api: Api | None = None
@@ -164,6 +164,7 @@ class Service:
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
         if self.config.api is not None:
             self.api = self._make_api(self.config.api)
+            self._door.refused = self.api.refused
         if isinstance(parts.backend, MeasuringBackend):
             parts.backend.bind(self.controller.ask)
         await self.links.open()

@@ -24,7 +24,14 @@ from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
 from cohabit.live.api.groups import GroupTable, group_of
 from cohabit.live.api.logs import FORMATS, LEVELS
-from cohabit.live.api.settings import USER, ApiSettings, UserLimits
+from cohabit.live.api.settings import (
+    MAX_QUEUED,
+    MAX_SUBMISSION_BYTES,
+    MAX_TOKENS,
+    USER,
+    ApiSettings,
+    UserLimits,
+)
 from cohabit.live.peer_keys import read_keys
 from cohabit.live.peers import Peer
 from cohabit.live.runs_as import LauncherConfig
@@ -78,20 +85,24 @@ class ApiTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[limits]: what every user may have whom no table [users.NAME] names; -1: no bound."""
 
-    max_queued: int = -1
+    max_queued: int = MAX_QUEUED
     max_running: int = -1
     qos: int = 0
     max_array: int = 1000
+    max_tokens: int = MAX_TOKENS
+    max_submission_bytes: int = MAX_SUBMISSION_BYTES
 
 
 class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[users.NAME]"""
 
     role: str = USER
-    max_queued: int = -1
+    max_queued: int = MAX_QUEUED
     max_running: int = -1
     qos: int = 0
     max_array: int = 1000
+    max_tokens: int = MAX_TOKENS
+    max_submission_bytes: int = MAX_SUBMISSION_BYTES
 
 
 class ProfilingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,9 +280,10 @@ def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error
 
 
-def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int, int]:
-    queued, running = (None if bound < 0 else bound for bound in (table.max_queued, table.max_running))
-    return queued, running, table.qos, table.max_array
+def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int, int, int | None, int | None]:
+    bounds = (table.max_queued, table.max_running, table.max_tokens, table.max_submission_bytes)
+    queued, running, tokens, size = (None if bound < 0 else bound for bound in bounds)
+    return queued, running, table.qos, table.max_array, tokens, size
 
 
 def _address(text: str, where: str) -> tuple[str, int]:

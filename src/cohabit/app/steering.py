@@ -126,10 +126,13 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
         api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site)
+        neighbours.door.refused = api.refused
     lease = LeaseTerms(
         site.lease, table.lease_s, found.terms.partitions, lambda: ensure_watchdog(site.lease, *around.watchdog)
     )
     guard = guard_of(place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script)
+    if guard is not None and api is not None:
+        guard.keep_refusals(api.refused)
     return Service(
         place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around, link=link
     )  # fmt: skip

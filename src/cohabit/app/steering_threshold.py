@@ -23,6 +23,7 @@ from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
 from cohabit.backend.slurm.watcher import ORDERED, RUNS
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller import Controller
+from cohabit.live.origins import NoteRefusal
 from cohabit.live.peer_keys import read_keys
 from cohabit.live.threshold import Decider, Round
 from cohabit.live.threshold_door import Sources, Threshold, Wanted
@@ -108,6 +109,10 @@ class Guard:
         )  # fmt: skip
         neighbours.door.threshold = ThresholdEar(neighbours.peers, decider.wrong, self._threshold.decide).answer
         backend.watcher.guarded = True
+
+    def keep_refusals(self, refused: NoteRefusal) -> None:
+        """Runs that show a wrong token are told to the audit log."""
+        self._threshold.refused = refused
 
     async def open(self) -> None:
         """Let runs come, and say to whoever takes submissions where they go."""

@@ -1,14 +1,14 @@
 """`cohabit view`'s own small server: the page of the controller over finished runs, on loopback, for one person.
 
-It answers what live/api/page_data.py answers and takes no changes. A key in the link becomes a token, so that other
-users of this machine see nothing. It writes nothing anywhere.
+It answers what live/api/page_data.py answers and takes no changes. The key in the link signs requests as it does for a
+living scheduler (live/api/page_sessions.py), so that other users of this machine see nothing. It writes no file.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -18,23 +18,43 @@ from fastapi.exceptions import RequestValidationError
 from cohabit.app import view_jobs, view_learning
 from cohabit.app.view_run import FinishedRun
 from cohabit.live.api import page_files
-from cohabit.live.api.page_door import Key
+from cohabit.live.api.page_door import Entry
 from cohabit.live.api.page_origin import SameOrigin
 from cohabit.live.api.page_packing import KIND
+from cohabit.live.api.page_sessions import Asked, PageSessions, enter, same, signature
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import reply
+from cohabit.live.api.routes import asked_for, reply
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
+MOST_TABS = 100  # with one more the first must be opened again
 At = Annotated[float | None, Query(allow_inf_nan=False)]
 
 
 class Viewer:
-    """The runs, the key of the link, and the token it becomes."""
+    """The runs, the key of the link (NAME.SECRET), and the sessions it has become."""
 
     def __init__(self, runs: Sequence[FinishedRun]) -> None:
         self.runs = list(runs)
-        self.key, self.token = secrets.token_urlsafe(24), secrets.token_urlsafe(32)
+        self._name, self._secret = secrets.token_hex(8), secrets.token_urlsafe(24)
+        self._tabs: list[str] = []
+        self._sessions = PageSessions(self._tabs.__contains__)
+        self.key = f"{self._name}.{self._secret}"
+
+    def enter(self, entry: Entry) -> dict[str, Any] | None:
+        """A session for whoever has the key; None: it does not."""
+        secret = self._secret.encode()
+        if entry.key != self._name or not same(entry.proof, signature(secret, "enter", entry.nonce)):
+            return None
+        entered, name = enter(secret, entry.nonce), secrets.token_hex(6)
+        self._tabs.append(name)
+        del self._tabs[:-MOST_TABS]
+        self._sessions.open(name, entered.secret)
+        return {"id": name, "nonce": entered.nonce, "proof": entered.proof, "user": "", "at": time.time()}
+
+    def knows(self, text: str, asked: Asked) -> bool:
+        """Whether a request is signed by one of the sessions."""
+        return self._sessions.check(text, asked) is not None
 
     def run(self, number: int) -> FinishedRun:
         """One of the runs."""
@@ -62,10 +82,10 @@ def _viewer(request: Request) -> Viewer:
     return found
 
 
-def _known(request: Request) -> None:
+async def _known(request: Request) -> None:
     """Refuse whoever did not come through the link."""
     kind, _, text = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not hmac.compare_digest(text.strip().encode(), _viewer(request).token.encode()):
+    if kind.lower() != "page" or not _viewer(request).knows(text.strip(), asked_for(request)):
         raise Refusal(401, "the link was not used, or is an old one", "Authorization", "open the link `view` printed")
 
 
@@ -73,11 +93,12 @@ def _entry() -> APIRouter:
     router = APIRouter(prefix="/v1/page")
 
     @router.post("/enter")
-    def enter(key: Key, request: Request) -> Response:
-        """The token the link stands for; the link stays good, for more tabs."""
-        if not hmac.compare_digest(key.key.encode(), _viewer(request).key.encode()):
+    async def enter_page(entry: Entry, request: Request) -> Response:
+        """A session; the link stays good, for more tabs."""
+        made = _viewer(request).enter(entry)
+        if made is None:
             raise Refusal(401, "this is not the link of this view", "key", "open the link `view` printed")
-        return reply({"token": _viewer(request).token, "id": "", "user": ""})
+        return reply(made)
 
     return router
 

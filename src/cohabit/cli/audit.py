@@ -21,7 +21,7 @@ def audit(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the latest changes somebody asked for, the newest last, with those that were refused."""
+    """List the latest changes somebody asked for, and all that was refused, the newest last."""
     from cohabit.cli.console import show_json, table
     from cohabit.cli.job_words import moment, plain
     from cohabit.cli.server_options import asking

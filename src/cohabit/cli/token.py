@@ -80,7 +80,10 @@ def rotate(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new token like this one; the old one ends after a while."""
+    """Make a new token in place of this one, with the same end; the old one ends after a while.
+
+    Revoking the old one would revoke the new one, too: end it at once with --overlap 0s.
+    """
     from cohabit.cli.server_options import asking, duration_s
 
     overlap_s = duration_s("--overlap", overlap)
@@ -89,7 +92,7 @@ def rotate(
 
 
 def revoke(token: Token, server: Server = None, as_json: AsJson = False) -> None:
-    """End a token at once."""
+    """End a token at once, with all that was rotated from it or made with it."""
     from cohabit.cli.console import show_json
     from cohabit.cli.server_options import asking
 

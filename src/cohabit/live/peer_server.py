@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 
 import h11
 
+from cohabit.live.origins import NoteRefusal, no_note, origin_of
 from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, PATH, SIGNATURE_HEADER, THRESHOLD_PATH, Peer
+from cohabit.live.slots import Held, Slots
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message, decode
 
 MOST_BYTES = 64 * 1024
-MOST_CONNECTIONS = 64
+MOST_CONNECTIONS, OF_ONE_PEER = 256, 32  # of peers that have proved who they are
+MOST_STRANGERS, OF_ONE_ORIGIN = 64, 24  # of others, by address or local user
 REQUEST_S, IDLE_S = 10.0, 120.0
 REMEMBERED = 1024  # messages of each peer, so that a repeated one costs nothing
 log = logging.getLogger(__name__)
@@ -37,12 +40,14 @@ class Refusal(Exception):
 
 
 class Request(NamedTuple):
-    """What a peer sent. `certificate`: the names its certificate proves, if it showed one."""
+    """What a peer sent. `certificate`: the names its certificate proves, if it showed one. `proven` is told the sender
+    as soon as it has proved who it is, and refuses one that has too many connections."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     certificate: frozenset[str] = frozenset()
+    proven: Callable[[str], None] = lambda sender: None
 
 
 class Reply(NamedTuple):
@@ -61,6 +66,7 @@ class Doorkeeper:
         self._domain, self._peers, self._hear = domain, peers, hear
         self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # of each peer its epoch and latest numbers
         self.threshold: Callable[[Request, bytes], Awaitable[Reply]] | None = None  # who answers questions about it
+        self.refused: NoteRefusal = no_note
 
     def check_head(self, request: Request) -> int:
         """Refuse what can be seen before the content is read; returns the length to read."""
@@ -88,6 +94,7 @@ class Doorkeeper:
             raise Refusal(403, "the sender is not a peer of this domain")
         if not _proven(peer, request, message):
             raise Refusal(401, "the sender did not prove to be who it says")
+        request.proven(message.sender)
         if message.receiver != self._domain:
             raise Refusal(421, "the message is for another domain")
         epoch, numbers = self._heard.get(message.sender, (0, {}))
@@ -119,12 +126,17 @@ class PeerServer:
         self._door, self._host, self._port, self._context, self._listener = door, host, port, context, listener
         self._server: asyncio.Server | None = None
         self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each is over
+        self._peers = Slots(MOST_CONNECTIONS, OF_ONE_PEER)
+        self._strangers = Slots(MOST_STRANGERS, OF_ONE_ORIGIN)
 
     async def open(self) -> int:
         """Begin to listen; returns the port."""
         try:
             where = {"host": self._host, "port": self._port} if self._listener is None else {"sock": self._listener}
-            self._server = await asyncio.start_server(self._serve, **where, ssl=self._context)
+            handshake_s = None if self._context is None else REQUEST_S
+            self._server = await asyncio.start_server(
+                self._serve, **where, ssl=self._context, ssl_handshake_timeout=handshake_s
+            )
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InputError(f"cannot listen: {reason}", f"{self._host}:{self._port}", "choose another port") from error
@@ -139,15 +151,26 @@ class PeerServer:
             await over.wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._talking) >= MOST_CONNECTIONS:
+        origin = origin_of(writer.transport)
+        held = Held()
+        if not held.move(self._strangers, origin.counted):
+            self._door.refused(origin.counted, "peer connects", "", 429, "too many connections")
             writer.close()
             return
+
+        def proven(sender: str) -> None:
+            if not held.move(self._peers, sender):
+                raise Refusal(429, f"domain {sender} has too many connections")
+
         over = self._talking[writer] = asyncio.Event()
         try:
-            await _Conversation(self._door, reader, writer).hold()
-        except (TimeoutError, ConnectionError, ssl.SSLError, h11.RemoteProtocolError):
-            pass  # whoever it was does not speak our language, or no longer
+            await _Conversation(self._door, reader, writer, proven).hold()
+        except (TimeoutError, ConnectionError, ssl.SSLError):
+            pass  # whoever it was is gone
+        except h11.RemoteProtocolError as error:
+            self._door.refused(origin.counted, "peer connects", "", 400, str(error))
         finally:
+            held.leave()
             del self._talking[writer]
             over.set()
             writer.close()
@@ -156,8 +179,11 @@ class PeerServer:
 class _Conversation:
     """One connection: requests one after the other."""
 
-    def __init__(self, door: Doorkeeper, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._door, self._reader, self._writer = door, reader, writer
+    def __init__(
+        self, door: Doorkeeper, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
+        proven: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._door, self._reader, self._writer, self._proven = door, reader, writer, proven
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=16 * 1024)
         self._names = _names(writer.get_extra_info("peercert"))
 
@@ -178,8 +204,9 @@ class _Conversation:
         """Deal with a request; whether the connection can be used again."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
         request = Request(
-            head.method.decode("latin-1"), head.target.decode("latin-1").partition("?")[0], headers, self._names
-        )
+            head.method.decode("latin-1"), head.target.decode("latin-1").partition("?")[0], headers, self._names,
+            self._proven,
+        )  # fmt: skip
         try:
             self._door.check_head(request)
             content = b""
@@ -191,11 +218,18 @@ class _Conversation:
                 self._door.admit(request, content)
                 await self._say(202, "taken")
         except Refusal as refusal:
-            if refusal.status not in (409, 503):
-                peer = self._writer.get_extra_info("peername")
-                log.warning("a message from %s was refused: %s", peer, refusal.reason)
+            self._note(request, refusal)
             await self._say(refusal.status, refusal.reason)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    def _note(self, request: Request, refusal: Refusal) -> None:
+        """For the log, and for the audit log: a wrong signature or a message said again may be an attack."""
+        if refusal.status not in (409, 503):
+            peer = self._writer.get_extra_info("peername")
+            log.warning("a message from %s was refused: %s", peer, refusal.reason)
+        if refusal.status != 503:
+            origin, about = origin_of(self._writer.transport).counted, f"{request.method} {request.path}"
+            self._door.refused(origin, "peer message", about, refusal.status, refusal.reason)
 
     async def _next(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:

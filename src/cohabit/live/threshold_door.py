@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cohabit.live.origins import NoteRefusal, no_note, origin_of
+from cohabit.live.slots import Held, Slots
 from cohabit.live.threshold import Ask, Decider, Round
 from cohabit.model.errors import InputError
 
@@ -24,7 +26,8 @@ HANG_S = 1.0  # a question waits so long for its answer
 LOOK_S = 0.1  # so often it is looked whether a run is still wanted
 PAUSE_S = 0.3
 HELLO_S = 10.0
-MOST_RUNS = 512
+MOST_RUNS, OF_ONE_JOB = 512, 8  # that have shown their job's token
+MOST_STRANGERS, OF_ONE_ORIGIN = 512, 64  # that have not, by address or local user
 MOST_BYTES = 1024
 OPEN, WAIT, UNKNOWN, REFUSED = "open", "wait", "unknown", "refused"
 log = logging.getLogger(__name__)
@@ -63,8 +66,10 @@ class Threshold:
         self.address, self._decider, self._sources = address, decider, sources
         self._server: asyncio.Server | None = None
         self._opened: dict[Round, asyncio.Event] = {}  # for those that wait for it
-        self._attempts: dict[str, int] = {}  # run -> the attempt it belongs to, for ever
+        self._attempts: dict[str, dict[str, int]] = {}  # of each job its runs -> the attempt each belongs to, for ever
         self._talking: set[asyncio.Task[None]] = set()
+        self._runs, self._strangers = Slots(MOST_RUNS, OF_ONE_JOB), Slots(MOST_STRANGERS, OF_ONE_ORIGIN)
+        self.refused: NoteRefusal = no_note
         self._leaving: set[asyncio.Task[bool | None]] = set()
 
     async def open(self) -> None:
@@ -123,7 +128,9 @@ class Threshold:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._talking) >= MOST_RUNS:
+        origin, held = origin_of(writer.transport).counted, Held()
+        if not held.move(self._strangers, origin):
+            self.refused(origin, "run connects", "", 429, "too many connections without a token")
             writer.close()
             return
         self._talking.add(task)
@@ -132,21 +139,25 @@ class Threshold:
                 hello = msgspec.json.decode(await reader.readline(), type=Hello)
             gone = asyncio.ensure_future(reader.read(1))  # a run that hangs up has gone
             try:
-                await _Standing(self, hello, writer, gone).until_open()
+                await _Standing(self, hello, writer, gone, origin, held).until_open()
             finally:
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)
         except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError):
             pass  # no run, or one that is over
         finally:
+            held.leave()
             self._talking.discard(task)
             writer.close()
 
     def _belongs(self, hello: Hello, wanted: Wanted) -> bool:
         """Whether this is a run of the attempt that is wanted now."""
-        while len(self._attempts) >= 2 * MOST_RUNS:
+        while len(self._attempts) > 2 * MOST_RUNS:
             del self._attempts[next(iter(self._attempts))]
-        return self._attempts.setdefault(hello.run, wanted.attempt) == wanted.attempt
+        runs = self._attempts.setdefault(hello.job, {})
+        while len(runs) > 2 * OF_ONE_JOB:
+            del runs[next(iter(runs))]
+        return runs.setdefault(hello.run, wanted.attempt) == wanted.attempt
 
     def _leave(self, ask: Ask) -> None:
         """Tell the one that decides, without waiting."""
@@ -159,9 +170,11 @@ class _Standing:
     """One run."""
 
     def __init__(
-        self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes]
-    ) -> None:
+        self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes],
+        origin: str, held: Held,
+    ) -> None:  # fmt: skip
         self._threshold, self._hello, self._writer, self._gone = threshold, hello, writer, gone
+        self._origin, self._held = origin, held
         self._asked: Ask | None = None  # while the decider may count on it
 
     async def until_open(self) -> None:
@@ -186,7 +199,11 @@ class _Standing:
             return WAIT if sources.find(self._hello.job) is not None else UNKNOWN
         if not hmac.compare_digest(token.encode(), self._hello.token.encode()):
             log.warning("a run that says it is job %s could not prove it", self._hello.job)
+            about = f"job {self._hello.job}"
+            self._threshold.refused(self._origin, "stand at the threshold", about, 401, "wrong token")
             return REFUSED
+        if not self._held.move(self._threshold._runs, self._hello.job):
+            return WAIT  # as many runs of this job as may stand there
         wanted = sources.find(self._hello.job)
         if wanted is None:
             return UNKNOWN

@@ -129,6 +129,7 @@ class ThresholdEar:
             proven = peer.keys.sealed(_ASKED + content, keys, request.headers.get(SIGNATURE_HEADER, ""))
         if not proven:
             raise Refusal(401, "the sender did not prove to be who it says")
+        request.proven(ask.sender)
         if wrong := self._wrong(ask):
             raise Refusal(421, wrong)
         if not self._is_new(question):

@@ -96,8 +96,8 @@ function signIn(why = "") {
     el("label", { for: "token", text: "Token" }), field, said, el("button", { class: "main", text: "Sign in" }));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    session.keep(field.value.trim());
     try {
+      await session.signIn(field.value.trim());
       await start();
     } catch (error) {
       session.forget();

@@ -1,7 +1,7 @@
 // Where everything on the page comes from: one interface over a living scheduler and over finished runs.
 // Both answer the same questions under /v1/page; only a living one has events and takes changes.
 
-const KEPT = "cohabit-token";
+const KEPT = "cohabit-session";
 
 export class Refused extends Error {
   constructor(status, told) {
@@ -12,57 +12,103 @@ export class Refused extends Error {
   }
 }
 
-/** The token of this tab; other tabs of the same page are asked for theirs. It is never in a cookie. */
+// ---- signatures (live/api/page_sessions.py says what they are made of) ----------------------------------------------
+
+const bytes = (text) => new TextEncoder().encode(text);
+const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+const unhex = (text) => Uint8Array.from(text.match(/../g) || [], (pair) => parseInt(pair, 16));
+const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", bytes(text)));
+
+function drawn() {
+  return btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(18)))).replaceAll("+", "-").replaceAll("/", "_");
+}
+
+async function sign(secret, ...words) {
+  const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await crypto.subtle.sign("HMAC", key, bytes(words.join("\n"))));
+}
+
+async function post(path, body) {
+  const answer = await fetch(`/v1/page/${path}`, { method: "POST", body: JSON.stringify(body),
+    headers: { "content-type": "application/json" } });
+  const told = await answer.json();
+  if (!answer.ok) throw new Refused(answer.status, told);
+  return told;
+}
+
+/** The session of this tab; other tabs of the same page are asked for theirs. Its secret signs requests and is not sent:
+ *  whoever listens on this port later learns nothing that opens another door. */
 export class Session {
   constructor() {
-    this.token = sessionStorage.getItem(KEPT) || "";
+    this.kept = JSON.parse(sessionStorage.getItem(KEPT) || "null");
     this.channel = new BroadcastChannel("cohabit-session");
     this.channel.onmessage = ({ data }) => {
-      if (data.kind === "ask" && this.token) this.channel.postMessage({ kind: "have", token: this.token });
-      if (data.kind === "have" && !this.token) this.keep(data.token);
+      if (data.kind === "ask" && this.kept) this.channel.postMessage({ kind: "have", kept: this.kept });
+      if (data.kind === "have" && !this.kept) this.keep(data.kept);
       if (data.kind === "left") { this.forget(); location.reload(); }
     };
   }
 
-  keep(token) {
-    this.token = token;
-    sessionStorage.setItem(KEPT, token);
+  keep(kept) {
+    this.kept = kept;
+    sessionStorage.setItem(KEPT, JSON.stringify(kept));
     if (this.heard) this.heard();
   }
 
   forget() {
-    this.token = "";
+    this.kept = null;
     sessionStorage.removeItem(KEPT);
   }
 
-  /** A key in the address, a token kept by this tab, or one of another tab; false: somebody must sign in. */
+  /** A key in the address, a session kept by this tab, or one of another tab; false: somebody must sign in. */
   async begin() {
-    const key = new URLSearchParams(location.hash.slice(1)).get("key");
-    if (key) {
+    const link = new URLSearchParams(location.hash.slice(1)).get("key");
+    if (link) {
       history.replaceState(null, "", "/#/");
-      const answer = await fetch("/v1/page/enter", { method: "POST", body: JSON.stringify({ key }),
-        headers: { "content-type": "application/json" } });
-      const told = await answer.json();
-      if (!answer.ok) throw new Refused(answer.status, told);
-      this.keep(told.token);
+      const [key, secret] = link.split(".");
+      const nonce = drawn();
+      const proof = await sign(bytes(secret || " "), "enter", nonce);
+      await this.enter(bytes(secret || " "), nonce, { key, proof, nonce });
     }
-    if (!this.token) {
+    if (!this.kept) {
       this.channel.postMessage({ kind: "ask" });
       await new Promise((done) => { this.heard = done; setTimeout(done, 150); });
     }
-    return Boolean(this.token);
+    return Boolean(this.kept);
+  }
+
+  /** With a token somebody has typed; it is sent once, and only to a server that proves it knows it. */
+  async signIn(token) {
+    const [nonce, known] = [drawn(), bytes(await sha256(token))];
+    const { proof } = await post("prove", { id: token.split(".")[0].slice(0, 40), nonce });
+    if (proof !== await sign(known, "prove", nonce)) {
+      throw new Refused(401, { error: "the token is wrong, expired or revoked, or this is another server; it was not sent" });
+    }
+    await this.enter(known, nonce, { token, nonce });
+  }
+
+  async enter(known, nonce, entry) {
+    const told = await post("enter", entry);
+    const secret = await sign(known, "session", nonce, told.nonce);
+    if (told.proof !== await sign(unhex(secret), "server")) throw new Refused(401, { error: "this is another server" });
+    this.keep({ id: told.id, secret, ahead: told.at * 1000 - Date.now() });
   }
 
   async leave() {
-    const [name] = this.token.split(".");
-    await fetch(`/v1/tokens/${encodeURIComponent(name)}`, { method: "DELETE", headers: this.headers() }).catch(() => {});
+    const headers = await this.headers("POST", "/v1/page/leave", "");
+    await fetch("/v1/page/leave", { method: "POST", headers }).catch(() => {});
     this.forget();
     this.channel.postMessage({ kind: "left" });
     location.reload();
   }
 
-  headers() {
-    return { authorization: `Bearer ${this.token}` };
+  /** What proves that this request is ours, for a minute and once. */
+  async headers(method, address, body) {
+    if (!this.kept) return {};
+    const { pathname, search } = new URL(address, location.origin);
+    const [at, nonce] = [String(Math.round(Date.now() + this.kept.ahead)), drawn()];
+    const words = ["request", method, pathname + search, at, nonce, await sha256(body)];
+    return { authorization: `Page ${this.kept.id} ${at} ${nonce} ${await sign(unhex(this.kept.secret), ...words)}` };
   }
 }
 
@@ -123,9 +169,10 @@ export class Source {
   async text(path) { return (await this.call("GET", `/v1/${path}`)).text(); }
 
   async call(method, address, body) {
-    const headers = this.session.headers();
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const headers = await this.session.headers(method, address, text || "");
     if (body !== undefined) headers["content-type"] = "application/json";
-    const answer = await fetch(address, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const answer = await fetch(address, { method, headers, body: text });
     if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
     return answer;
   }
@@ -152,7 +199,7 @@ export class Source {
     }, wait);
   }
 
-  /** Server-sent events, read with a token in a header; connects again whenever the connection ends. */
+  /** Server-sent events, asked for with a signature in a header; connects again whenever the connection ends. */
   async listen(onStatus) {
     let pause = 500;
     for (;;) {

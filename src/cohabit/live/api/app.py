@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from cohabit.live.api import job_routes, page, profile_routes, site_routes
 from cohabit.live.api.guard import Guard
+from cohabit.live.api.noting import Refusals
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.routes import reply
@@ -24,7 +25,7 @@ def make_app(parts: Parts) -> FastAPI:
     """The app of one service."""
     app = FastAPI(
         title="cohabit", version=parts.version, description="A living scheduler. docs/api.md explains it.",
-        openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None,
+        openapi_url=None, docs_url=None, redoc_url=None,
     )  # fmt: skip
     app.state.parts = parts
     app.include_router(job_routes.router)
@@ -35,12 +36,13 @@ def make_app(parts: Parts) -> FastAPI:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _plain)
-    app.add_middleware(Guard, answered=parts.metrics.answered)
+    app.add_middleware(Guard, answered=parts.metrics.answered, refused=Refusals(parts).note)
     return app
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     said = problem_of(error)
+    request.scope["state"]["refused"] = "" if getattr(error, "is_noted", False) else said.noted
     answer = reply({"error": said.error, "where": said.where, "fix": said.fix}, said.status)
     if said.status == 401:
         answer.headers["www-authenticate"] = "Bearer"
@@ -49,18 +51,20 @@ async def _refused(_: Request, error: Exception) -> Response:
     return answer
 
 
-async def _not_understood(_: Request, error: Exception) -> Response:
+async def _not_understood(request: Request, error: Exception) -> Response:
     """The first thing that is wrong; the others usually follow from it."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(next(iter(error.errors()), {}))
     text = str(first.get("msg", "is not understood")).removeprefix("Value error, ")
     where = ".".join(str(step) for step in first.get("loc", ()) if step != "body") or "body"
+    request.scope["state"]["refused"] = f"{where[:100]}: {text}"
     return reply({"error": text[:1].lower() + text[1:300], "where": where[:200], "fix": "see docs/api.md"}, 422)
 
 
-async def _plain(_: Request, error: Exception) -> Response:
+async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = _WORDS.get(error.status_code, str(error.detail))
+    request.scope["state"]["refused"] = text
     answer = reply({"error": text[:1].lower() + text[1:], "where": "", "fix": "see docs/api.md"}, error.status_code)
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value

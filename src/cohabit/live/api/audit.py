@@ -1,22 +1,46 @@
-"""The audit log: one line of JSON for every change somebody asked for, with who, when, from where, and the outcome.
+"""The audit log: one line of JSON for every change somebody asked for and for every refusal, with who, when and from
+where, and what came of it.
 
 Append-only, in a file of the place that only its owner may read. A line is handed to the operating system before the
-caller has the answer; lines that come together are written together. That does not wait for the disk.
+caller has the answer; lines that come together are written together. That does not wait for the disk. Refusals of one
+origin beyond so many in a minute are counted and told in one line: a flood must not fill the disk. A file that is full
+becomes FILE.1, that one FILE.2 and so on; the oldest is removed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+FILE_BYTES = 64 * 2**20
+OLD_FILES = 8
+REFUSALS_A_MINUTE = 30  # of one origin
+MOST_ORIGINS = 200  # counted apart in one minute; the others together
+_OTHERS = "other origins"
+_TEXT_MOST = 300
 _BLOCK = 65536
 log = logging.getLogger(__name__)
+
+
+class Refused(NamedTuple):
+    """Something that was not done. `origin` is what is counted together: a user or an address."""
+
+    origin: str
+    action: str
+    about: str
+    status: int
+    said: str
+    user: str = ""
+    role: str = ""
+    came_from: str = ""  # in full; empty: as `origin`
 
 
 class Audit:
@@ -25,20 +49,57 @@ class Audit:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: list[bytes] = []
+        self._refusals: Counter[str] = Counter()  # of each origin in this minute
+        self._telling: asyncio.TimerHandle | None = None
         self.failed = 0  # lines that could not be written
 
     async def note(
         self, who: str, role: str, origin: str, action: str, about: str, status: int, said: str = ""
     ) -> None:
         """Keep it; returns when it is in the file, or when that has failed and was logged."""
-        entry = {"at": time.time(), "user": who, "role": role, "from": origin, "action": action, "about": about,
-                 "status": status, "said": said}  # fmt: skip
-        self._lines.append(msgspec.json.encode(entry) + b"\n")
+        self._add(who, role, origin, action, about, status, said)
+        await self.written()
+
+    def refuse(self, one: Refused) -> None:
+        """Keep a refusal, or count it; it is in the file after `written`, or soon."""
+        known = one.origin in self._refusals or len(self._refusals) < MOST_ORIGINS
+        origin = one.origin if known else _OTHERS
+        self._refusals[origin] += 1
+        loop = asyncio.get_running_loop()
+        if self._telling is None:
+            self._telling = loop.call_later(60.0, self._tell_rest)
+        if self._refusals[origin] <= REFUSALS_A_MINUTE:
+            self._add(one.user, one.role, one.came_from or one.origin, one.action, one.about, one.status, one.said)
+            loop.call_soon(self._write)
+
+    async def written(self) -> None:
+        """Wait until what was noted is in the file, or was logged because that failed."""
         await asyncio.sleep(0)  # whoever is ready now joins
-        if self._lines:
-            self._write()
+        self._write()
+
+    def close(self) -> None:
+        """Write what is counted so far."""
+        self._tell_rest()
+
+    def _tell_rest(self) -> None:
+        """A line for every origin with more refusals than were written."""
+        if self._telling is not None:
+            self._telling.cancel()
+        refusals, self._refusals, self._telling = self._refusals, Counter(), None
+        for origin, count in refusals.items():
+            if count > REFUSALS_A_MINUTE:
+                said = f"{count - REFUSALS_A_MINUTE} more refusals within a minute"
+                self._add("", "", origin, "refused", "", 429, said)
+        self._write()
+
+    def _add(self, who: str, role: str, origin: str, action: str, about: str, status: int, said: str) -> None:
+        entry = {"at": time.time(), "user": _text(who), "role": role, "from": _text(origin), "action": _text(action),
+                 "about": _text(about), "status": status, "said": _text(said)}  # fmt: skip
+        self._lines.append(msgspec.json.encode(entry) + b"\n")
 
     def _write(self) -> None:
+        if not self._lines:
+            return
         lines, self._lines = self._lines, []
         try:
             self._append(b"".join(lines))
@@ -49,33 +110,60 @@ class Audit:
                 log.error("audit: %s", line.decode().strip())
 
     def _append(self, content: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(FileNotFoundError):
+            if self._path.lstat().st_size >= FILE_BYTES:
+                self._turn_over()
+        descriptor = os.open(self._path, flags, 0o600)
         try:
             os.write(descriptor, content)
         finally:
             os.close(descriptor)
+
+    def _turn_over(self) -> None:
+        files = self._files()
+        for older, newer in zip(reversed(files[1:]), reversed(files[:-1]), strict=True):
+            with contextlib.suppress(FileNotFoundError):
+                newer.replace(older)
+
+    def _files(self) -> list[Path]:
+        """The newest first."""
+        return [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, OLD_FILES + 1))]
 
     async def newest(self, most: int) -> list[dict[str, Any]]:
         """The last entries, the newest first."""
         return await asyncio.to_thread(self._newest, most)
 
     def _newest(self, most: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for path in self._files():
+            if len(found) < most:
+                found += _newest_of(path, most - len(found))
+        return found
+
+
+def _newest_of(path: Path, most: int) -> list[dict[str, Any]]:
+    try:
+        stream = open(path, "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        return []
+    with stream:
+        at, content = stream.seek(0, os.SEEK_END), b""
+        while at > 0 and content.count(b"\n") <= most:
+            step = min(_BLOCK, at)
+            at -= step
+            stream.seek(at)
+            content = stream.read(step) + content
+    lines = content.splitlines()[1 if at > 0 else 0 :]
+    entries = []
+    for line in reversed(lines[-most:]):
         try:
-            stream = open(self._path, "rb")  # noqa: SIM115
-        except FileNotFoundError:
-            return []
-        with stream:
-            at, content = stream.seek(0, os.SEEK_END), b""
-            while at > 0 and content.count(b"\n") <= most:
-                step = min(_BLOCK, at)
-                at -= step
-                stream.seek(at)
-                content = stream.read(step) + content
-        lines = content.splitlines()[1 if at > 0 else 0 :]
-        entries = []
-        for line in reversed(lines[-most:]):
-            try:
-                entries.append(msgspec.json.decode(line, type=dict[str, Any]))
-            except msgspec.DecodeError:  # cut off by a crash
-                continue
-        return entries
+            entries.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except msgspec.DecodeError:  # cut off by a crash
+            continue
+    return entries
+
+
+def _text(text: str) -> str:
+    """What a line of JSON can hold, and not too much of it."""
+    return text[:_TEXT_MOST].encode("utf-8", "replace").decode()

@@ -9,27 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from socket import SO_PEERCRED, SOL_SOCKET
 from typing import Any, NamedTuple
 
+from cohabit.live.api.page_sessions import Asked, PageSessions
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.settings import ADMIN, OPERATOR, ApiSettings
-from cohabit.live.api.tokens import FIRST_NUMBER, Tokens
+from cohabit.live.api.settings import ADMIN, OPERATOR, USER, ApiSettings
+from cohabit.live.api.tokens import FIRST_NUMBER, Token, Tokens
+from cohabit.live.origins import Peer
 
 REMEMBERED_S = 60.0
-_FORM = "3i"
-
-
-class Peer(NamedTuple):
-    """What the kernel says of the process at the other end of a UNIX socket."""
-
-    pid: int
-    uid: int
-    gid: int
 
 
 class Account(NamedTuple):
@@ -53,6 +44,8 @@ class Caller:
     origin: str  # for the audit log
     local: bool  # over the UNIX socket
     gid: int = -1  # of the calling process, where the kernel says so
+    token: str = ""  # the ID of the token that was shown; empty: over the socket
+    page: bool = False  # the token is a page's
 
     @property
     def operates(self) -> bool:
@@ -63,12 +56,6 @@ class Caller:
     def administers(self) -> bool:
         """May hand out tokens to others."""
         return self.role == ADMIN
-
-
-def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """The credentials of whoever connected."""
-    socket = transport.get_extra_info("socket")
-    return Peer(*struct.unpack(_FORM, socket.getsockopt(SOL_SOCKET, SO_PEERCRED, struct.calcsize(_FORM))))
 
 
 class Accounts:
@@ -111,25 +98,66 @@ class Accounts:
 class Door:
     """Turns a connection and its headers into a caller, or refuses."""
 
-    def __init__(self, settings: ApiSettings, tokens: Tokens, accounts: Accounts) -> None:
-        self._settings, self._tokens, self._accounts = settings, tokens, accounts
+    def __init__(self, settings: ApiSettings, tokens: Tokens, accounts: Accounts, sessions: PageSessions) -> None:
+        self._settings, self._tokens, self._accounts, self._sessions = settings, tokens, accounts, sessions
         self._own = os.geteuid()
+        found = (_look_up(int(name) if name.isdigit() else name) for name, one in settings.users.items()
+                 if one.role != USER)  # fmt: skip
+        self._favoured = {0, self._own, *(one.uid for one in found if one is not None)}
 
-    async def caller(self, state: Mapping[str, Any], headers: Mapping[str, str]) -> Caller:
+    async def caller(self, state: Mapping[str, Any], headers: Mapping[str, str], asked: Asked) -> Caller:
         """Who this is."""
-        peer, address = state.get("peer"), state.get("address", "")
+        peer = state.get("peer")
         if isinstance(peer, Peer):
             name = await self._accounts.name_of(peer.uid)
             return Caller(name, peer.uid, self.role_of(name, peer.uid), f"socket, process {peer.pid}", True,
                           peer.gid)  # fmt: skip
         kind, _, text = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "page":
+            return self._of_page(text.strip(), asked, state)
         if kind.lower() != "bearer" or not text.strip():
             raise Refusal(401, "no token was given", "Authorization", "send: Authorization: Bearer TOKEN")
-        token = self._tokens.check(text.strip())
+        return self.of_token(text.strip(), state)
+
+    def of_token(self, text: str, state: Mapping[str, Any]) -> Caller:
+        """The user of a token that was sent."""
+        token = self._tokens.check(text)
         if token is None:
-            raise Refusal(401, "the token is wrong, expired or revoked", "Authorization", "ask for a new one")
+            raise Refusal(401, "the token is wrong, expired or revoked", "Authorization", "ask for a new one",
+                          noted=self._what_is_wrong(text))  # fmt: skip
+        return self._known(token, state)
+
+    def _of_page(self, text: str, asked: Asked, state: Mapping[str, Any]) -> Caller:
+        name = self._sessions.check(text, asked)
+        token = None if name is None else self._tokens.get(name)
+        if token is None:
+            raise Refusal(401, "the session is over, or the request is not signed as it should be", "Authorization",
+                          "open the page again: cohabit page")  # fmt: skip
+        return self._known(token, state)
+
+    def _known(self, token: Token, state: Mapping[str, Any]) -> Caller:
         return Caller(token.user, token.number, self.role_of(token.user, token.number),
-                      f"{address}, token {token.id}", False)  # fmt: skip
+                      f"{state.get('address', '')}, token {token.id}", False, token=token.id,
+                      page=token.page)  # fmt: skip
+
+    def _what_is_wrong(self, text: str) -> str:
+        """For the audit log only."""
+        found = self._tokens.get(text.partition(".")[0])
+        if found is None:
+            return "no such token"
+        if found.revoked_at is not None:
+            return f"token {found.id} was revoked"
+        if not found.valid(time.time()):
+            return f"token {found.id} has expired"
+        return f"not the secret of token {found.id}"
+
+    def still(self, caller: Caller) -> bool:
+        """Whether what the caller showed is still good; asked again while an answer takes its time."""
+        return not caller.token or self._tokens.valid(caller.token)
+
+    def favours(self, uid: int) -> bool:
+        """Whether a local user is root, the serving user or an operator; for these some room is kept."""
+        return uid in self._favoured
 
     def role_of(self, name: str, number: int) -> str:
         """The serving user and root administer; the site file says who else does."""

@@ -18,6 +18,8 @@ from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import PolicySet
 from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
+from cohabit.live.refusals import Busy
+from cohabit.live.slots import Slots
 from cohabit.live.standing import asked
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
@@ -30,6 +32,7 @@ PATIENCE_S = 3.0
 MOST_STEPS = 20_000
 LONG_QUEUE = 2000  # jobs
 COPY_S = 5
+MOST_AT_ONCE, OF_ONE_USER = 100, 3  # dry runs that wait for their turn
 
 
 class Foresight(NamedTuple):
@@ -50,9 +53,18 @@ class LookingAhead:
     ) -> None:  # fmt: skip
         self._controller, self._clock, self._cluster, self._policies = controller, clock, cluster, policies
         self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
+        self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
 
     async def foresee(self, job: Job) -> tuple[Foresight, int]:
-        """What would become of the job, and the instant at which that was asked."""
+        """What would become of the job, and the instant at which that was asked; Busy: too many ask, or this user."""
+        if not self._slots.take(job.user):
+            raise Busy
+        try:
+            return await self._foresee(job)
+        finally:
+            self._slots.leave(job.user)
+
+    async def _foresee(self, job: Job) -> tuple[Foresight, int]:
         async with self._one:
             now_us, (copied_us, saved) = self._clock.now_us(), self._copy
             if not saved or now_us - copied_us > (COPY_S * SECOND if self._waiting() > LONG_QUEUE else 0):

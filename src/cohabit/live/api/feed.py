@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-MOST_LISTENERS = 200
+from cohabit.live.slots import Slots
+
+MOST_LISTENERS, OF_ONE_USER, FOR_OPERATORS = 200, 20, 40
 MOST_UNREAD = 5000
 
 
@@ -29,9 +31,10 @@ class Changed(NamedTuple):
 
 
 class Listener:
-    """One who reads everything; `None` ends it."""
+    """One who reads everything; `None` ends it. `holder`: whose it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: int) -> None:
+        self.holder = holder
         self.queue: asyncio.Queue[Changed | None] = asyncio.Queue(MOST_UNREAD + 1)
         self.lags = False
 
@@ -42,6 +45,7 @@ class Feed:
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._listeners: set[Listener] = set()
+        self._slots = Slots(MOST_LISTENERS, OF_ONE_USER, FOR_OPERATORS)
         self._watchers: list[Callable[[list[Changed]], None]] = []
         self.closed = False
 
@@ -87,11 +91,11 @@ class Feed:
             if not self._waiting[name]:
                 del self._waiting[name]
 
-    def listen(self) -> Listener | None:
-        """Begin to read everything; None: too many do."""
-        if len(self._listeners) >= MOST_LISTENERS or self.closed:
+    def listen(self, user: int, operates: bool) -> Listener | None:
+        """Begin to read everything; None: too many do, or too many of this user."""
+        if self.closed or not self._slots.take(user, operates):
             return None
-        listener = Listener()
+        listener = Listener(user)
         self._listeners.add(listener)
         return listener
 
@@ -102,7 +106,9 @@ class Feed:
 
     def leave(self, listener: Listener) -> None:
         """Stop reading."""
-        self._listeners.discard(listener)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+            self._slots.leave(listener.holder)
         if listener.queue.qsize() <= MOST_UNREAD:
             listener.queue.put_nowait(None)
 

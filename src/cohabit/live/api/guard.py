@@ -26,8 +26,11 @@ log = logging.getLogger(__name__)
 class Guard:
     """ASGI around ASGI."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], answered: Callable[[int], None]) -> None:
-        self._app, self._answered = app, answered
+    def __init__(
+        self, app: Callable[[Scope, Receive, Send], Awaitable[None]], answered: Callable[[int], None],
+        refused: Callable[[Scope, int], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._app, self._answered, self._refused = app, answered, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -41,17 +44,22 @@ class Guard:
                 begun = True
                 self._answered(message["status"])
                 _note(scope, message["status"], time.monotonic() - since)
+                if 400 <= message["status"] < 500:
+                    await self._refused(scope, message["status"])
             await send(message)
 
         try:
             body = await asyncio.wait_for(_body(scope, receive), BODY_S)
         except TimeoutError:
+            scope["state"]["refused"] = "the request did not arrive in time"
             await _say(noted, 408, "the request did not arrive in time", "body", "send it faster")
             return
         if body is None:
+            scope["state"]["refused"] = f"larger than {BODY_MOST >> 20} MiB"
             await _say(noted, 413, f"the request is larger than {BODY_MOST >> 20} MiB", "body", "send less")
             return
         try:
+            scope["state"]["body"] = body  # a page's signature covers it
             await self._app(scope, _replay(body, receive), noted)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])

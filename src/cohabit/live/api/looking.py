@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from cohabit.live.records import WAITS, Record
 from cohabit.live.refusals import UnknownJob
 from cohabit.live.standing import Listed, Standing
 
+REFUSED_EVERY_S = 0.05  # a refusal leaves at a multiple of this: how long looking took is not seen
 SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only to those who ask why
 
 
@@ -36,16 +39,21 @@ class Looking:
         self._output_of, self._waiting = output_of, waiting
 
     async def job(self, job: str, caller: Caller) -> Standing:
-        """Where a job stands that the caller may see."""
+        """Where a job stands that the caller may see. A job of somebody else is refused like one that never was, in the
+        same words and after a time that does not depend on it; only the audit log says which it was."""
+        begun = time.monotonic()
         try:
             found = await self._controller.view(job)
         except UnknownJob:
-            raise Refusal(404, "there is no such job", f"job {job}", "cohabit queue lists your jobs") from None
+            noted = "there is no such job"
         except DBAPIError as error:
             raise _unreadable(error) from error
-        if not may_see(caller, found.record):
-            raise Refusal(403, "this job is not yours", f"job {job}", "ask its owner or an operator")
-        return found
+        else:
+            if may_see(caller, found.record):
+                return found
+            noted = f"the job is another user's (uid {found.record.user})"
+        await asyncio.sleep(REFUSED_EVERY_S - (time.monotonic() - begun) % REFUSED_EVERY_S)
+        raise Refusal(404, "there is no such job", f"job {job}", "cohabit queue lists your jobs", noted=noted)
 
     async def full_view(self, job: str, caller: Caller) -> dict[str, Any]:
         """One job as a document."""

@@ -35,6 +35,7 @@ class SameOrigin:
         if scope["method"] in SAFE or not _foreign(dict(scope["headers"])):
             await self._app(scope, receive, _without_guessing(send))
             return
+        scope.setdefault("state", {})["refused"] = "a change was asked for by another site's page"
         said = {"error": "a change was asked for by another site's page", "where": "Origin", "fix": "use our own page"}
         content = msgspec.json.encode(said)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), NO_GUESSING]

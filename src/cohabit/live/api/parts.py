@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cohabit.core.protocols import PolicySet
-from cohabit.live.api.audit import Audit
+from cohabit.live.api.audit import Audit, Refused
 from cohabit.live.api.credentials import Accounts, Caller, Door
 from cohabit.live.api.dry_run import LookingAhead
 from cohabit.live.api.feed import Feed
@@ -16,6 +16,7 @@ from cohabit.live.api.limits import Limits
 from cohabit.live.api.looking import Looking
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.api.numbers import Numbers
+from cohabit.live.api.page_sessions import PageSessions
 from cohabit.live.api.page_waits import Waits
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.settings import ApiSettings
@@ -62,11 +63,12 @@ class Parts:
         self.controller, place = living.controller, Place(living.place)
         self.tokens = Tokens(place.tokens)
         self.accounts = Accounts(self.tokens)
-        self.door = Door(settings, self.tokens, self.accounts)
+        self.sessions = PageSessions(self.tokens.valid)
+        self.door = Door(settings, self.tokens, self.accounts, self.sessions)
         self.audit = Audit(place.audit)
         self.limits = Limits(place.kept_back, living.controller.release)
         self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
-        self.streams = Streams(self.looking, feed, living.open_output)
+        self.streams = Streams(self.looking, feed, living.open_output, self.door.still)
         numbers = Numbers(living.controller, living.journal)
         self.taking = Taking(
             living.controller, settings, self.accounts, self.limits, numbers, living.place, living.runs_as
@@ -93,11 +95,16 @@ class Parts:
         try:
             result = await work
         except (Refusal, InputError, Busy) as error:
-            said = problem_of(error)
-            await self._note(caller, action, about, said.status, said.error)
+            await self.refused(caller, action, about, error)
             raise
-        await self._note(caller, action, about if named is None else named(result), status, "")
+        about = about if named is None else named(result)
+        await self.audit.note(caller.user, caller.role, caller.origin, action, about, status)
         return result
 
-    async def _note(self, caller: Caller, action: str, about: str, status: int, said: str) -> None:
-        await self.audit.note(caller.user, caller.role, caller.origin, action, about, status, said)
+    async def refused(self, caller: Caller, action: str, about: str, error: Exception) -> None:
+        """Keep that something was not done for a caller, and why; whoever answers need not do so again."""
+        said, origin = problem_of(error), f"uid {caller.number}"
+        self.audit.refuse(Refused(origin, action, about, said.status, said.noted, caller.user, caller.role,
+                                  caller.origin))  # fmt: skip
+        await self.audit.written()
+        error.is_noted = True  # type: ignore[attr-defined]

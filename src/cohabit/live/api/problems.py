@@ -8,11 +8,12 @@ from cohabit.model.errors import InputError
 
 
 class Refusal(Exception):
-    """Becomes {"error", "where", "fix"} with this status."""
+    """Becomes {"error", "where", "fix"} with this status. `noted`: what the audit log says instead of the error."""
 
-    def __init__(self, status: int, error: str, where: str = "", fix: str = "") -> None:
+    def __init__(self, status: int, error: str, where: str = "", fix: str = "", noted: str = "") -> None:
         super().__init__(error)
         self.status, self.error, self.where, self.fix = status, error, where, fix
+        self.noted = noted or error
 
 
 def problem_of(error: Exception) -> Refusal:

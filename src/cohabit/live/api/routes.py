@@ -9,6 +9,7 @@ from fastapi import Depends, Request, Response
 from pydantic import AfterValidator, Field
 
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.page_sessions import Asked
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.shapes import JobId, Problem
@@ -33,9 +34,19 @@ async def parts_of(request: Request) -> Parts:  # not a plain function: those ar
 
 async def find_caller(request: Request) -> Caller:
     """Who calls, or a refusal."""
-    caller = await (await parts_of(request)).door.caller(request.scope["state"], request.headers)
-    request.scope["state"]["user"] = caller.user  # for the log
+    parts, state = await parts_of(request), request.scope["state"]
+    caller = await parts.door.caller(state, request.headers, asked_for(request))
+    state["user"], state["caller"] = caller.user, caller  # for the logs
+    if "connection" in state and not state["connection"].is_of(caller):
+        raise Refusal(429, "you have too many connections", "connection", "close some of them")
     return caller
+
+
+def asked_for(request: Request) -> Asked:
+    """What a page's signature must cover."""
+    scope, query = request.scope, request.scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    return Asked(request.method, target.decode("latin-1"), scope.get("state", {}).get("body", b""))
 
 
 def operator(caller: Caller, where: str) -> None:

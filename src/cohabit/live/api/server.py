@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,30 +21,82 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cohabit.live.api.credentials import peer_of
+from cohabit.live.api.credentials import Caller
 from cohabit.live.api.settings import ApiSettings, is_loopback
+from cohabit.live.origins import Origin, origin_of, peer_of
 from cohabit.live.place import Place
+from cohabit.live.slots import Held, Slots
 from cohabit.model.errors import InputError
 
 FIRST_REQUEST_S = 30.0
 KEEP_ALIVE_S = 75
-MOST_CONNECTIONS = 1000  # one more is closed at once
-MOST_OF_ONE = 300  # of one local user who is not root
+MOST_CONNECTIONS = 1000  # of all users; fewer where the process may not open so many files
+MOST_OF_ONE = 200  # of one user
+MOST_OF_STRANGER = 64  # of one address, before a token was shown
 CLOSE_S = 3.0
 FREE_PORTS = 1024  # ports below take root
 _BACKLOG = 512
+_SAID = b'{"error": "too many connections", "where": "connection", "fix": "close some of them"}'
+_TOO_MANY = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nconnection: close\r\n"
+_TOO_MANY += b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
+
+
+class Room:
+    """How many connections each user and each address may have at once, over all doors of one server.
+
+    Local users are known by the kernel, over the socket and over loopback. A caller from another machine counts for
+    its address until a token shows whose it is.
+    """
+
+    def __init__(self, favours: Callable[[int], bool], refused: Callable[[Origin, int, str], None]) -> None:
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = min(MOST_CONNECTIONS, files // 2)
+        self.users = Slots(most, min(MOST_OF_ONE, most // 3), most // 5)
+        self.strangers = Slots(most // 4, min(MOST_OF_STRANGER, most // 8))
+        self.favours, self.refused = favours, refused
 
 
 class _Patient(H11Protocol):
     """Closes a connection on which no (next) request comes in whole, and one too many."""
 
-    uid = -1  # of a local caller
+    room: Room
+    origin = Origin(None, "?")
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._held = Held()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.loop.call_later(FIRST_REQUEST_S, self._give_up, None)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
+        self.origin = origin_of(transport)
+        self.app_state = {**self.app_state, "origin": self.origin, "connection": self, **self._about(transport)}
+        uid = self.origin.uid
+        if uid is None:
+            fits = self._held.move(self.room.strangers, self.origin.address)
+        else:  # a closed socket may be called root's: over TCP a uid favours nobody
+            fits = self._held.move(self.room.users, uid, not self.origin.address and self.room.favours(uid))
+        if not fits:
+            self.room.refused(self.origin, 429, "too many connections")
+            transport.write(_TOO_MANY)
+            transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is refused, too."""
+        self.room.refused(self.origin, 400, msg)
+        super().send_400_response(msg)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Others may come."""
+        super().connection_lost(exc)
+        self._held.leave()
+
+    def is_of(self, caller: Caller) -> bool:
+        """From now on it counts for this user; False: the user has too many."""
+        return caller.local or self._held.move(self.room.users, caller.number, caller.operates)
+
+    def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
+        raise AssertionError("each door says what it knows of a caller")
 
     def on_response_complete(self) -> None:
         """The next request has as long as uvicorn waits for its first byte, and then as long as the first one had."""
@@ -58,20 +111,15 @@ class _Patient(H11Protocol):
 class _Local(_Patient):
     """Puts what the kernel says of the caller beside the connection."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        peer = peer_of(transport)
-        self.uid, self.app_state = peer.uid, {**self.app_state, "peer": peer}
-        if peer.uid and sum(getattr(one, "uid", -1) == peer.uid for one in self.connections) > MOST_OF_ONE:
-            transport.abort()
+    def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
+        return {"peer": peer_of(transport)}
 
 
 class _Remote(_Patient):
     """Notes the caller's address."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "address": self.client[0] if self.client else "?"}
+    def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
+        return {"address": self.origin.address}
 
 
 class _Server(uvicorn.Server):
@@ -109,10 +157,11 @@ class ApiServer:
     """Both doors of one app. `listeners`: sockets that are open already; `context`: of TLS, for callers over TCP."""
 
     def __init__(
-        self, app: FastAPI, settings: ApiSettings, place: Path, listeners: Listeners | None = None,
+        self, app: FastAPI, settings: ApiSettings, place: Path, room: Room, listeners: Listeners | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._app, self._settings, self._context = app, settings, context
+        self._local, self._remote = (type(one.__name__, (one,), {"room": room}) for one in (_Local, _Remote))
         self._listeners = listeners or Listeners(settings.socket or Place(place).socket)
         self.path = self._listeners.path
         self.port = 0  # of TCP, once open
@@ -121,11 +170,11 @@ class ApiServer:
 
     async def open(self) -> None:
         """Listen; returns when callers can connect."""
-        await self._serve(_Local, self._listeners.local or _unix_socket(self.path))
+        await self._serve(self._local, self._listeners.local or _unix_socket(self.path))
         if self._settings.host:
             listener = self._listeners.api or _tcp_socket(self._settings.host, self._settings.port)
             self.port = listener.getsockname()[1]
-            await self._serve(_Remote, listener, tls=True)
+            await self._serve(self._remote, listener, tls=True)
 
     async def loopback(self) -> str:
         """Where a browser on this machine finds the page; a door on loopback is opened the first time it is needed."""
@@ -136,7 +185,7 @@ class ApiServer:
             if not self._page_port:
                 listener = _tcp_socket("127.0.0.1", 0)
                 self._page_port = listener.getsockname()[1]
-                await self._serve(_Remote, listener)
+                await self._serve(self._remote, listener)
         return f"http://127.0.0.1:{self._page_port}"
 
     async def close(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ssl
 
 from cohabit.live.api.app import make_app
+from cohabit.live.api.audit import Refused
 from cohabit.live.api.feed import Feed
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.api.observing import observe
 from cohabit.live.api.parts import Living, Parts
-from cohabit.live.api.server import ApiServer, Listeners
+from cohabit.live.api.server import ApiServer, Listeners, Room
 from cohabit.live.api.settings import ApiSettings
+from cohabit.live.origins import Origin
 from cohabit.live.recovery import Restored
 
 
@@ -26,8 +28,16 @@ class Api:
         self.parts = Parts(living, settings, self._feed, self._metrics)
         self.parts.limits.restore(restored.core)
         app = make_app(self.parts)
-        self.server = ApiServer(app, settings, living.place, listeners, context)
+        room = Room(self.parts.door.favours, self._turned_away)
+        self.server = ApiServer(app, settings, living.place, room, listeners, context)
         app.state.page_door.address = self.server.loopback
+
+    def refused(self, origin: str, action: str, about: str, status: int, said: str) -> None:
+        """Something that was refused elsewhere (peers, the threshold), for the audit log."""
+        self.parts.audit.refuse(Refused(origin, action, about, status, said))
+
+    def _turned_away(self, origin: Origin, status: int, said: str) -> None:
+        self.parts.audit.refuse(Refused(origin.counted, "connect", "", status, said, came_from=str(origin)))
 
     async def open(self) -> None:
         """Let callers in."""
@@ -40,3 +50,4 @@ class Api:
         await self.parts.waits.stop()
         await self.parts.limits.close()
         await self.server.close()
+        self.parts.audit.close()

@@ -11,6 +11,7 @@ from cohabit.model.errors import InputError
 
 USER, OPERATOR, ADMIN = "user", "operator", "admin"
 ROLES = (USER, OPERATOR, ADMIN)
+MAX_QUEUED, MAX_TOKENS, MAX_SUBMISSION_BYTES = 10_000, 50, 256 * 1024  # of one user, unless the site says otherwise
 LONGEST_ARRAY = 20_000  # members; whatever the site allows: the core needs seconds to take so many
 
 
@@ -19,10 +20,12 @@ class UserLimits:
     """What one user may have; None: no bound."""
 
     role: str = USER
-    max_queued: int | None = None
+    max_queued: int | None = MAX_QUEUED
     max_running: int | None = None
     qos: int = 0  # the priority of jobs that state none, and the highest one a user may state
     max_array: int = 1000  # members of one array
+    max_tokens: int | None = MAX_TOKENS  # valid at the same time, without those of pages
+    max_submission_bytes: int | None = MAX_SUBMISSION_BYTES  # command and environment of one submission
 
 
 @dataclass(frozen=True)

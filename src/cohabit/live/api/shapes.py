@@ -276,6 +276,8 @@ class TokenView(BaseModel):
     expires_at: float
     revoked_at: float | None
     valid: bool
+    parents: list[str]
+    page: bool
     token: str | None = None
 
 

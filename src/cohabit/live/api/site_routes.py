@@ -55,6 +55,12 @@ async def ping(parts: Service, caller: Who) -> Response:
                   "user": caller.user, "role": caller.role})  # fmt: skip
 
 
+@router.get("/v1/openapi.json", include_in_schema=False)
+async def description(request: Request, caller: Who) -> Response:
+    """The API, described for programs."""
+    return reply(request.app.openapi())
+
+
 # ---- nodes --------------------------------------------------------------------------------------------------------
 
 
@@ -159,9 +165,9 @@ async def audit(parts: Service, caller: Who, limit: Annotated[int, Query(ge=1, l
 @router.get("/v1/events", responses=_EVENTS, response_class=StreamingResponse, tags=["records"])
 async def events(parts: Service, caller: Who) -> Response:
     """Server-Sent Events: one for every job or node that is different now."""
-    listener = parts.feed.listen()
+    listener = parts.feed.listen(caller.number, caller.operates)
     if listener is None:
-        raise Refusal(429, "too many callers listen to events", "events", "try again later")
+        raise Refusal(429, "too many listen to events, or too many of yours", "events", "close some, or try later")
     return StreamingResponse(parts.streams.events(listener, caller), media_type="text/event-stream",
                              headers={"cache-control": "no-store"})  # fmt: skip
 
@@ -190,13 +196,17 @@ async def metrics(request: Request, parts: Service) -> Response:
 
 @router.post("/v1/tokens", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
 async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
-    """A new token; it is shown this once. Over TCP only an admin may have one made: a token does not beget others."""
+    """A new token; it is shown this once. Over TCP only an admin may have one made, which ends with the admin's."""
     user = wish.user or caller.user
-    if not caller.administers and (user != caller.user or not caller.local):
-        raise Refusal(403, "only an admin may do this", f"token for {user}", "ask one, or use the socket")
 
     async def add() -> Made:
-        return parts.tokens.add(user, wish.label, wish.expires_in_s)
+        _may_make(caller, f"token for {user}")
+        if user != caller.user and not caller.administers:
+            raise Refusal(403, "only an admin may make tokens for others", f"token for {user}", "ask one")
+        most, held = parts.settings.limits_of(user).max_tokens, parts.tokens.held_by(user)
+        if most is not None and held >= most:
+            raise Refusal(429, f"{user} has {held} valid tokens and may have {most}", "max_tokens", "revoke some")
+        return parts.tokens.add(user, wish.label, wish.expires_in_s, parts.tokens.get(caller.token))
 
     made = await parts.change(caller, "add token", f"for {user}", add(), 201)
     return reply(_token_view(made.kept) | {"token": made.secret}, 201)
@@ -211,11 +221,12 @@ async def tokens(parts: Service, caller: Who) -> Response:
 
 @router.post("/v1/tokens/{token}/rotate", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
 async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller: Who) -> Response:
-    """A new token like this one, which stays valid for a while."""
-    _own(parts, token, caller)
+    """A new token in place of this one, which stays valid for a while; the new one ends when the old one was to end."""
 
     async def rotate() -> Made:
-        made = parts.tokens.rotate(token, overlap.overlap_s)
+        _own(parts, token, caller)
+        _may_make(caller, f"token {token}")
+        made = parts.tokens.rotate(token, overlap.overlap_s, parts.tokens.get(caller.token))
         if made is None:
             raise Refusal(409, "it has expired or was revoked", f"token {token}", "make a new one")
         return made
@@ -226,15 +237,23 @@ async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller:
 
 @router.delete("/v1/tokens/{token}", responses={200: {"model": TokenView}}, tags=["tokens"])
 async def revoke_token(token: TokenId, parts: Service, caller: Who) -> Response:
-    """It opens nothing any more."""
-    _own(parts, token, caller)
+    """It opens nothing any more, and neither does what was rotated from it or made with it."""
 
     async def revoke() -> Token | None:
+        _own(parts, token, caller)
         return parts.tokens.revoke(token)
 
     gone = await parts.change(caller, "revoke token", token, revoke())
     assert gone is not None
     return reply(_token_view(gone))
+
+
+def _may_make(caller: Caller, where: str) -> None:
+    """Over the socket the kernel says who it is; a token could make others that outlive its own discovery."""
+    if caller.page:
+        raise Refusal(403, "a page makes no tokens", where, "use the command: cohabit token")
+    if not caller.local and not caller.administers:
+        raise Refusal(403, "over TCP only an admin makes or rotates tokens", where, "use the socket, or ask an admin")
 
 
 def _own(parts: Parts, token: str, caller: Caller) -> None:
@@ -246,4 +265,4 @@ def _own(parts: Parts, token: str, caller: Caller) -> None:
 def _token_view(token: Token) -> dict[str, Any]:
     return {"id": token.id, "user": token.user, "label": token.label, "made_at": token.made_at,
             "expires_at": token.expires_at, "revoked_at": token.revoked_at,
-            "valid": token.valid(time.time())}  # fmt: skip
+            "valid": token.valid(time.time()), "parents": list(token.parents), "page": token.page}  # fmt: skip

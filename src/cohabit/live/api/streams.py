@@ -37,6 +37,7 @@ KINDS = {
 }
 NOTHING = -1  # no change is owed to whoever listens
 MACHINE_S = 0.5  # between two words about others' jobs
+CHECK_S = 1.0  # so often it is checked whether the caller's token is still good
 QUIET_S = 15.0  # after so long without an event something is sent, so that the connection is known to live
 
 
@@ -44,10 +45,17 @@ OpenOutput = Callable[[str, Launch, str], Awaitable[int]]  # of a job, by the fi
 
 
 class Streams:
-    """`open_output` gives a descriptor that was opened with the rights of the job's user."""
+    """`open_output` gives a descriptor that was opened with the rights of the job's user; `still` says whether a
+    caller's token is still good."""
 
-    def __init__(self, looking: Looking, feed: Feed, open_output: OpenOutput) -> None:
-        self._looking, self._feed, self._open_output = looking, feed, open_output
+    def __init__(
+        self, looking: Looking, feed: Feed, open_output: OpenOutput, still: Callable[[Caller], bool]
+    ) -> None:
+        self._looking, self._feed, self._open_output, self._still = looking, feed, open_output, still
+
+    def _check(self, caller: Caller) -> None:
+        if not self._still(caller):
+            raise Refusal(401, "the token has expired or was revoked meanwhile", "Authorization", "ask for a new one")
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
@@ -62,7 +70,8 @@ class Streams:
                 left = until - loop.time()
                 if left <= 0 or self._feed.closed:
                     return False
-                await changed(left)
+                await changed(min(left, CHECK_S))
+                self._check(caller)
 
     # ---- output -----------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,7 @@ class Streams:
                 ):
                     offset += len(piece)
                     yield piece
-                if over or not follow or self._feed.closed:
+                if over or not follow or self._feed.closed or not self._still(caller):
                     return
                 with self._feed.waiting(job) as changed:
                     await changed(LOOK_S)
@@ -123,15 +132,19 @@ class Streams:
     async def events(self, listener: Listener, caller: Caller) -> AsyncIterator[bytes]:
         """Server-Sent Events about what the caller may see; of others' jobs only that something has changed."""
         loop, owed_us, told_s = asyncio.get_running_loop(), NOTHING, 0.0
+        sent_s = loop.time()
         try:
             yield b": listening\n\n"
-            while True:
-                patience_s = QUIET_S if owed_us == NOTHING else max(told_s + MACHINE_S - loop.time(), 0.0)
+            while self._still(caller):
+                due_s = sent_s + QUIET_S if owed_us == NOTHING else told_s + MACHINE_S
                 try:
-                    one = await asyncio.wait_for(listener.queue.get(), patience_s)
+                    one = await asyncio.wait_for(listener.queue.get(), min(max(due_s - loop.time(), 0.0), CHECK_S))
                 except TimeoutError:
+                    if loop.time() < due_s:
+                        continue
                     yield b": quiet\n\n" if owed_us == NOTHING else _machine(owed_us)
-                    told_s, owed_us = (told_s if owed_us == NOTHING else loop.time()), NOTHING
+                    sent_s = loop.time()
+                    told_s, owed_us = (told_s if owed_us == NOTHING else sent_s), NOTHING
                     continue
                 if one is None:
                     if listener.lags:
@@ -139,6 +152,7 @@ class Streams:
                     return
                 if one.kind == "node" or caller.operates or one.owner == caller.number >= 0:
                     yield _event(one)
+                    sent_s = loop.time()
                 else:
                     owed_us = one.at_us
         finally:

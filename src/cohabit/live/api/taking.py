@@ -89,6 +89,12 @@ class Taking:
                 422, f"an array of {count:,} jobs; at most {limits.max_array:,} are allowed", "array",
                 "hand in several, or ask for a larger max_array in the site file",
             )  # fmt: skip
+        most, size = limits.max_submission_bytes, _bytes_of(submission)
+        if most is not None and size > most:
+            raise Refusal(
+                413, f"command and environment have {size:,} bytes; at most {most:,} are allowed", "environment",
+                "write them to a file that the job reads, or ask for a larger max_submission_bytes in the site file",
+            )  # fmt: skip
         account = await self._runs_as(caller)
         return Wanted(self._job(submission, caller, limits), _launch(submission, account, self.own), limits)
 
@@ -133,6 +139,12 @@ class Taking:
             skip_threshold=submission.skip_threshold, reprofile=submission.reprofile, mates=mates,
             profile_owner=owner_of(caller.number),
         )  # fmt: skip
+
+
+def _bytes_of(submission: Submission) -> int:
+    """Command and environment as a program gets them: each word ends with a zero byte."""
+    words = [*submission.command, *(f"{key}={value}" for key, value in submission.environment.items())]
+    return sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in words)
 
 
 def _launch(submission: Submission, account: Account | None, own: int) -> Launch:

@@ -1,0 +1,62 @@
+"""How many of something scarce (connections, listeners, links) each holder has: a bound for one, a bound for all, and a
+rest that only favoured holders (root, operators) may use. One holder can never take what others need.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+
+class Slots:
+    """`most` in all, `each` for one holder; the last `kept` are for favoured holders, who may have more than `each`."""
+
+    def __init__(self, most: int, each: int, kept: int = 0) -> None:
+        self.most, self.each, self.kept = most, each, kept
+        self._held: Counter[Hashable] = Counter()
+        self.taken = 0
+
+    def take(self, holder: Hashable, favoured: bool = False) -> bool:
+        """One more for this holder; False: there is none."""
+        if self.taken >= self.most - (0 if favoured else self.kept):
+            return False
+        if not favoured and self._held[holder] >= self.each:
+            return False
+        self._held[holder] += 1
+        self.taken += 1
+        return True
+
+    def leave(self, holder: Hashable) -> None:
+        """One less."""
+        self._held[holder] -= 1
+        self.taken -= 1
+        if not self._held[holder]:
+            del self._held[holder]
+
+    def held_by(self, holder: Hashable) -> int:
+        """How many this holder has."""
+        return self._held.get(holder, 0)
+
+
+class Held:
+    """One thing that holds a slot, first for somebody unknown, later for a holder that has proved who it is."""
+
+    def __init__(self) -> None:
+        self._slots: Slots | None = None
+        self.holder: Hashable = None
+
+    def move(self, slots: Slots, holder: Hashable, favoured: bool = False) -> bool:
+        """Hold a slot of this holder and give back the one before; False: there is none, and all stays as it was."""
+        if self._slots is slots and self.holder == holder:
+            return True
+        if not slots.take(holder, favoured):
+            return False
+        self.leave()
+        self._slots, self.holder = slots, holder
+        return True
+
+    def leave(self) -> None:
+        """Give it back."""
+        if self._slots is not None:
+            self._slots.leave(self.holder)
+            self._slots = None
