@@ -22,6 +22,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The request is too large"},
     422: {"model": Problem, "description": "The request is not understood"},
     429: {"model": Problem, "description": "Too much at once, or a limit of yours"},
+    500: {"model": Problem, "description": "The scheduler failed on this request and left it out"},
     503: {"model": Problem, "description": "Not now: the journal cannot be written, or the server is stopping"},
 }
 

@@ -17,7 +17,7 @@ class Api:
 
     def __init__(self, living: Living, settings: ApiSettings, restored: Restored) -> None:
         self._feed, self._metrics = Feed(), Metrics()
-        observe(living.journal, restored.core, restored.recorder, self._feed, self._metrics)
+        observe(living.controller, living.journal, restored.recorder, self._feed, self._metrics)
         self.parts = Parts(living, settings, self._feed, self._metrics)
         self.parts.limits.restore(restored.core)
         app = make_app(self.parts)

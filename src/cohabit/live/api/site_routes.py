@@ -180,6 +180,7 @@ async def metrics(request: Request, parts: Service) -> Response:
         for word in ("idle", "busy", "shared", "drained", "down"):
             parts.metrics.nodes.labels(word).set(busy.get(word, 0))
         parts.metrics.audit_failures.set(parts.audit.failed)
+        parts.metrics.left_out.set(parts.controller.left_out)
         parts.metrics.listeners.set(parts.feed.listeners)
 
     return Response(parts.metrics.text(refresh), media_type="text/plain; version=0.0.4; charset=utf-8")
