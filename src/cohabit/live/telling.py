@@ -21,6 +21,7 @@ from cohabit.live.recorder import Recorder
 from cohabit.live.records import Record
 from cohabit.model import codec
 from cohabit.model.command import Command
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobSubmitted
 from cohabit.model.texts import one_line
 
@@ -109,8 +110,8 @@ class _Before:
 
 
 def reason_of(error: Exception) -> str:
-    """An exception on one line."""
-    return one_line(f"{type(error).__name__}: {error}", 300)
+    """An exception on one line; one of ours is a sentence already."""
+    return one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)
 
 
 def _left_out(place: int, event: Event, error: Exception) -> LeftOut:

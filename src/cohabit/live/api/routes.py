@@ -6,7 +6,6 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import Depends, Request, Response
-from pydantic import AfterValidator, Field
 
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
@@ -50,13 +49,6 @@ def reply(document: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(document), status, media_type="application/json")
 
 
-def _user(text: str) -> str:
-    if any(ord(letter) < 32 for letter in text):
-        raise ValueError("there is a control character in it")
-    return text
-
-
 Service = Annotated[Parts, Depends(parts_of)]
 Who = Annotated[Caller, Depends(find_caller)]
 Job = JobId
-UserName = Annotated[str, Field(max_length=64), AfterValidator(_user)]
