@@ -120,3 +120,32 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     engine.dispose()
     with pytest.raises(InputError, match="version 99"):
         open_journal(tmp_path / "k.db")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("default", "used"), [("on", "on"), ("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")]
+)
+def test_a_commit_in_postgresql_waits_for_the_disk_whatever_the_default(
+    postgres_database: str, default: str, used: str
+) -> None:
+    """For whoever writes and for whoever reads, and again on a connection made anew."""
+    url = sa.make_url(postgres_database).set(drivername="postgresql+psycopg")
+    operator = sa.create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    with operator.connect() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {url.database} SET synchronous_commit TO {default}")
+    with sa.create_engine(url).connect() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == default
+    journal = open_journal(postgres_database)
+    for _ in range(2):
+        with journal._connection.begin():
+            assert journal._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == used
+        with operator.connect() as connection:
+            connection.execute(
+                sa.text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"),
+                {"name": url.database},
+            )
+        with pytest.raises(JournalError):
+            journal.get("anything")
+    journal.close()
+    operator.dispose()

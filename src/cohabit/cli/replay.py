@@ -35,16 +35,20 @@ def replay(
 
     if is_live(journal):
         live = replay_live(journal)
-        steps, orders, difference = live.batches, live.commands, live.difference
+        steps, orders, difference, left_out = live.batches, live.commands, live.difference, live.left_out
     else:
         from cohabit.app.journals import replay_journal
 
         simulated = replay_journal(journal)
-        steps, orders, difference = simulated.steps, simulated.orders, simulated.difference
+        steps, orders, difference, left_out = simulated.steps, simulated.orders, simulated.difference, 0
     if as_json:
-        show_json({"steps": steps, "orders": orders, "identical": not difference, "difference": difference or None})
+        show_json({
+            "steps": steps, "orders": orders, "identical": not difference, "difference": difference or None,
+            "left_out": left_out,
+        })  # fmt: skip
     else:
         word = "identical" if not difference else f"DIFFERENT {difference}"
-        typer.echo(f"{steps:,} steps, {orders:,} orders: {word}")
+        skipped = f", {left_out:,} events left out" if left_out else ""
+        typer.echo(f"{steps:,} steps, {orders:,} orders{skipped}: {word}")
     if verify and difference:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""How a journal's database is reached: what SQLite must be told to be durable, and who may write in PostgreSQL.
+"""How a journal's database is reached: what SQLite and PostgreSQL must be told to be durable, and who may write.
 
 Two controllers must never write one journal. A file is guarded by the lock of its place; a PostgreSQL database by a
 lock of its own, held by the writing connection for as long as it lives.
@@ -25,6 +25,17 @@ def connect(url: sa.URL, only_one: bool) -> sa.Engine:
         engine = sa.create_engine(url, pool_size=1, max_overflow=0, connect_args={"connect_timeout": round(BUSY_S)})
     except ModuleNotFoundError as error:
         raise InputError(f"needs {error.name}", url.render_as_string(), "install cohabit[postgres]") from error
+
+    @sa.event.listens_for(engine, "connect")
+    def _durable(connection: Any, _: Any) -> None:
+        """A commit is on the disk before it returns, whatever the server's default is."""
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            (level,) = cursor.fetchone()
+            if level != "remote_apply":  # the only level that promises more
+                cursor.execute("SET synchronous_commit TO on")
+        connection.commit()
+
     if only_one:
 
         @sa.event.listens_for(engine, "connect")

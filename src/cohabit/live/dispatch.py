@@ -32,10 +32,14 @@ Order = StartJob | CancelJob | StopJob | RenewJob | MoveJob | SetShares
 
 
 class Dispatcher:
-    """A lane for every job that has orders on their way."""
+    """A lane for every job that has orders on their way. `make_room` is asked for room on a full disk, so that jobs
+    can be stopped there; whether there is more of it now."""
 
-    def __init__(self, backend: Backend, report: Callable[[Event], Awaitable[None]]) -> None:
-        self._backend, self._report = backend, report
+    def __init__(
+        self, backend: Backend, report: Callable[[Event], Awaitable[None]],
+        make_room: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self._backend, self._report, self._make_room = backend, report, make_room
         self._lanes: dict[str, deque[tuple[Order | Settle, Launch | None]]] = {}
         self._workers: set[asyncio.Task[None]] = set()
 
@@ -82,6 +86,8 @@ class Dispatcher:
 
     async def _carry_out(self, order: Order | Settle, launch: Launch | None) -> None:
         pause_s = FIRST_PAUSE_S
+        if isinstance(order, CancelJob | StopJob):
+            self._make_room()  # its end is to be recorded
         for left in reversed(range(TRIES)):
             try:
                 if isinstance(order, Settle):
@@ -98,6 +104,8 @@ class Dispatcher:
                 if not left:
                     log.error("%s was given up: %s", order, error)
                     return
+                if self._make_room():
+                    continue
             await asyncio.sleep(pause_s)
             pause_s *= 2
 

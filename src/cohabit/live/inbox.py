@@ -1,16 +1,25 @@
 """The controller's one inbox: facts from everywhere, in the order they came, never more than it can hold.
 
 Who can be told to try again later (a submission, a peer) is refused when it is full; who cannot (the back end) waits.
+A letter is known to be writable before it joins a batch (`sealed`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from cohabit.backend.protocol import Launch
+from cohabit.model import codec
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event
+from cohabit.model.texts import one_line
+
+log = logging.getLogger(__name__)
 
 
 class Letter(NamedTuple):
@@ -25,6 +34,28 @@ class Letter(NamedTuple):
     def events(self) -> tuple[Event, ...]:
         """All its facts, in their order."""
         return (*self.first, self.event)
+
+    def sealed(self) -> Letter:
+        """The letter, known to be writable; an InputError says why a request is not. A fact of the world that cannot
+        be written as it is loses the characters that cannot."""
+        try:
+            codec.encode(self.events)
+            msgspec.msgpack.encode(self.launch)
+        except (UnicodeError, OverflowError, TypeError, ValueError) as error:
+            if self.answer is None and self.launch is None:
+                log.warning("a fact is written down without characters that cannot be: %s", one_line(str(error), 200))
+                return self._replace(event=msgspec.convert(_writable(msgspec.to_builtins(self.event)), Event))
+            raise InputError(f"it cannot be written down: {one_line(str(error), 200)}", "request") from error
+        return self
+
+
+def _writable(plain: Any) -> Any:
+    """The same data with texts that have an encoding."""
+    if isinstance(plain, str):
+        return plain.encode("utf-8", "replace").decode()
+    if isinstance(plain, dict):
+        return {_writable(key): _writable(value) for key, value in plain.items()}
+    return [_writable(one) for one in plain] if isinstance(plain, list | tuple) else plain
 
 
 class Inbox:

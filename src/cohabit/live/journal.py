@@ -4,13 +4,14 @@ record of every job.
 SQLite (write-ahead log, every commit on the disk before it returns) or PostgreSQL by URL. One writer, one connection;
 the controller calls it from one thread, and lists are read over a connection of their own. Orders and records follow
 from the facts: they are written one batch late, in the transaction of the next one, and recovery computes again what a
-crash has lost of them. The meta value `records` is the last batch the records include.
+crash has lost of them. The meta value `records` is the last batch the records include. Events on which the core raised
+are marked (`left_out`); recovery and replays skip them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +26,12 @@ from cohabit.live.database import connect, said
 from cohabit.live.journal_schema import batches as _batches
 from cohabit.live.journal_schema import checkpoints as _checkpoints
 from cohabit.live.journal_schema import jobs as _jobs
+from cohabit.live.journal_schema import left_out as _left_out
 from cohabit.live.journal_schema import meta as _meta
 from cohabit.live.journal_schema import migrate
 from cohabit.live.records import Record
 from cohabit.live.refusals import NotWritable
+from cohabit.live.reserve import Reserve
 from cohabit.model import codec
 from cohabit.model.command import Command
 from cohabit.model.errors import InputError
@@ -55,6 +58,18 @@ class Checkpoint(NamedTuple):
     pending: bytes
 
 
+class LeftOut(NamedTuple):
+    """An event on which the core raised: where it is in its batch, the event in words, and what was raised."""
+
+    place: int
+    about: str
+    why: str
+    job: str = ""  # of a submission: its name is free again
+
+
+ONE_BY_ONE = LeftOut(-1, "", "the core raised on the whole batch; its events are told one by one")
+
+
 class JournalError(NotWritable):
     """The journal cannot be written or read (now); the text says why."""
 
@@ -66,6 +81,7 @@ class _Owed:
         self.seq = 0  # the last batch it includes; 0: nothing is owed
         self.commands: dict[int, bytes] = {}
         self.records: dict[str, Record] = {}
+        self.left_out: dict[tuple[int, int], LeftOut] = {}
 
     def write(self, connection: sa.Connection) -> None:
         """In a transaction of the caller, who lets go of this only when that is durable."""
@@ -74,6 +90,12 @@ class _Owed:
         for seq, content in self.commands.items():
             connection.execute(sa.update(_batches).where(_batches.c.seq == seq).values(commands=content))
         records.write(connection, self.records.values())
+        for (seq, place), one in self.left_out.items():
+            connection.execute(sa.delete(_left_out).where((_left_out.c.seq == seq) & (_left_out.c.place == place)))
+            row = {"seq": seq, "place": place, "about": one.about, "why": one.why}
+            connection.execute(sa.insert(_left_out), row)
+            if one.job and records.one(connection, one.job) is None:
+                connection.execute(sa.delete(_jobs).where(_jobs.c.job_id == one.job))
         _put(connection, {RECORDED: str(self.seq)})
 
 
@@ -94,6 +116,12 @@ class Journal:
         self._owed = _Owed()
         self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch that failed to be written
         self._reading: sa.Engine | None = None
+
+    @property
+    def file(self) -> Path | None:
+        """Where it is kept; None: a server keeps it."""
+        found = self.url.database if self.url.get_backend_name() == "sqlite" else None
+        return None if found is None else Path(found)
 
     def close(self) -> None:
         """Write down what is still owed if that can be done, and let go."""
@@ -167,12 +195,26 @@ class Journal:
             query = sa.select(_batches.c.events).where(_batches.c.seq == seq)
             return bool(self._connection.execute(query).scalar() == content)
 
-    def note(self, seq: int, commands: Sequence[Command] | None, changed: Iterable[Record]) -> None:
+    def note(
+        self, seq: int, commands: Sequence[Command] | None, changed: Iterable[Record], left_out: Iterable[LeftOut] = ()
+    ) -> None:
         """What followed from a batch; written with the next one. No orders: they are known already."""
-        self._owed.seq = seq
-        if commands is not None:
-            self._owed.commands[seq] = codec.encode(commands)
+        content = None if commands is None else codec.encode(commands)
+        self._owed.seq = max(self._owed.seq, seq)
+        if content is not None:
+            self._owed.commands[seq] = content
         self._owed.records.update((one.job_id, one) for one in changed)
+        self._owed.left_out.update(((seq, one.place), one) for one in left_out)
+
+    def left_out(self) -> dict[int, dict[int, LeftOut]]:
+        """By batch and place what is left out; a batch that is named is told event by event."""
+        found: dict[int, dict[int, LeftOut]] = {}
+        with self._transaction("the journal cannot be read"):
+            for row in self._connection.execute(sa.select(_left_out).order_by(_left_out.c.seq, _left_out.c.place)):
+                found.setdefault(row.seq, {})[row.place] = LeftOut(row.place, row.about, row.why)
+        for (seq, place), one in self._owed.left_out.items():
+            found.setdefault(seq, {})[place] = one
+        return found
 
     def flush(self) -> None:
         """Write down what is owed now, for those who read lists."""
@@ -182,7 +224,7 @@ class Journal:
             self._owed.write(self._connection)
         self._owed = _Owed()
 
-    def batches(self, after: int) -> Iterator[Batch]:
+    def batches(self, after: int) -> Generator[Batch]:
         """All batches behind this one, in order."""
         query = sa.select(_batches).where(_batches.c.seq > after).order_by(_batches.c.seq)
         with self._transaction("the journal cannot be read"):
@@ -276,7 +318,13 @@ def open_journal(where: Path | str) -> Journal:
         raise InputError(f"cannot be made: {(error.strerror or str(error)).lower()}", str(path.parent)) from error
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise InputError("cannot be written: it is read-only for this user", str(path), "choose another place")
-    return Journal(sa.URL.create("sqlite", database=str(path)), str(path))
+    url = sa.URL.create("sqlite", database=str(path))
+    try:
+        return Journal(url, str(path))
+    except InputError:
+        if not Reserve(path).give_all():  # a full disk has no room to open it
+            raise
+        return Journal(url, str(path))
 
 
 def url_of(text: str) -> sa.URL:

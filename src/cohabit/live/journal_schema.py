@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from cohabit.store.versions import Step, Versioned
 
-META, BATCHES, CHECKPOINTS, JOBS, RECORDS = (
-    "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records",
+META, BATCHES, CHECKPOINTS, JOBS, RECORDS, LEFT_OUT = (
+    "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records", "cohabit_left_out",
 )  # fmt: skip
 LIVING = "cohabit_records_living"
 _number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -52,6 +52,14 @@ sa.Index(
     LIVING, records.c.phase, records.c.ordinal, sqlite_where=records.c.phase < 2, postgresql_where=records.c.phase < 2
 )
 
+left_out = sa.Table(  # from version 3 on: events of a batch on which the core raised; such a batch is told one by one
+    LEFT_OUT, today,
+    sa.Column("seq", _number, primary_key=True, autoincrement=False),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),  # in its batch; -1: the batch itself
+    sa.Column("about", sa.Text, nullable=False),  # the event in words
+    sa.Column("why", sa.Text, nullable=False),  # what the core raised
+)  # fmt: skip
+
 
 def _version_1(connection: sa.Connection) -> None:
     """Batches, checkpoints and what jobs execute."""
@@ -78,6 +86,15 @@ def _version_2(connection: sa.Connection) -> None:
         _create(connection, statement)
 
 
+def _version_3(connection: sa.Connection) -> None:
+    """Events that are left out."""
+    _create(
+        connection,
+        f"CREATE TABLE {LEFT_OUT} (seq %(long)s NOT NULL, place INTEGER NOT NULL, about TEXT NOT NULL, "
+        "why TEXT NOT NULL, PRIMARY KEY (seq, place))",
+    )
+
+
 def _create(connection: sa.Connection, statement: str) -> None:
     """In the words of the database."""
     sqlite = connection.dialect.name == "sqlite"
@@ -85,7 +102,7 @@ def _create(connection: sa.Connection, statement: str) -> None:
     connection.exec_driver_sql(statement % words)
 
 
-STEPS: tuple[Step, ...] = (_version_1, _version_2)
+STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3)
 VERSION = len(STEPS)
 _VERSIONED = Versioned("journal", meta, "version", lock=0x636F686C)
 

@@ -33,18 +33,25 @@ class Recorder:
         self._touched: dict[str, Record] = {}
         self._ends: dict[str, str] = {}  # of runs in this batch
         self._faults: dict[str, str] = {}  # what went wrong with them
+        self._batch = (-1, 0)  # the last one observed, and how many jobs it has brought so far
+
+    def begin(self, living: Iterable[Record]) -> None:
+        """As if it were new, with these records."""
+        self.living = {one.job_id: one for one in living}
+        self._touched, self._ends, self._faults, self._batch = {}, {}, {}, (-1, 0)
 
     def observe(
         self, seq: int, now_us: int, events: Sequence[Event], commands: Sequence[Command], core: SchedulerCore
     ) -> list[Record]:
-        """One batch that the core has dealt with; the records that are different now."""
+        """One batch that the core has dealt with, or the next part of it; the records that are different now."""
         self._touched, self._ends, self._faults = {}, {}, {}
-        count = 0
+        count = self._batch[1] if self._batch[0] == seq else 0
         for event in events:
             if isinstance(event, fact.JobSubmitted):
                 count = self._taken(now_us, event.job, (seq << MEMBERS_BITS) + count) - (seq << MEMBERS_BITS)
             else:
                 self._heard(now_us, event)
+        self._batch = (seq, count)
         for command in commands:
             self._ordered(now_us, command, core)
         for record in list(self._touched.values()):
@@ -66,6 +73,17 @@ class Recorder:
             self._touched[name] = self.living[name] = record
             if state.jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING):
                 self._running(record, state, row, int(state.jobs[columns.START, row]))
+        return list(self._touched.values())
+
+    def give_up(self, now_us: int, core: SchedulerCore, why: str) -> list[Record]:
+        """Jobs that a core brought back does not have are lost; what is different now."""
+        self._touched, state = {}, core.state
+        for name, record in list(self.living.items()):
+            if name not in state.rows and name not in state.open_arrays:
+                del self.living[name]
+                record.phase, record.status, record.end_us = OVER, state.finished.get(name, _LOST), now_us
+                record.reason = why
+                self._touched[name] = record
         return list(self._touched.values())
 
     # ---- facts ------------------------------------------------------------------------------------------------------

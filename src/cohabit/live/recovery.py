@@ -2,24 +2,29 @@
 
 Facts are replayed, orders are not repeated blindly: a start is never given again (the back end makes sure that one it
 has not begun never begins), an order to stop or to renew is, because giving it twice does no harm and losing it would.
+An event on which the core raises is left out, whether it was marked before or raises only now (live/telling.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from cohabit.backend.protocol import CANCELLED, ENDED, LOST, RUNNING, STOPPED, Run
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
-from cohabit.live.journal import Checkpoint, Journal
+from cohabit.live.journal import Batch, Checkpoint, Journal, LeftOut
 from cohabit.live.recorder import Recorder
+from cohabit.live.records import Record
+from cohabit.live.telling import CoreFailed, Told, tell, tell_one_by_one
 from cohabit.model import codec
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, RenewJob, StopJob
 from cohabit.model.event import Event, JobFinished, JobStarted, StartRefused
 
+GIVEN_UP = "the scheduler could not take it again after a restart; its log says why"
 NOT_BEGUN = "the controller was restarted before the start was carried out"
 Key = tuple[str, int]  # job, attempt
 
@@ -33,24 +38,69 @@ class Restored(NamedTuple):
     orders: list[Command]  # to stop or to renew, possibly not carried out
     batches: int  # replayed
     recorder: Recorder  # with the records of all jobs that are not over
+    given: list[Command]  # the orders of the last batch
+    left_out: dict[int, dict[int, LeftOut]]  # by batch: what is marked only now
 
 
-def restore(journal: Journal, cluster: Cluster, policies: PolicySet) -> Restored:
-    """The newest checkpoint and all facts since; records that a crash, or an older version, did not write."""
-    kept, recorded, recorder = journal.newest_checkpoint(), journal.recorded, Recorder(journal.living_records())
+Notes = list[tuple[int, list[Command] | None, list[Record], list[LeftOut]]]  # of each batch, for the journal
+
+
+def restore(journal: Journal, cluster: Cluster, policies: PolicySet, recorder: Recorder | None = None) -> Restored:
+    """The newest checkpoint and all facts since; records that a crash, or an older version, did not write. A recorder
+    that is given is used again, for those who observe it. What is left out from now on is owed to the journal."""
+    recorder = Recorder() if recorder is None else recorder
+    suspects: set[int] = set()  # batches on which the core raises
+    while True:
+        recorder.begin(journal.living_records())
+        try:
+            restored, notes = _replayed(journal, cluster, policies, recorder, suspects)
+        except CoreFailed as failed:
+            if failed.seq in suspects:
+                raise
+            suspects.add(failed.seq)
+            continue
+        for seq, commands, changed, left_out in notes:
+            journal.note(seq, commands, changed, left_out)
+        return restored
+
+
+def _replayed(
+    journal: Journal, cluster: Cluster, policies: PolicySet, recorder: Recorder, suspects: set[int]
+) -> tuple[Restored, Notes]:
+    kept, recorded, marked = journal.newest_checkpoint(), journal.recorded, journal.left_out()
     core = SchedulerCore(cluster, policies) if kept is None else checkpoint.load(kept.core, cluster, policies)
     orders = [] if kept is None else codec.decode_commands(kept.pending)
-    last_us, count = (0, 0) if kept is None else (kept.now_us, 0)
+    last_us, count, late = (0, 0, False) if kept is None else (kept.now_us, 0, False)
+    notes: Notes = []
+    fresh: dict[int, dict[int, LeftOut]] = {}
+    given: list[Command] = []
     if kept is not None and recorded < kept.seq:
-        journal.note(kept.seq, None, recorder.adopt(kept.now_us, core))
-    for batch in journal.batches(after=0 if kept is None else kept.seq):
-        events = codec.decode_events(batch.events)
-        given = core.step(batch.now_us, events)
-        if batch.seq > recorded:
-            journal.note(batch.seq, None, recorder.observe(batch.seq, batch.now_us, events, given, core))
-        orders += given
-        last_us, count = batch.now_us, count + 1
-    return Restored(core, last_us, kept is None and count == 0, to_repeat(orders), count, recorder)
+        notes.append((kept.seq, None, recorder.adopt(kept.now_us, core), []))
+    with closing(journal.batches(after=0 if kept is None else kept.seq)) as batches:
+        for batch in batches:
+            to_record = recorder if batch.seq > recorded else None
+            told = _told(core, to_record, batch, marked, batch.seq in suspects)
+            core, given = told.core, told.commands
+            if new := {at: one for at, one in told.left_out.items() if at not in marked.get(batch.seq, {})}:
+                fresh[batch.seq], late = new, late or to_record is None
+            if to_record is not None or new:
+                notes.append((batch.seq, given if new else None, told.changed, list(new.values())))
+            orders += given
+            last_us, count = batch.now_us, count + 1
+    if late:  # the records know of jobs that the core does not have now
+        notes.append((journal.next_seq - 1, None, recorder.give_up(last_us, core, GIVEN_UP), []))
+    nothing = kept is None and count == 0
+    return Restored(core, last_us, nothing, to_repeat(orders), count, recorder, given, fresh), notes
+
+
+def _told(
+    core: SchedulerCore, recorder: Recorder | None, batch: Batch, marked: Mapping[int, dict[int, LeftOut]],
+    suspect: bool,
+) -> Told:  # fmt: skip
+    events = codec.decode_events(batch.events)
+    if suspect or batch.seq in marked:
+        return tell_one_by_one(core, recorder, batch.seq, batch.now_us, events, marked.get(batch.seq, {}))
+    return tell(core, recorder, batch.seq, batch.now_us, events)
 
 
 def to_repeat(orders: Iterable[Command]) -> list[Command]:
@@ -122,20 +172,30 @@ class Verified(NamedTuple):
     batches: int
     commands: int
     difference: str  # empty: byte for byte the same orders
+    left_out: int = 0  # events that are marked as left out
 
 
 def verify(journal: Journal, cluster: Cluster, policies: PolicySet) -> Verified:
     """Tell a fresh core every fact that is kept and compare its orders with those written down."""
     kept: Checkpoint | None = journal.oldest_checkpoint()
     core = SchedulerCore(cluster, policies) if kept is None else checkpoint.load(kept.core, cluster, policies)
-    batches = commands = 0
-    for batch in journal.batches(after=0 if kept is None else kept.seq):
-        given = core.step(batch.now_us, codec.decode_events(batch.events))
-        batches, commands = batches + 1, commands + len(given)
-        then = None if batch.commands is None else codec.decode_commands(batch.commands)
-        if then is not None and _plain_bytes(given) != _plain_bytes(then):
-            return Verified(batches, commands, f"batch {batch.seq}: {_difference(given, then)}")
-    return Verified(batches, commands, "")
+    batches = commands = skipped = 0
+    marked = journal.left_out()
+    with closing(journal.batches(after=0 if kept is None else kept.seq)) as found:
+        for batch in found:
+            known = marked.get(batch.seq, {})
+            try:
+                told = _told(core, None, batch, marked, False)
+            except CoreFailed as failed:
+                return Verified(batches, commands, f"the core raises in {failed}", skipped)
+            core, given = told.core, told.commands
+            batches, commands, skipped = batches + 1, commands + len(given), skipped + sum(at >= 0 for at in known)
+            if new := [one for at, one in told.left_out.items() if at not in known]:
+                return Verified(batches, commands, f"batch {batch.seq}: the core raises: {new[0].why}", skipped)
+            then = None if batch.commands is None else codec.decode_commands(batch.commands)
+            if then is not None and _plain_bytes(given) != _plain_bytes(then):
+                return Verified(batches, commands, f"batch {batch.seq}: {_difference(given, then)}", skipped)
+    return Verified(batches, commands, "", skipped)
 
 
 def _plain_bytes(commands: list[Command]) -> bytes:

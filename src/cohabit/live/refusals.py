@@ -41,3 +41,11 @@ class WrongState(InputError):
 
 class NotWritable(InputError):
     """The journal cannot be written or read now: no new work is taken, what runs goes on."""
+
+
+class CannotTake(InputError):
+    """The scheduler raised on exactly this request, a fault of its own; the request was left out."""
+
+    def __init__(self, about: str, why: str) -> None:
+        what = f"the scheduler failed on this request and left it out: {why}"
+        super().__init__(what, about, "tell whoever runs it; its log says more")

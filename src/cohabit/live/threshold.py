@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from cohabit.model.peer import NAME_LENGTH
+from cohabit.model.texts import wrong_in_name
+
 MOST_KEPT = 1000  # groups whose latest opening is remembered; it matters for seconds
 
 
@@ -52,6 +55,9 @@ class Decider:
             return "another domain decides about this group"
         if ask.sender not in members or tuple(sorted(set(members))) != members:
             return "the sender takes no part in this attempt"
+        names = (ask.round.group, *members, ask.run)
+        if not all(0 < len(name) <= NAME_LENGTH and not wrong_in_name(name) for name in names):
+            return "a name is empty, too long or has a control character in it"
         return ""
 
     def is_open(self, round_: Round) -> bool:

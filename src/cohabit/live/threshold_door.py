@@ -21,6 +21,7 @@ from cohabit.live.origins import NoteRefusal, no_note, origin_of
 from cohabit.live.slots import Held, Slots
 from cohabit.live.threshold import Ask, Decider, Round
 from cohabit.model.errors import InputError
+from cohabit.model.texts import wrong_in_name
 
 HANG_S = 1.0  # a question waits so long for its answer
 LOOK_S = 0.1  # so often it is looked whether a run is still wanted
@@ -137,6 +138,8 @@ class Threshold:
         try:
             async with asyncio.timeout(HELLO_S):
                 hello = msgspec.json.decode(await reader.readline(), type=Hello)
+            if any(not text or wrong_in_name(text) for text in (hello.job, hello.run, hello.token)):
+                return  # no run of ours
             gone = asyncio.ensure_future(reader.read(1))  # a run that hangs up has gone
             try:
                 await _Standing(self, hello, writer, gone, origin, held).until_open()

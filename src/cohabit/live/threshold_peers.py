@@ -96,7 +96,7 @@ def _read(said: httpx.Response, peer: Peer, question: _Question) -> tuple[_Answe
         return None, "did not prove that the answer is its own"
     try:
         answer = msgspec.msgpack.decode(said.content, type=_Answer)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None, "answers something else"
     if (answer.life, answer.number) != (question.life, question.number):
         return None, "answers another question"
@@ -116,7 +116,7 @@ class ThresholdEar:
         """What a peer is told; Refusal says why it is told nothing."""
         try:
             question = msgspec.msgpack.decode(content, type=_Question)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Refusal(400, f"is not a question: {error}") from None
         ask, keys = question.ask, ""
         peer = self._peers.get(ask.sender)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.errors import InputError
+from cohabit.model.texts import wrong_in_name
 
 NAME_LENGTH = 256
 MOST_MEMBERS = 64
@@ -134,7 +135,7 @@ def decode(data: bytes) -> Message:
     """A message from the wire, if it is one."""
     try:
         message = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is not a peer message: {error}", "peer") from error
     if problem := what_is_wrong(message):
         raise InputError(problem, "peer")
@@ -145,8 +146,11 @@ def what_is_wrong(message: Message) -> str:
     """What no honest sender would write; empty if nothing."""
     names = [message.group, message.sender, message.receiver, getattr(message, "coordinator", "-") or "-"]
     names += getattr(message, "members", ())
+    names += [message.job] if isinstance(message, Announce) else []
     if not all(0 < len(name) <= NAME_LENGTH for name in names):
         return "a name is empty or too long"
+    if wrong := next((wrong for name in names if (wrong := wrong_in_name(name))), ""):
+        return f"a name cannot be used: {wrong}"
     if message.sender == message.receiver:
         return f"domain {message.sender} writes to itself"
     attempts = (getattr(message, "attempt", 0), getattr(message, "promised", 0))

@@ -7,6 +7,7 @@ time and in steps. The answer holds if everything takes its requested time and n
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,9 +19,10 @@ from cohabit.core.ladder import all_rows
 from cohabit.core.protocols import PolicySet
 from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
-from cohabit.live.refusals import Busy
+from cohabit.live.refusals import Busy, CannotTake
 from cohabit.live.slots import Slots
 from cohabit.live.standing import asked
+from cohabit.live.telling import reason_of
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
 from cohabit.model.errors import InputError
@@ -33,6 +35,7 @@ MOST_STEPS = 20_000
 LONG_QUEUE = 2000  # jobs
 COPY_S = 5
 MOST_AT_ONCE, OF_ONE_USER = 100, 3  # dry runs that wait for their turn
+log = logging.getLogger(__name__)
 
 
 class Foresight(NamedTuple):
@@ -70,7 +73,13 @@ class LookingAhead:
             if not saved or now_us - copied_us > (COPY_S * SECOND if self._waiting() > LONG_QUEUE else 0):
                 copied_us, saved = now_us, await self._controller.ask(checkpoint.save)
                 self._copy = (copied_us, saved) if self._waiting() > LONG_QUEUE else (0, b"")
-            found = await asyncio.to_thread(foresee, saved, self._cluster, self._policies, job, now_us)
+            try:
+                found = await asyncio.to_thread(foresee, saved, self._cluster, self._policies, job, now_us)
+            except InputError:
+                raise
+            except Exception as error:  # as it would be for the job itself
+                log.exception("a dry run failed")
+                raise CannotTake("dry run", reason_of(error)) from error
         return found, now_us
 
 

@@ -1,4 +1,5 @@
-"""The outermost layer of the app: bodies of at most 1 MiB that arrive in time, and an answer whatever goes wrong.
+"""The outermost layer of the app: bodies of at most 1 MiB of sound text that arrive in time, and an answer whatever
+goes wrong.
 
 A fault of ours is logged with its traceback and answered with 503 and one sentence; callers never see more of it.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -16,6 +18,7 @@ import msgspec
 BODY_MOST = 2**20
 THROWN_MOST = 16 * BODY_MOST
 BODY_S = 30.0
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -58,14 +61,33 @@ class Guard:
             scope["state"]["refused"] = f"larger than {BODY_MOST >> 20} MiB"
             await _say(noted, 413, f"the request is larger than {BODY_MOST >> 20} MiB", "body", "send less")
             return
+        if wrong := wrong_in_body(body):
+            await _say(noted, 422, wrong, "body", "send JSON in UTF-8")
+            return
         try:
             scope["state"]["body"] = body  # a page's signature covers it
             await self._app(scope, _replay(body, receive), noted)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %r failed", scope["method"], scope["path"])
             if not begun:
                 fix = "try again; if it stays, the server's log says why"
                 await _say(noted, 503, "the server failed to answer this", scope["path"], fix)
+
+
+def wrong_in_body(body: bytes) -> str:
+    """What no text in it could be kept for, in one sentence; empty: nothing. Python's own reader of JSON lets halves of
+    surrogate pairs pass, and other encodings than UTF-8."""
+    if b"\0" in body:
+        return "the body is not JSON in UTF-8"
+    try:
+        body.decode()
+        if _SURROGATE.search(body):
+            msgspec.json.decode(body)
+    except UnicodeDecodeError:
+        return "the body is not JSON in UTF-8"
+    except (msgspec.DecodeError, RecursionError):
+        return "the body is not JSON, or has half a surrogate pair in it, which is not text in any encoding"
+    return ""
 
 
 def _note(scope: Scope, status: int, took_s: float) -> None:

@@ -12,8 +12,8 @@ from fastapi.responses import StreamingResponse
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import PROBLEMS, Job, Service, UserName, Who, operator, reply
-from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, Why
+from cohabit.live.api.routes import PROBLEMS, Job, Service, Who, operator, reply
+from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, UserName, Why
 from cohabit.live.api.views import history
 from cohabit.live.records import Record
 from cohabit.model.units import SECOND, microseconds

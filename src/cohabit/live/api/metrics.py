@@ -28,6 +28,7 @@ class Metrics:
         self.requests = Counter("cohabit_requests_total", "Requests answered.", ["status"], registry=self.registry)
         self.ended = Counter("cohabit_jobs_ended_total", "Jobs that are over.", ["state"], registry=self.registry)
         self.audit_failures = make("cohabit_audit_failures", "Audit lines that could not be written.")
+        self.left_out = make("cohabit_events_left_out", "Events of the journal on which the core raised.")
         self.batches = self._counter("cohabit_batches_total", "Batches of facts the core was told.")
         self.commit = self._histogram("cohabit_journal_commit_seconds", "A batch made durable.", _FAST)
         self.passes = self._histogram("cohabit_pass_seconds", "The core's step for a batch.", _FAST)

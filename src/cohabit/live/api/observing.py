@@ -1,6 +1,6 @@
 """Taps on a controller's parts, put on before it lives: what each batch changed goes to the feed, times to the figures.
 
-The controller knows nothing of it. The taps run in its worker thread and only note things; the feed is told on the
+The taps run in its worker thread and only note things; the feed is told on the
 event loop, before the answers of the same batch leave.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.feed import Changed, Feed
 from cohabit.live.api.metrics import Metrics
+from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal
 from cohabit.live.recorder import Recorder
 from cohabit.live.records import OVER, RUNS, Record
@@ -23,7 +24,7 @@ _NODE_WORDS = {NodeUp: "up", NodeDown: "down", NodeDrained: "drained"}
 _PHASE_WORDS = {RUNS: "running"}
 
 
-def observe(journal: Journal, core: SchedulerCore, recorder: Recorder, feed: Feed, metrics: Metrics) -> None:
+def observe(controller: Controller, journal: Journal, recorder: Recorder, feed: Feed, metrics: Metrics) -> None:
     """Put the taps on; on the event loop that the feed belongs to."""
     loop, recorded = asyncio.get_running_loop(), recorder.observe
 
@@ -47,7 +48,7 @@ def observe(journal: Journal, core: SchedulerCore, recorder: Recorder, feed: Fee
 
     _replace(recorder, "observe", observed)
     _replace(journal, "append", _timed(journal.append, metrics.commit.observe))
-    _replace(core, "step", _timed(core.step, metrics.passes.observe))
+    controller.watch_core(lambda core: _replace(core, "step", _timed(core.step, metrics.passes.observe)))
 
 
 def _of_job(now_us: int, record: Record) -> Changed:

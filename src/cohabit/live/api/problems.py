@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cohabit.live.journal import JournalError
-from cohabit.live.refusals import Busy, NotWritable, UnknownJob, UnknownNode, UnknownProfile, WrongState
+from cohabit.live.refusals import Busy, CannotTake, NotWritable, UnknownJob, UnknownNode, UnknownProfile, WrongState
 from cohabit.model.errors import InputError
 
 
@@ -26,7 +26,9 @@ def problem_of(error: Exception) -> Refusal:
         return Refusal(503, f"nothing can be taken now: {error}", "journal", "try again later")
     assert isinstance(error, InputError)
     status = 400
-    if isinstance(error, NotWritable):
+    if isinstance(error, CannotTake):
+        status = 500
+    elif isinstance(error, NotWritable):
         status = 503
     elif isinstance(error, UnknownJob | UnknownNode | UnknownProfile):
         status = 404

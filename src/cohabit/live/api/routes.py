@@ -6,7 +6,6 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import Depends, Request, Response
-from pydantic import AfterValidator, Field
 
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.page_sessions import Asked
@@ -23,6 +22,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The request is too large"},
     422: {"model": Problem, "description": "The request is not understood"},
     429: {"model": Problem, "description": "Too much at once, or a limit of yours"},
+    500: {"model": Problem, "description": "The scheduler failed on this request and left it out"},
     503: {"model": Problem, "description": "Not now: the journal cannot be written, or the server is stopping"},
 }
 
@@ -60,13 +60,6 @@ def reply(document: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(document), status, media_type="application/json")
 
 
-def _user(text: str) -> str:
-    if any(ord(letter) < 32 for letter in text):
-        raise ValueError("there is a control character in it")
-    return text
-
-
 Service = Annotated[Parts, Depends(parts_of)]
 Who = Annotated[Caller, Depends(find_caller)]
 Job = JobId
-UserName = Annotated[str, Field(max_length=64), AfterValidator(_user)]

@@ -15,7 +15,7 @@ import ssl
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 from fastapi import FastAPI

@@ -24,7 +24,7 @@ class Api:
         context: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._feed, self._metrics = Feed(), Metrics()
-        observe(living.journal, restored.core, restored.recorder, self._feed, self._metrics)
+        observe(living.controller, living.journal, restored.recorder, self._feed, self._metrics)
         self.parts = Parts(living, settings, self._feed, self._metrics)
         self.parts.limits.restore(restored.core)
         app = make_app(self.parts)

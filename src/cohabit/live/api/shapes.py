@@ -7,11 +7,13 @@ here knows who calls or what the scheduler would say.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from cohabit.live.api.settings import LONGEST_ARRAY
+from cohabit.model.texts import wrong_in_name, wrong_in_variable, wrong_in_word
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ARRAY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:%([0-9]{1,9}))?")
@@ -29,28 +31,23 @@ def _job_name(text: str) -> str:
     return text
 
 
-def _plain(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("there is a NUL character in it")
-    return text
+def _sound(wrong_in: Callable[[str], str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if wrong := wrong_in(text):
+            raise ValueError(wrong)
+        return text
+
+    return AfterValidator(check)
 
 
-def _path(text: str) -> str:
-    if "\n" in text or "\r" in text:
-        raise ValueError("there is a line break in a path")
-    return _plain(text)
-
-
-def _variable(text: str) -> str:
-    if not text or "=" in text:
-        raise ValueError("the name of a variable is not empty and has no '=' in it")
-    return _plain(text)
-
-
-Text = Annotated[str, Field(max_length=200_000), AfterValidator(_plain)]
-Short = Annotated[str, Field(max_length=255), AfterValidator(_path)]
-FilePath = Annotated[str, Field(max_length=4096), AfterValidator(_path)]
-JobId = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_path)]
+Text = Annotated[str, Field(max_length=200_000), _sound(wrong_in_word)]
+Short = Annotated[str, Field(max_length=255), _sound(wrong_in_name)]
+Variable = Annotated[str, Field(max_length=1024), _sound(wrong_in_variable)]
+FilePath = Annotated[str, Field(max_length=4096), _sound(wrong_in_name)]
+JobId = Annotated[str, Field(min_length=1, max_length=80), _sound(wrong_in_name)]
+UserName = Annotated[str, Field(max_length=64), _sound(wrong_in_name)]
+Framework = Annotated[str, Field(max_length=40), _sound(wrong_in_name)]
+GroupName = Annotated[str, Field(min_length=1, max_length=64), _sound(wrong_in_name)]
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
 
 
@@ -63,14 +60,14 @@ class WindowShape(_Shape):
 
     first: Short
     second: Short
-    least_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S)] = 0.0
-    most_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S)] = 0.0
+    least_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S, allow_inf_nan=False)] = 0.0
+    most_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S, allow_inf_nan=False)] = 0.0
 
 
 class GroupShape(_Shape):
     """Jobs in several domains that start together: the keys of a site file's [group.NAME], and its name."""
 
-    name: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_path)]
+    name: GroupName
     members: Annotated[dict[Short, Short], Field(min_length=2, max_length=64)]
     lease_s: Seconds = 60.0
     lead_s: Seconds = 2.0
@@ -80,7 +77,7 @@ class GroupShape(_Shape):
     retry_s: Seconds = 30.0
     dead_after_s: Seconds = 180.0
     when_dead: Short = "start_alone"
-    overlap_s: Annotated[float, Field(ge=-1, le=LONGEST_S)] = -1.0
+    overlap_s: Annotated[float, Field(ge=-1, le=LONGEST_S, allow_inf_nan=False)] = -1.0
     window: Annotated[list[WindowShape], Field(max_length=64)] = []
 
 
@@ -90,7 +87,7 @@ class Submission(_Shape):
     command: Annotated[list[Text], Field(min_length=1, max_length=10_000)]
     name: Annotated[str, Field(max_length=64, description="the job's id; else the server gives a number"),
                     AfterValidator(_job_name)] | None = None  # fmt: skip
-    environment: Annotated[dict[Annotated[str, AfterValidator(_variable)], Text], Field(max_length=10_000)] = {}
+    environment: Annotated[dict[Variable, Text], Field(max_length=10_000)] = {}
     folder: FilePath = ""
     stdout: FilePath = ""
     stderr: FilePath = ""
@@ -99,7 +96,7 @@ class Submission(_Shape):
     limit_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)] = 3600.0
     memory_mb: Annotated[int, Field(ge=0, le=2**40, description="per process")] = 0
     program: Short = ""
-    alpha: Annotated[float, Field(ge=0, le=1)] = 0.0
+    alpha: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     exclusive: bool = False
     single_node: bool = False
     after: Annotated[list[JobId], Field(max_length=1000)] = []
@@ -112,7 +109,7 @@ class Submission(_Shape):
     workload_type: Annotated[str, Field(pattern="^(|compute|network|io)$")] = ""
     skip_threshold: Annotated[int, Field(ge=-1, le=_MOST)] = -1
     reprofile: bool = False
-    framework: Annotated[str, Field(max_length=40)] = "plain"
+    framework: Framework = "plain"
     threads: Annotated[int, Field(ge=0, le=_MOST)] = 0
     oversubscribe: bool = False
     group: GroupShape | None = None

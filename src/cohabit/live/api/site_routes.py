@@ -16,7 +16,7 @@ from cohabit.live.api import accounting
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import PROBLEMS, Service, UserName, Who, find_caller, operator, reply
+from cohabit.live.api.routes import PROBLEMS, Service, Who, find_caller, operator, reply
 from cohabit.live.api.shapes import (
     AuditList,
     NodeList,
@@ -27,6 +27,7 @@ from cohabit.live.api.shapes import (
     TokenList,
     TokenView,
     TokenWish,
+    UserName,
 )
 from cohabit.live.api.tokens import Made, Token
 from cohabit.live.api.views import job_view, node_views, slowdown_points
@@ -186,6 +187,7 @@ async def metrics(request: Request, parts: Service) -> Response:
         for word in ("idle", "busy", "shared", "drained", "down"):
             parts.metrics.nodes.labels(word).set(busy.get(word, 0))
         parts.metrics.audit_failures.set(parts.audit.failed)
+        parts.metrics.left_out.set(parts.controller.left_out)
         parts.metrics.listeners.set(parts.feed.listeners)
 
     return Response(parts.metrics.text(refresh), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,94 @@
+"""Room on the journal's disk that is kept for what must not fail: cancelling, holding, and writing down how jobs ended.
+
+Output of jobs may lie on the same disk, and fill it. A file beside the journal keeps a few megabytes, and gives them
+back in slices when the disk is full and something of that kind is to be written; it grows again when there is room.
+Submissions are refused before the disk is full (`shortage`), so they never use it. A journal in a database server has
+no such file: its disk is the server's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+from cohabit.backend.local.room import shortage
+
+MOST_BYTES = 4 << 20
+PART = 40  # and never more than this part of the disk
+SLICES = 8
+log = logging.getLogger(__name__)
+
+
+class Reserve:
+    """`journal`: its file; None: it has none."""
+
+    def __init__(self, journal: Path | None) -> None:
+        self.path = None if journal is None else journal.with_name(f"{journal.name}.reserve")
+        self._warned = False
+
+    def shortage(self) -> str:
+        """What is short on the disk, in one sentence; empty: nothing is."""
+        return "" if self.path is None else shortage(self.path.parent)
+
+    def kept(self) -> int:
+        """Bytes that are kept."""
+        with contextlib.suppress(OSError):
+            return 0 if self.path is None else self.path.stat().st_size
+        return 0
+
+    def give(self, down_to: int = 0) -> bool:
+        """Give a slice back to the disk if that is full; whether there is more room now."""
+        if self.path is None:
+            return False
+        whole, left = self._wanted_and_left()
+        size, slice_ = self.kept(), max(whole // SLICES, 1)
+        if left >= slice_ or size <= down_to:
+            return False
+        try:
+            os.truncate(self.path, max(size - slice_, 0))
+        except OSError as error:
+            log.error("%s: nothing of the reserve can be given back: %s", self.path, error.strerror)
+            return False
+        log.warning("the disk of %s is full: %d KiB of its reserve are given back", self.path, slice_ >> 10)
+        return True
+
+    def give_all(self) -> bool:
+        """Give all of it back if the disk is full; whether there is more room now."""
+        given = False
+        while self.give():
+            given = True
+        return given
+
+    def tend(self) -> None:
+        """Make it whole when there is room. On a full disk, give some of it to jobs that are to record their ends;
+        half of it is kept for those who ask for something."""
+        if self.path is None:
+            return
+        whole, left = self._wanted_and_left()
+        missing = whole - self.kept()
+        if missing > 0 and left > 4 * whole + missing:
+            self._make(whole)
+        elif left < whole // (SLICES * SLICES):
+            self.give(down_to=whole // 2)
+
+    def _make(self, whole: int) -> None:
+        assert self.path is not None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(self.path, flags, 0o600), "r+b", buffering=0) as stream:
+                os.posix_fallocate(stream.fileno(), 0, whole)
+        except OSError as error:
+            if not self._warned:
+                log.warning("%s: no room is kept for a full disk: %s", self.path, error.strerror)
+            self._warned = True
+
+    def _wanted_and_left(self) -> tuple[int, int]:
+        """How large it is to be, and how much is free."""
+        assert self.path is not None
+        try:
+            disk = os.statvfs(self.path.parent)
+        except OSError:
+            return 0, 1
+        return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // PART), disk.f_bavail * disk.f_frsize
