@@ -11,8 +11,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import PROBLEMS, Service, UserName, Who, operator, reply
-from cohabit.live.api.shapes import Short
+from cohabit.live.api.routes import PROBLEMS, Service, Who, operator, reply
+from cohabit.live.api.shapes import Short, UserName
 from cohabit.model.profile import owner_of
 
 router = APIRouter(prefix="/v1/profiles", tags=["profiles"], responses=PROBLEMS)
