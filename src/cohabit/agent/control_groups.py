@@ -246,11 +246,12 @@ def _above_processes(own: str) -> str:
     if os.path.basename(own) == CONTROLLER:
         return os.path.dirname(own)
     here = _text(os.path.join(own, "cgroup.procs")).split()
-    ours = {str(os.getpid()), "0"}
+    ours = {str(os.getpid()), str(os.getppid()), "0"}  # the launcher, and the controller that it belongs to
     if os.path.exists(os.path.join(own, "cgroup.type")) and here and set(here) <= ours:  # the root has no such file
         with contextlib.suppress(OSError):
             os.makedirs(os.path.join(own, CONTROLLER), exist_ok=True)
-            _write(os.path.join(own, CONTROLLER), "cgroup.procs", "0")
+            for pid in here:
+                _write(os.path.join(own, CONTROLLER), "cgroup.procs", pid)
     return own
 
 

@@ -25,9 +25,11 @@ from cohabit.app import measuring
 from cohabit.app.client_report import run_table
 from cohabit.app.measuring_programs import Plan, Program
 from cohabit.app.scenario import PolicyConfig
+from cohabit.app.separation import Held, in_own_process
 from cohabit.app.serving import ServeConfig, Service
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.views import job_view, node_views
+from cohabit.live.runs_as import LauncherConfig
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.records import RunTable
@@ -86,7 +88,7 @@ def demonstrate(out: Path, say: Say, advance: Advance | None = None) -> Measured
         commands = {kind: _command(kind, "--work", str(_rounds(kind))) for kind in KINDS}
         say(f"measuring {len(KINDS)} kinds of programs alone and beside each other ...")
         known = _measure_pairs(commands, out, Path(scratch), advance)
-        matrix = out / "degradation.csv"
+        matrix = (out / "degradation.csv").absolute()
         with replacing(matrix) as stream:
             stream.write(_as_csv(known["degradation_percent"]).encode())
         runs = []
@@ -96,7 +98,7 @@ def demonstrate(out: Path, say: Say, advance: Advance | None = None) -> Measured
             (LEARNED, PolicyConfig(name="pair-optimal", degradation=str(matrix), refill=True)),
         ):
             say(f"running {len(KINDS) * COPIES} jobs under {label} ({policy.name}) ...")
-            runs.append(asyncio.run(_scheduled(label, policy, commands, Path(scratch) / label)))
+            runs.append(_scheduled(label, policy, commands, Path(scratch) / label, say))
     return Measured(known["solo_s"], known["degradation_percent"], tuple(runs))
 
 
@@ -152,12 +154,28 @@ def _as_csv(slower: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _scheduled(label: str, policy: PolicyConfig, commands: dict[str, tuple[str, ...]], place: Path) -> RunTable:
-    """The queue under a real controller, from an empty place to the end of the last job."""
-    service = Service(ServeConfig(place, 1, policy, oversubscribe=label == LEARNED))  # pairs share cores in time
+def _scheduled(
+    label: str, policy: PolicyConfig, commands: dict[str, tuple[str, ...]], place: Path, say: Say
+) -> RunTable:
+    """The queue under a real controller, which is not root either where root types this; its jobs are."""
+    config = ServeConfig(
+        place, 1, policy, oversubscribe=label == LEARNED, launcher=LauncherConfig(uids=(os.geteuid(),))
+    )  # pairs share cores in time
+
+    def work(held: Held | None) -> dict[str, Any]:
+        return asyncio.run(_run_queue(config, held, commands))
+
+    found = in_own_process(config, say if label == EXCLUSIVE else _silent, work)
+    _refuse_failures(found["views"], label)
+    return run_table(found["views"], found["nodes"], label)
+
+
+async def _run_queue(config: ServeConfig, held: Held | None, commands: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    """From an empty place to the end of the last job."""
+    service = Service(config, held)
     await service.open()
     try:
-        jobs = list(_queue(commands))
+        jobs = list(_queue(commands, -1 if held is None else 0))
         for job, launch in jobs:
             await service.controller.submit(job, launch)
         while any(state in ("queued", "running") for state in (await service.standing(jobs)).values()):
@@ -166,18 +184,20 @@ async def _scheduled(label: str, policy: PolicyConfig, commands: dict[str, tuple
         nodes = await service.controller.ask(lambda core: node_views(core, None))
     finally:
         await service.close()
-    views = [job_view(one, "demo", False, "", "") for one in listed]
-    _refuse_failures(views, label)
-    return run_table(views, nodes, label)
+    return {"views": [job_view(one, "demo", False, "", "") for one in listed], "nodes": nodes}
 
 
-def _queue(commands: dict[str, tuple[str, ...]]) -> Iterator[tuple[Job, Launch]]:
+def _silent(sentence: str) -> None:
+    """It was said before."""
+
+
+def _queue(commands: dict[str, tuple[str, ...]], uid: int) -> Iterator[tuple[Job, Launch]]:
     """Jobs of one kind come one behind the other: who pairs neighbours in the queue pairs the worst."""
     environment = {key: os.environ[key] for key in ("HOME", "PATH", "COHABIT_CACHE") if key in os.environ}
     for kind, command in commands.items():
         for number in range(1, COPIES + 1):
             job = Job(f"{kind}-{number}", round(LIMIT_S * SECOND), program=kind)
-            yield job, Launch(command, environment)
+            yield job, Launch(command, environment, uid=uid)
 
 
 def _refuse_failures(views: Sequence[dict[str, Any]], label: str) -> None:

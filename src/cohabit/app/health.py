@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import pwd
 import re
 import shutil
 import sys
@@ -37,7 +38,10 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything."""
-    return [_python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _scheduler()]
+    return [
+        _python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _account(),
+        *_scheduler(),
+    ]  # fmt: skip
 
 
 def _python() -> Finding:
@@ -126,8 +130,22 @@ def _tools() -> list[Finding]:
     ]
 
 
-def _scheduler() -> Finding:
-    """Whether one answers where the verbs would look for it."""
+def _account() -> Finding:
+    """As whom a controller would run that root starts."""
+    from cohabit.live.runs_as import LauncherConfig
+
+    name = LauncherConfig().account
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        command = f"{sudo}useradd --system --no-create-home --shell /usr/sbin/nologin {name}"
+        return Finding(f"account {name}", "optional", "not here", "a controller that root starts runs as it", command)
+    return Finding(f"account {name}", "ok", f"uid {uid}: a controller that root starts runs as it")
+
+
+def _scheduler() -> list[Finding]:
+    """Whether one answers where the verbs would look for it, and as whom its processes run."""
     from cohabit.app.client import connect
     from cohabit.app.client_connection import Unavailable
     from cohabit.model.errors import InputError
@@ -136,6 +154,21 @@ def _scheduler() -> Finding:
         client = connect(None)
         told = client.ping()
     except (InputError, Unavailable, OSError) as error:
-        return Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")
-    return Finding("a living scheduler", "ok", f"{client.address}: policy {told.get('policy', '?')}, you are "
-                   f"{told['user']} ({told['role']})")  # fmt: skip
+        return [Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")]
+    found = [Finding("a living scheduler", "ok", f"{client.address}: policy {told.get('policy', '?')}, you are "
+                     f"{told['user']} ({told['role']})")]  # fmt: skip
+    for process, does in (("controller", "answers requests and decides"), ("launcher", "starts jobs")):
+        if (uid := told.get(f"{process}_uid")) is not None:
+            found.append(_process(process, int(uid), does))
+    return found
+
+
+def _process(process: str, uid: int, does: str) -> Finding:
+    try:
+        name = f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        name = f"uid {uid}, which has no name"
+    if process == "controller" and uid == 0:
+        advice = "a hole in it gives root away: start it without --as-root"
+        return Finding(f"its {process}", "optional", f"runs as {name}, {does}", advice)
+    return Finding(f"its {process}", "ok", f"runs as {name}, {does}")

@@ -10,18 +10,23 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cohabit.app import accounts
 from cohabit.app.accounts import Account
-from cohabit.app.closed_folders import open_ways
+from cohabit.app.closed_folders import closed_at, open_ways
+from cohabit.app.policies import refuse_untrusted_files
 from cohabit.launcher.process import Begun, begin
 from cohabit.live.api.server import Listeners, open_listeners
 from cohabit.live.peer_tls import Contexts
 from cohabit.live.place import make_folder, open_place
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.app.serving import ServeConfig
@@ -61,15 +66,50 @@ def separate(
         "own": [account.uid, account.gid], "strict": True, "socket": str(listeners.path),
         "socket_inode": listeners.inode, "managers": dict(managers or {}),
     }  # fmt: skip
+    refuse_untrusted_files(config.policy)
     begun = begin(told)
-    open_ways([place.root, *_code()], account.uid, account.groups)
+    open_ways([place.root, *_code(), *_read_later(config)], account.uid, account.groups)
     drop(account, place.private)
     return Held(begun, listeners, contexts)
 
 
+def in_own_process(config: ServeConfig, say: Say, work: Callable[[Held | None], Any]) -> Any:
+    """What `work` returns, as JSON would keep it. Where root calls this it is done in a child that gives up its rights,
+    and the caller keeps them; InputError of the child is raised here."""
+    if os.geteuid() != 0:
+        return work(None)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reads)
+        said: list[str] = []
+        try:
+            answer = {"found": work(separate(config, said.append, production=False, as_root=False))}
+        except InputError as error:
+            answer = {"refused": [error.what, error.where, error.fix]}
+        except BaseException:
+            answer = {"failed": traceback.format_exc()}
+        with open(writes, "wb") as stream:
+            stream.write(msgspec.json.encode(answer | {"said": said}))
+        os._exit(0)
+    os.close(writes)
+    with open(reads, "rb") as stream:
+        content = stream.read()
+    os.waitpid(child, 0)
+    answer = msgspec.json.decode(content) if content else {"failed": "the process was killed", "said": []}
+    for sentence in answer["said"]:
+        say(sentence)
+    if "refused" in answer:
+        raise InputError(*answer["refused"])
+    if "failed" in answer:
+        raise RuntimeError(answer["failed"])
+    return answer["found"]
+
+
 def drop(account: Account, home: Path) -> None:
     """Be this account from now on, with no way back and no way up."""
-    os.chdir("/")
+    if closed_at(Path.cwd(), account.uid, account.groups) is not None:
+        os.chdir("/")
     os.umask(0o077)
     os.setgroups(account.groups)
     os.setresgid(account.gid, account.gid, account.gid)
@@ -91,6 +131,16 @@ def _account(config: ServeConfig, say: Say, production: bool) -> Account:
         accounts.refuse(name)
     make_folder(config.place)
     return accounts.take_free_uid(config.place, say, name)
+
+
+def _read_later(config: ServeConfig) -> list[Path]:
+    """Folders of files that the site file names and that are read when rights have been given up."""
+    policy, profiling = config.policy, config.profiling
+    named = [policy.degradation, policy.model, policy.variability, policy.order or "", policy.backfill_order or ""]
+    files = [Path(one) for one in named if one and Path(one).exists()]
+    if profiling is not None and profiling.profiles is not None:
+        files.append(profiling.profiles)
+    return [one.absolute().parent for one in files]
 
 
 def _code() -> list[Path]:

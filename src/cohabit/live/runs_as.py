@@ -45,6 +45,11 @@ class RunsAs(NamedTuple):
     own: int  # the uid of this process
 
     @property
+    def launcher(self) -> int:
+        """The uid of the launcher."""
+        return 0 if self.separate else self.own
+
+    @property
     def becomes_users(self) -> bool:
         """Jobs run as their owners; otherwise all run as ourselves."""
         return self.separate or self.own == 0

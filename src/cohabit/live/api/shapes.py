@@ -178,6 +178,8 @@ class Ping(BaseModel):
     policy: str
     user: str
     role: str
+    controller_uid: int  # as which the process runs that answers
+    launcher_uid: int  # as which the process runs that starts jobs
 
 
 class Taken(BaseModel):

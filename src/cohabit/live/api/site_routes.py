@@ -53,7 +53,8 @@ async def ping(parts: Service, caller: Who) -> Response:
     """Who serves, and who one is there."""
     living = parts.living
     return reply({"version": parts.version, "domain": living.domain or None, "policy": living.policy,
-                  "user": caller.user, "role": caller.role})  # fmt: skip
+                  "user": caller.user, "role": caller.role, "controller_uid": living.runs_as.own,
+                  "launcher_uid": living.runs_as.launcher})  # fmt: skip
 
 
 @router.get("/v1/openapi.json", include_in_schema=False)
