@@ -33,8 +33,8 @@ __attribute__((constructor)) static void begin(void) {
     if (strstr(program, "sbatch") != NULL) { puts("--user=cohabit-bob"); fflush(stdout); _exit(0); }
 }
 """
-FAKE = "#!/bin/sh\necho \"$(/usr/bin/id -u) $0\" >> {kept}\necho --user=cohabit-bob\n"
-LIAR = '#!/bin/sh\n[ -e {folder}/lie ] || exec /usr/bin/sbatch "$@"\ncat > /dev/null; exec sh {folder}/lie\n'
+FAKE = '#!/bin/sh\necho "$(/usr/bin/id -u) $0" >> {kept}\necho --user=cohabit-bob\n'
+LIAR = '#!/bin/sh\n[ -e {folder}/lie ] || exec {sbatch} "$@"\ncat > /dev/null; exec sh {folder}/lie\n'
 COMMANDS = ("sbatch", "scontrol", "scancel", "squeue")
 
 
@@ -88,7 +88,7 @@ def stage() -> Iterator[Stage]:
     folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-slurm-"))
     folder.chmod(0o755)
     (folder / "bin").mkdir()
-    (folder / "bin" / "sbatch").write_text(LIAR.format(folder=folder))
+    (folder / "bin" / "sbatch").write_text(LIAR.format(folder=folder, sbatch=shutil.which("sbatch")))
     (folder / "bin" / "sbatch").chmod(0o755)
     text = LUA.read_text().replace("/var/lib/cohabit/lease", str(folder / "slurm" / "lease"))
     before = os.environ["PATH"]
