@@ -70,7 +70,7 @@ def measure(jobs: int, connections: int, held: bool) -> dict[str, Any]:
     """One run in a fresh place."""
     with tempfile.TemporaryDirectory(prefix="cohabit-load-") as folder:
         site = Path(folder) / "site.toml"
-        site.write_text('nodes = 2\nplace = "state"\n')
+        site.write_text('nodes = 2\nplace = "state"\n[limits]\nmax_queued = -1\n')
         server = subprocess.Popen([sys.executable, "-m", "cohabit.cli", "serve", str(site)], stderr=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL)  # fmt: skip
         path = Path(folder) / "state" / "cohabit.sock"

@@ -17,7 +17,7 @@ import pytest
 
 from cohabit.app.serving import ServeConfig
 from cohabit.live.api.page_files import assets
-from cohabit.live.api.settings import ApiSettings
+from cohabit.live.api.settings import ApiSettings, UserLimits
 from tests.api.serving import Server
 from tests.page.browsing import Tab
 from tests.page.conftest import link_of
@@ -74,7 +74,8 @@ def attempts(measure: Callable[[], T], good: Callable[[T], bool]) -> list[T]:
 def large() -> Iterator[Server]:
     """A real scheduler of 1,000 nodes with 10,000 jobs, forty of which run."""
     place = Path(tempfile.mkdtemp(prefix="cohabit-large-"))
-    one = Server(ServeConfig(place / "state", NODES, api=ApiSettings(host="127.0.0.1")))
+    api = ApiSettings(host="127.0.0.1", others=UserLimits(max_queued=None))
+    one = Server(ServeConfig(place / "state", NODES, api=api))
     for _ in range(40):
         one.submit("sleep 1200", limit_s=1200, program="runs")
     for _ in range(JOBS // MEMBERS):
