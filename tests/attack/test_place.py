@@ -20,7 +20,7 @@ from tests.attack.accounts import Account, act_as
 from tests.attack.controllers import RootController, controller
 
 SECRET = "bobs-secret-7f3a"
-OPEN = ("cohabit.sock", "site.toml", "runs", "output", "runner.log")  # what others may see of a place
+OPEN = ("cohabit.sock", "site.toml", "runs", "output", "account")  # what others may see of a place
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from cohabit.backend.launchers.contract import NodeShare, Placement, Request
-from cohabit.backend.launchers.detect import detect
+from cohabit.backend.launchers.contract import NodeShare, Placement, Request, Site
+from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import find_launcher
+from cohabit.launcher.probing import probe
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBES = Path(__file__).with_name("probes")
@@ -34,6 +35,11 @@ SETTINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
 }  # fmt: skip
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs two cores, to tell one from the other")
+
+
+def detect(framework: str, environment: Mapping[str, str], mpirun: str = "mpirun") -> Site:
+    """What there is, as a job of ours would find it."""
+    return site_of(probe(framework, environment, mpirun), os.geteuid())
 
 
 def needs(package: str) -> pytest.MarkDecorator:

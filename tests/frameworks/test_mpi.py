@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.backend.launchers.detect import detect
 from cohabit.model.errors import InputError
-from tests.frameworks.framework_runs import CORES, OWN_PYTHON, Running, nodes, probe, run, two_cores
+from tests.frameworks.framework_runs import CORES, OWN_PYTHON, Running, detect, nodes, probe, run, two_cores
 
 pytestmark = [pytest.mark.system, two_cores]
 PACKAGES = {"openmpi": "openmpi-bin", "mpich": "mpich"}

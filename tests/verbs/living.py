@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -12,6 +13,11 @@ from typing import Any
 from tests.cli.cli_calls import COMMAND, Answer, cohabit
 
 START_S = 180.0  # machine code is loaded first, and the machine may be busy
+
+
+ROOT_JOBS = ("--root-jobs",) if os.geteuid() == 0 else ()  # tests submit as the account they run as
+
+AN_ACCOUNT = '[launcher]\naccount = "nobody"\nuids = [0]\n' if os.geteuid() == 0 else ""  # for `cohabit controller`
 
 
 @dataclass
@@ -32,7 +38,7 @@ class Scheduler:
         """Until it answers."""
         with open(self.place.with_suffix(".err"), "a+") as err:
             self.process = subprocess.Popen(
-                [COMMAND, *(self.command or ("up", "--place", str(self.place), *self.options))], text=True,
+                [COMMAND, *(self.command or ("up", "--place", str(self.place), *self.options, *ROOT_JOBS))], text=True,
                 stdout=subprocess.DEVNULL, stderr=err,
             )  # fmt: skip
         deadline = time.monotonic() + START_S

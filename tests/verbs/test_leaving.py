@@ -21,7 +21,7 @@ import pytest
 
 from tests.cli.cli_calls import COMMAND, Answer, cohabit
 from tests.live.test_peers import make_certificates
-from tests.verbs.living import Scheduler
+from tests.verbs.living import AN_ACCOUNT, ROOT_JOBS, Scheduler
 
 TICKS = "i=0; while [ $i -lt 6000 ]; do echo tick $i; i=$((i+1)); sleep 0.1; done"
 
@@ -185,7 +185,7 @@ def test_jobs_go_on_without_the_scheduler(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_up_until_idle_and_its_refusals(tmp_path: Path) -> None:
     place = tmp_path / "place"
-    answer = ended(begun("up", "--place", place, "--until-idle", "--json"))
+    answer = ended(begun("up", "--place", place, "--until-idle", "--json", *ROOT_JOBS))
     assert answer.code == 0, answer
     assert isinstance(json.loads(answer.out), dict)
     assert "says nodes = machine, not 2" in ended(begun("up", "--place", place, "--nodes", "2")).sentence()
@@ -242,7 +242,8 @@ def test_over_tls(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     tls = '[tls]\ncertificate = "cluster.pem"\nkey = "cluster.key"\n'
-    (tmp_path / "site.toml").write_text(f'nodes = 1\nplace = "place"\n[api]\nlisten = "127.0.0.1:{port}"\n{tls}')
+    site = f'nodes = 1\nplace = "place"\n[api]\nlisten = "127.0.0.1:{port}"\n{tls}'
+    (tmp_path / "site.toml").write_text(f"{site}{AN_ACCOUNT}")
     scheduler = Scheduler(tmp_path / "place", command=("controller", str(tmp_path / "site.toml"))).start()
     try:
         token = cohabit("token", "add", "--server", scheduler.socket).out.strip()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.cli_calls import cohabit
-from tests.verbs.living import Scheduler
+from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Schedule
     found = {}
     for name, other in (("alpha", "beta"), ("beta", "alpha")):
         file = folder / f"{name}.toml"
-        file.write_text(SITE.format(name=name, other=other, port=ports[name], other_port=ports[other]))
+        text = SITE.format(name=name, other=other, port=ports[name], other_port=ports[other])
+        file.write_text(f"{text}{AN_ACCOUNT}")
         found[name] = Scheduler(folder / name, command=("controller", str(file))).start()
     yield found
     for scheduler in found.values():

@@ -9,7 +9,6 @@ import grp
 import hashlib
 import os
 import pwd
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -17,7 +16,6 @@ from cohabit.model.errors import InputError
 
 FREE = range(61184, 65520)
 KEPT = "account"  # in the place
-Say = Callable[[str], None]
 
 
 class Account(NamedTuple):
@@ -48,7 +46,7 @@ def refuse(name: str) -> NoReturn:
     )  # fmt: skip
 
 
-def take_free_uid(place: Path, say: Say, name: str) -> Account:
+def take_free_uid(place: Path) -> Account:
     """The one kept with the place; a new one the first time."""
     kept = place / KEPT
     try:
@@ -59,7 +57,6 @@ def take_free_uid(place: Path, say: Say, name: str) -> Account:
         kept.chmod(0o644)
     if number not in FREE or _is_named(number):
         raise InputError(f"uid {number} belongs to an account now", str(kept), "stop the scheduler and remove the file")
-    say(f"there is no account {name} here: the controller runs as uid {number}, kept in {kept}")
     return Account(number, number, (number,))
 
 

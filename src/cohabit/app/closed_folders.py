@@ -1,4 +1,4 @@
-"""A way for an account to what it needs in folders that are closed to it, such as a Python below /root.
+"""A way for an account to what it needs in folders that are closed to it, such as a Python in root's home.
 
 The process gets a table of mounts of its own, in which a closed folder is empty but for what is needed; other
 processes see no difference. It takes root, and the right to mount, which some containers do not have.

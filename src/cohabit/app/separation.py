@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,13 +25,14 @@ from cohabit.app.policies import refuse_untrusted_files
 from cohabit.launcher.process import Begun, begin
 from cohabit.live.api.server import Listeners, open_listeners
 from cohabit.live.peer_tls import Contexts
-from cohabit.live.place import make_folder, open_place
+from cohabit.live.place import make_folder, only_one, open_place
 from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.app.serving import ServeConfig
 
 PR_SET_NO_NEW_PRIVS = 38
+KEPT = f"kept with the place, in {accounts.KEPT}"
 PACKAGES = Path(__file__).parents[2]
 Say = Callable[[str], None]
 
@@ -43,6 +44,7 @@ class Held:
     begun: Begun
     listeners: Listeners
     contexts: Contexts
+    lock: IO[bytes]  # of the place
 
 
 def separate(
@@ -58,8 +60,9 @@ def separate(
     if as_root:
         say("the controller runs as root, as asked: a hole in it would give root away")
         return None
-    account = _account(config, say, production)
+    account = _account(config, production)
     place = open_place(config.place.absolute(), account.uid, account.gid)
+    lock = only_one(place)  # before anything is opened that another controller may have open
     contexts = config.contexts()
     listeners = open_listeners(config.api, place, config.host, config.port if config.coupling is not None else 0)
     told = config.launcher.told(place.root) | {
@@ -70,7 +73,9 @@ def separate(
     begun = begin(told)
     open_ways([place.root, *_code(), *_read_later(config)], account.uid, account.groups)
     drop(account, place.private)
-    return Held(begun, listeners, contexts)
+    if not account.name:
+        say(f"there is no account {config.launcher.account} here: the controller runs as uid {account.uid} ({KEPT})")
+    return Held(begun, listeners, contexts, lock)
 
 
 def in_own_process(config: ServeConfig, say: Say, work: Callable[[Held | None], Any]) -> Any:
@@ -123,14 +128,14 @@ def drop(account: Account, home: Path) -> None:
         os.environ.pop(key, None)
 
 
-def _account(config: ServeConfig, say: Say, production: bool) -> Account:
+def _account(config: ServeConfig, production: bool) -> Account:
     name = config.launcher.account
     if (found := accounts.find(name)) is not None:
         return found
     if production:
         accounts.refuse(name)
     make_folder(config.place)
-    return accounts.take_free_uid(config.place, say, name)
+    return accounts.take_free_uid(config.place)
 
 
 def _read_later(config: ServeConfig) -> list[Path]:

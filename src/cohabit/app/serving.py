@@ -23,7 +23,6 @@ from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
-from cohabit.launcher.process import Begun
 from cohabit.launcher.settings import MIB
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.clock import BootClock, Epoch, find_clock
@@ -129,7 +128,7 @@ class Service:
 
     def __init__(self, config: ServeConfig, held: Held | None = None) -> None:
         self.config, self.port, self._held = config, 0, held
-        self.parts = open_parts(config, None if held is None else held.begun)
+        self.parts = open_parts(config, held)
         self._contexts = config.contexts() if held is None else held.contexts
         self.links = PeerLinks(config.peers, self._contexts.client)
         self._door = Doorkeeper(self.domain, config.peers, self.hear)
@@ -232,9 +231,9 @@ class Service:
         self.parts.lock.close()
 
 
-def open_parts(config: ServeConfig, begun: Begun | None = None) -> Parts:
+def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
-    lock = only_one(open_place(config.place))
+    lock = only_one(open_place(config.place)) if held is None else held.lock
     nodes = VirtualNodes(config.nodes)
     policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
@@ -247,7 +246,7 @@ def open_parts(config: ServeConfig, begun: Begun | None = None) -> Parts:
         journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
     local = LocalBackend(
         config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster),
-        begun=begun, output_most=config.launcher.max_output_mb * MIB,
+        begun=None if held is None else held.begun, output_most=config.launcher.max_output_mb * MIB,
     )  # fmt: skip
     backend = machines.measured(local, policies, config.profiling)
     return Parts(journal, restored, clock, backend, cluster, policies, lock, local)

@@ -90,7 +90,7 @@ class Service(Steering):
 async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     """Ask the manager what is there, open the journal, bring the core back."""
     place, table = open_place(site.place), site.table
-    lock = only_one(place)
+    lock = only_one(place) if held is None else held.lock
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
     around = await site.look_around()

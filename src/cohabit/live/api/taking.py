@@ -110,6 +110,7 @@ class Taking:
             return await self._accounts.find(self.own)
         if reason := runs_as.refusal(caller.number):
             fix = f"submit as another user, or add {caller.number} to uids in [launcher] of the site file and restart"
+            fix += "" if caller.number else " (in a new place: cohabit up --root-jobs)"
             raise Refusal(403, reason, f"user {caller.user}", fix)
         account = await self._accounts.find(caller.number)
         if account is None and caller.local:
