@@ -1,6 +1,6 @@
 """Watches over jobs, whoever else is alive: starts each, enforces its limit and its fuse, records how it ended.
 
-A script of its own (the standard library and two small modules of the agent, started by path without site packages).
+A script of its own (the standard library and three small modules of the agent, started by path without site packages).
 It reads the names of run folders from standard input and forks one runner for each, which leads a session of its own
 and outlives both this process and the controller. What a run is to do, and what became of it, is in its folder alone:
 see runs.py for the files. A runner must never start a run that somebody else has claimed, and never end before
@@ -11,7 +11,6 @@ prepared is opened before that. The runner keeps its own rights, so that it can 
 """
 
 import contextlib
-import errno
 import json
 import os
 import resource
@@ -22,14 +21,13 @@ import time
 from typing import Any, NoReturn
 
 sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))  # last: nothing is hidden
-from cohabit.agent import control_groups
+from cohabit.agent import control_groups, spare_room
 from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, watch_over_children
 
 REQUESTS, REPORTS = 0, 1
 POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
 NEVER_US = 2**62
 NOTE = "note "
-FULL = (errno.ENOSPC, errno.EDQUOT)
 AGAIN_S = 0.5  # between two tries to record an end on a full disk
 
 
@@ -67,12 +65,7 @@ class Run(Tree):
 
     def write(self, name: str, facts: Any, durable: bool) -> None:
         """A whole file or none."""
-        draft = self.place(f".{name}.{os.getpid()}")
-        with open(draft, "w") as stream:
-            json.dump(facts, stream)
-            stream.flush()
-            if durable:
-                os.fsync(stream.fileno())
+        draft = spare_room.write_draft(self.folder, name, json.dumps(facts).encode(), durable)
         os.rename(draft, self.place(name))
 
     def claim(self) -> bool:
@@ -119,7 +112,7 @@ class Run(Tree):
                 why = "burnt"
         except OSError as error:
             fault = f"could not be recorded: {os.strerror(error.errno or 0).lower()}"
-            if error.errno in FULL:  # the program was not let go yet: it may be started again
+            if error.errno in spare_room.FULL:  # the program was not let go yet: it may be started again
                 why = why or "stopped"
         with contextlib.suppress(OSError):
             self.write(

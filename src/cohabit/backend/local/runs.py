@@ -9,6 +9,7 @@
     started   process and instant                       the runner
     notes     what it has to go without, and why        the runner, before it says that the program executes
     exited    how the program ended, before tidying up  the runner
+    spare.*   room for `stop` and `ended` on a full disk with the folder
     ended     how it ended                              the runner; the controller where the runner is gone
 
 A folder appears whole or not at all, and its name is (job, attempt): asking for the same run twice finds it there.
@@ -29,7 +30,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from cohabit.agent import control_groups
+from cohabit.agent import control_groups, spare_room
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
 
 NOBODY = "nobody"
@@ -73,6 +74,7 @@ class RunFolder:
             stream.write(msgspec.json.encode(spec))
         if fuse_us is not None:
             (draft / "fuse").write_text(str(fuse_us))
+        spare_room.keep(str(draft))
 
     @property
     def job(self) -> Path:
@@ -159,20 +161,19 @@ class RunFolder:
         shutil.rmtree(away, ignore_errors=True)
 
     def _link(self, name: str, content: str) -> bool:
-        draft = self.path / f".{name}.{os.getpid()}"
-        draft.write_text(content)
+        if (self.path / name).exists():
+            return False  # a full disk may have no room to find that out by trying
+        draft = spare_room.write_draft(str(self.path), name, content.encode())
         try:
             os.link(draft, self.path / name)
         except FileExistsError:
             return False
         finally:
-            draft.unlink()
+            os.unlink(draft)
         return True
 
     def _write(self, name: str, content: bytes) -> None:
-        draft = self.path / f".{name}.{os.getpid()}"
-        draft.write_bytes(content)
-        os.replace(draft, self.path / name)
+        os.replace(spare_room.write_draft(str(self.path), name, content), self.path / name)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
