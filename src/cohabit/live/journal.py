@@ -119,6 +119,7 @@ class Journal:
         self._owed = _Owed()
         self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch that failed to be written
         self._reading: sa.Engine | None = None
+        self._room_level = logging.WARNING
 
     @property
     def file(self) -> Path | None:
@@ -134,7 +135,8 @@ class Journal:
                 assert isinstance(inner, sqlite3.Connection)
                 room_inside(inner, self.file)
             except (sqlite3.Error, OSError, DBAPIError) as error:
-                log.warning("%s: no room is kept for a full disk: %s", self.where, error)
+                log.log(self._room_level, "%s: no room is kept for a full disk: %s", self.where, error)
+                self._room_level = logging.DEBUG  # said once
 
     def close(self) -> None:
         """Write down what is still owed if that can be done, and let go."""

@@ -100,13 +100,16 @@ class Reserve:
 
 def room_inside(journal: sqlite3.Connection, path: Path) -> None:
     """Have free pages in an SQLite journal and in its log, so that neither needs more of the disk for a while."""
+    journal.execute(f"DROP TABLE IF EXISTS {_FILLER}")  # should a crash have left it
     page_size, free = (journal.execute(f"PRAGMA {word}").fetchone()[0] for word in ("page_size", "freelist_count"))
     disk = os.statvfs(path.parent)
     pages = max(min(LOG_PAGES, disk.f_blocks * disk.f_frsize // (2 * PART * page_size)), 16)
     if free >= pages // 4 or disk.f_bavail * disk.f_frsize < 8 * pages * page_size:
         return
     journal.execute(f"PRAGMA wal_autocheckpoint = {pages}")
-    journal.execute(f"CREATE TABLE IF NOT EXISTS {_FILLER} (content BLOB)")
-    journal.execute(f"INSERT INTO {_FILLER} VALUES (zeroblob({pages * page_size}))")
-    journal.execute(f"DROP TABLE {_FILLER}")
+    journal.execute(f"CREATE TABLE {_FILLER} (content BLOB)")
+    try:
+        journal.execute(f"INSERT INTO {_FILLER} VALUES (zeroblob({pages * page_size}))")
+    finally:
+        journal.execute(f"DROP TABLE {_FILLER}")
     journal.execute("PRAGMA wal_checkpoint")
