@@ -101,7 +101,7 @@ def test_tokens_have_sound_labels(up: RootController, ann: Account) -> None:
     assert send(up, ann, "POST", "/v1/tokens", b'{"label": %s}' % HALF).status == 422
 
 
-# ---- a core that raises -----------------------------------------------------------------------------------------------
+# ---- a core that raises ----------------------------------------------------------------------------------------------
 
 
 ORDER = f'''

@@ -211,7 +211,7 @@ def test_records_that_cannot_be_made_are_treated_alike(tmp_path: Path, monkeypat
     play(tmp_path / "place", scene)
 
 
-# ---- journals ---------------------------------------------------------------------------------------------------------
+# ---- journals --------------------------------------------------------------------------------------------------------
 
 
 def old_journal(where: Path | str, *batches: list[Event]) -> None:
@@ -302,7 +302,7 @@ def test_a_letter_that_cannot_be_written_is_refused_alone(tmp_path: Path) -> Non
             await controller.submit(job("\ud800"), shell("exit 0"))
         with pytest.raises(Exception, match="line break"):
             await controller.submit(job("a\nb"), shell("exit 0"))
-        with pytest.raises(Exception, match="no such job|cannot be written"):
+        with pytest.raises(Exception, match=r"no such job|cannot be written"):
             await controller.cancel("\udc80")
         assert await ended(controller, "j1") == ["done"]
 

@@ -69,26 +69,27 @@ async def submit_until_refused(controller: Controller) -> str:
 
 
 @pytest.mark.system
-def test_a_full_disk_refuses_new_work_and_gets_over(tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_refuses_new_work_and_writes_ends(tmp_path: Path, small_disk: Path) -> None:
     mark = tmp_path / "mark"
 
     async def scene(controller: Controller, parts: Parts) -> None:
         await controller.submit(job("running"), until_told(mark))
+        await controller.submit(job("waiting", held=True), shell("exit 0"))
         await until(controller, "running", "running")
         filler = fill(small_disk)
         said = await submit_until_refused(controller)
         assert "nothing can be taken now" in said
         assert "full" in said
         mark.touch()
-        await asyncio.sleep(0.5)  # it ends, and that cannot be written
-        assert (await controller.view("running")).state == "running"
-        filler.unlink()
         assert await ended(controller, "running") == ["done"]
+        await controller.cancel("waiting")
+        assert (await controller.view("waiting")).state == "cancelled"
+        filler.unlink()
         await controller.submit(job("later"), shell("exit 0"))
         assert await ended(controller, "later") == ["done"]
 
     async def again(controller: Controller, parts: Parts) -> None:
-        assert await ended(controller, "running", "later") == ["done"] * 2
+        assert await ended(controller, "running", "later", "waiting") == ["done", "done", "cancelled"]
 
     for one in (scene, again):
         play(tmp_path / "place", one, database=f"sqlite:///{small_disk / 'journal.db'}")

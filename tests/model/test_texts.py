@@ -42,7 +42,7 @@ def test_what_people_write_is_taken(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [("a\nb", "a line break"), ("a\0", "a NUL"), ("\x1b[2J", "U+001B"), ("\x85", "U+0085"), ("\u202e", "U+202E"),
-     ("\u2028", "a line break"), ("\ud800", "half a surrogate pair"), ("\udcff", "half a surrogate pair")],
+     ("\u2028", "a line break"), ("\udcff", "half a surrogate pair")],
 )  # fmt: skip
 def test_what_is_wrong_is_said(text: str, said: str) -> None:
     assert said in wrong_in_name(text)

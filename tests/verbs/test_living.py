@@ -241,11 +241,12 @@ def test_changing_a_job(living: Scheduler) -> None:
 
 
 def test_words_of_others_do_not_reach_the_terminal(living: Scheduler) -> None:
-    job = living.submit("--hold", "--program", "clear\x1b[2J", "--", "true")
+    refused = living.call("submit", "--hold", "--program", "clear\x1b[2J", "--", "true").sentence()
+    assert "control character U+001B" in refused
+    job = living.submit("--hold", "--", "true", "clear\x1b[2J")  # a word of a command may have it
     for words in (("queue",), ("show", job), ("top", "--once")):
-        told = living.call(*words).out
-        assert "clear?" in told
-        assert "\x1b[2J" not in told
+        assert "\x1b[2J" not in living.call(*words).out
+    assert "clear?" in living.call("show", job).out
     living.ok("cancel", job)
     assert "\x1b[2J" not in living.call("report").out
 

@@ -100,7 +100,6 @@ class Controller(Answers):
 
     async def start(self) -> None:
         """Reconcile with the world, then listen. Returns when the first batch after a restart is dealt with."""
-        self._reserve.tend()
         await self._backend.open()
         runs = await self._backend.observe()
         found = recovery.reconcile(recovery.active_runs(self._core), runs, self._restored.orders)
@@ -344,8 +343,9 @@ class Controller(Answers):
     async def _keep_room(self) -> None:
         """On the journal's disk."""
         while True:
-            await asyncio.sleep(ROOM_S)
             self._reserve.tend()
+            await self._in_worker(self._journal.keep_room)
+            await asyncio.sleep(ROOM_S)
 
     async def tell(self, event: Event) -> None:
         """A fact of whoever executes or measures; waits while the inbox is full."""

@@ -10,7 +10,9 @@ are marked (`left_out`); recovery and replays skip them.
 
 from __future__ import annotations
 
+import logging
 import os
+import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,13 +33,14 @@ from cohabit.live.journal_schema import meta as _meta
 from cohabit.live.journal_schema import migrate
 from cohabit.live.records import Record
 from cohabit.live.refusals import NotWritable
-from cohabit.live.reserve import Reserve
+from cohabit.live.reserve import Reserve, room_inside
 from cohabit.model import codec
 from cohabit.model.command import Command
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 
 RECORDED = "records"
+log = logging.getLogger(__name__)
 
 
 class Batch(NamedTuple):
@@ -116,12 +119,24 @@ class Journal:
         self._owed = _Owed()
         self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch that failed to be written
         self._reading: sa.Engine | None = None
+        self._room_level = logging.WARNING
 
     @property
     def file(self) -> Path | None:
         """Where it is kept; None: a server keeps it."""
         found = self.url.database if self.url.get_backend_name() == "sqlite" else None
         return None if found is None else Path(found)
+
+    def keep_room(self) -> None:
+        """On the disk, for when that is full; a server sees to its own."""
+        if self.file is not None:
+            try:
+                inner = self._connection.connection.driver_connection
+                assert isinstance(inner, sqlite3.Connection)
+                room_inside(inner, self.file)
+            except (sqlite3.Error, OSError, DBAPIError) as error:
+                log.log(self._room_level, "%s: no room is kept for a full disk: %s", self.where, error)
+                self._room_level = logging.DEBUG  # said once
 
     def close(self) -> None:
         """Write down what is still owed if that can be done, and let go."""

@@ -1,9 +1,10 @@
 """Room on the journal's disk that is kept for what must not fail: cancelling, holding, and writing down how jobs ended.
 
-Output of jobs may lie on the same disk, and fill it. A file beside the journal keeps a few megabytes, and gives them
-back in slices when the disk is full and something of that kind is to be written; it grows again when there is room.
-Submissions are refused before the disk is full (`shortage`), so they never use it. A journal in a database server has
-no such file: its disk is the server's.
+Output of jobs may lie on the same disk, and fill it. The journal itself has room inside its files, which nobody else
+can take: free pages, and a log that is as long as it gets (`room_inside`). For everything else that such a request
+needs, a file beside it keeps a few megabytes, gives them back in slices when the disk is full, and grows again when
+there is room. Submissions are refused before the disk is full (`shortage`), so they use none of it. A journal in a
+database server has neither: its disk is the server's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sqlite3
 from pathlib import Path
 
 from cohabit.backend.local.room import shortage
@@ -18,6 +20,8 @@ from cohabit.backend.local.room import shortage
 MOST_BYTES = 4 << 20
 PART = 40  # and never more than this part of the disk
 SLICES = 8
+LOG_PAGES = 1000  # as SQLite would have it: then what is in the log is copied, and the log begins anew
+_FILLER = "cohabit_room"  # a table that is there for a moment
 log = logging.getLogger(__name__)
 
 
@@ -92,3 +96,20 @@ class Reserve:
         except OSError:
             return 0, 1
         return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // PART), disk.f_bavail * disk.f_frsize
+
+
+def room_inside(journal: sqlite3.Connection, path: Path) -> None:
+    """Have free pages in an SQLite journal and in its log, so that neither needs more of the disk for a while."""
+    journal.execute(f"DROP TABLE IF EXISTS {_FILLER}")  # should a crash have left it
+    page_size, free = (journal.execute(f"PRAGMA {word}").fetchone()[0] for word in ("page_size", "freelist_count"))
+    disk = os.statvfs(path.parent)
+    pages = max(min(LOG_PAGES, disk.f_blocks * disk.f_frsize // (2 * PART * page_size)), 16)
+    if free >= pages // 4 or disk.f_bavail * disk.f_frsize < 8 * pages * page_size:
+        return
+    journal.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    journal.execute(f"CREATE TABLE {_FILLER} (content BLOB)")
+    try:
+        journal.execute(f"INSERT INTO {_FILLER} VALUES (zeroblob({pages * page_size}))")
+    finally:
+        journal.execute(f"DROP TABLE {_FILLER}")
+    journal.execute("PRAGMA wal_checkpoint")
