@@ -44,7 +44,8 @@ def cohabit(*words: str, cwd: Path) -> subprocess.Popen[str]:
 def test_jobs_of_a_site_file_run_once(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text(SITE.replace("SECONDS", "0.1"))
     for _ in range(2):
-        out, err = (process := cohabit("serve", "site.toml", "--until-idle", "--json", *AS_ROOT, cwd=tmp_path)).communicate()
+        process = cohabit("serve", "site.toml", "--until-idle", "--json", *AS_ROOT, cwd=tmp_path)
+        out, err = process.communicate()
         assert process.returncode == 0, err
         assert json.loads(out) == {"domain": None, "jobs": {"good": "done", "bad": "failed", "long": "done"}}
     assert (tmp_path / "good.out").read_text() == "good\n"

@@ -22,7 +22,7 @@ import pytest
 from cohabit.backend.launchers.contract import NodeShare, Placement, Request, Site
 from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import find_launcher
-from cohabit.launcher.probing import probe
+from cohabit.launcher import probing
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBES = Path(__file__).with_name("probes")
@@ -39,7 +39,7 @@ two_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs two cores, to tell 
 
 def detect(framework: str, environment: Mapping[str, str], mpirun: str = "mpirun") -> Site:
     """What there is, as a job of ours would find it."""
-    return site_of(probe(framework, environment, mpirun), os.geteuid())
+    return site_of(probing.probe(framework, environment, mpirun), os.geteuid())
 
 
 def needs(package: str) -> pytest.MarkDecorator:
