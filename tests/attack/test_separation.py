@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from cohabit.app.closed_folders import open_ways
 from cohabit.launcher import wire
 from cohabit.launcher.process import begin
-from tests.attack.accounts import Account, act_as, shell
+from tests.attack.accounts import Account, act_as, become, shell
 from tests.attack.controllers import PATIENCE_S, RootController, controller
 
 SERVICE = 61999  # a uid that no account has
@@ -87,6 +89,32 @@ def test_production_refuses_without_its_account(tmp_path: Path, verb: list[str])
     assert done.returncode == 2
     assert "useradd --system --no-create-home --shell /usr/sbin/nologin no-such-account" in done.stderr
     assert not (tmp_path / "state").exists()
+
+
+def test_an_ordinary_users_scheduler_is_that_users(ann: Account, bob: Account) -> None:
+    """Both processes and all jobs; jobs of other users are refused, for they would run as its user."""
+
+    def be_ann() -> None:
+        open_ways([Path(one) for one in (sys.base_prefix, sys.prefix, *sys.path) if one], ann.uid, [ann.gid])
+        os.environ["HOME"] = str(ann.home)
+        become(ann)
+
+    ann.home.chmod(0o711)
+    one = RootController(ann.home / "place", before=be_ann)
+    one.log = ann.home / "place.log"
+    one.start()
+    try:
+        assert one.process is not None
+        for pid in (one.process.pid, one.launcher()):
+            assert {int(word) for word in status_of(pid)["Uid"].split()} == {ann.uid}
+        job = one.submit(ann, "id -u")
+        assert one.over(job)["state"] == "done"
+        assert one.ask(ann, "GET", f"/v1/jobs/{job}/output").body.strip() == str(ann.uid)
+        answer = one.ask(bob, "POST", "/v1/jobs", {"command": ["id"], "limit_s": 60})
+        assert (answer.status, "does not know you" in answer.body["error"]) == (403, True)
+    finally:
+        one.stop()
+        shutil.rmtree(ann.home / "place")
 
 
 # ---- a controller in the hands of an attacker ---------------------------------------------------------------------
