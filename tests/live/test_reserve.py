@@ -144,5 +144,3 @@ def test_a_run_is_stopped_and_its_end_recorded_on_a_full_disk(disk: Path) -> Non
         folder.set_fuse(1)
     with pytest.raises(OSError, match="No space"):
         spare_room.write_draft(str(folder.path), "ended", b"again")  # there was one for each
-
-
