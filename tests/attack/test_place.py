@@ -150,6 +150,6 @@ def test_a_file_of_another_account_in_an_old_place_is_not_moved(folder: Path, an
         refused = cohabit("up", "--place", place)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
         assert str(place / name) in refused.stderr
-        assert list(Place(place).private.iterdir()) == []
+        assert {one.name for one in Place(place).private.iterdir()} <= {"lock"}
         (place / name).unlink()
         assert before is None or os.stat(make)[:6] == before[:6]

@@ -130,7 +130,9 @@ def faulty() -> Iterator[RootController]:
     made = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
     made.chmod(0o711)
     order = made / "order.py"
-    order.write_text(ORDER % (made / "deadly"))
+    (made / "open").mkdir()
+    (made / "open").chmod(0o777)  # the controller's account removes the file in it
+    order.write_text(ORDER % (made / "open" / "deadly"))
     (made / "place").mkdir(mode=0o755)
     site = f'nodes = 2\nplace = "."\n[policy]\norder = "{order}"\nbackfill = "easy"\nplacement = "exclusive"\n'
     (made / "place" / "site.toml").write_text(site)
@@ -218,7 +220,7 @@ def test_others_in_the_same_batch_are_taken(faulty: RootController, ann: Account
 
 def test_death_between_the_journal_and_the_mark(faulty: RootController, ann: Account, bob: Account) -> None:
     """The batch is in the journal, and nobody has said yet that it is poisonous: the next start finds out."""
-    before, deadly = left_out(faulty), faulty.place.parent / "deadly"
+    before, deadly = left_out(faulty), faulty.place.parent / "open" / "deadly"
     held = faulty.submit(bob, "exit 0", hold=True)
     deadly.touch()
     with pytest.raises(AssertionError):  # the server dies before it answers

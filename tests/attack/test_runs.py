@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,10 +23,9 @@ FRAMEWORKS = 40  # jobs with files of their own, in the race
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootController]:
-    folder = tmp_path_factory.mktemp("runs")
-    for one in (folder, *folder.parents[:2]):
-        one.chmod(0o711)
+def up() -> Iterator[RootController]:
+    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
+    folder.chmod(0o711)
 
     def as_systemd_would() -> None:
         """Limits and a protection that a service has, and its jobs must not have."""
@@ -37,6 +37,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootController]:
     site = 'nodes = 2\n[policy]\nname = "cs"\n[launcher]\nmax_output_mb = 1\n'
     with controller(folder, before=as_systemd_would, site=site) as one:
         yield one
+    shutil.rmtree(folder)
 
 
 # ---- folders ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,12 @@ SERVICE = 61999  # a uid that no account has
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootController]:
-    folder = tmp_path_factory.mktemp("separation")
-    for one in (folder, *folder.parents[:2]):
-        one.chmod(0o711)
+def up() -> Iterator[RootController]:
+    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
+    folder.chmod(0o711)
     with controller(folder) as one:
         yield one
+    shutil.rmtree(folder)
 
 
 def status_of(pid: int) -> dict[str, str]:

@@ -21,6 +21,7 @@ from cohabit.live import journal_schema
 from cohabit.live.controller import Controller
 from cohabit.live.inbox import Letter
 from cohabit.live.journal import open_journal
+from cohabit.live.place import Place
 from cohabit.live.recorder import Recorder
 from cohabit.live.recovery import restore, verify
 from cohabit.live.refusals import CannotTake
@@ -89,9 +90,7 @@ def test_in_a_batch_only_the_one_that_raises_is_refused(
     play(tmp_path / "place", again)
 
 
-def test_running_jobs_are_not_forgotten_and_nothing_starts_twice(
-    tmp_path: Path, raising: Callable[..., None]
-) -> None:
+def test_running_jobs_are_not_forgotten_and_nothing_starts_twice(tmp_path: Path, raising: Callable[..., None]) -> None:
     mark, count = tmp_path / "mark", tmp_path / "count"
     raising(named("bad"))
 
@@ -185,7 +184,7 @@ def test_a_batch_that_only_raises_as_a_whole_is_told_one_by_one(
         assert controller.left_out == 0
 
     play(tmp_path / "place", scene)
-    journal = open_journal(tmp_path / "place" / "journal.db")
+    journal = open_journal(Place(tmp_path / "place").journal)
     assert any(list(one) == [-1] for one in journal.left_out().values())
     journal.close()
 
@@ -270,9 +269,7 @@ def test_a_job_whose_records_are_written_and_whom_the_core_cannot_take_again_is_
     journal.close()
 
 
-def test_the_same_core_comes_out_as_if_the_event_had_never_been(
-    tmp_path: Path, raising: Callable[..., None]
-) -> None:
+def test_the_same_core_comes_out_as_if_the_event_had_never_been(tmp_path: Path, raising: Callable[..., None]) -> None:
     good: list[Event] = [submitted("a"), submitted("b"), JobStarted("a", 1), submitted("c")]
     bad = submitted("bad")
     for name, batches in (("with", [[*good[:2], bad, *good[2:]]]), ("without", [[one] for one in good])):

@@ -199,3 +199,11 @@ def test_a_place_keeps_its_settings(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             site_file(tmp_path / "other", nodes, policy, None)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(("name", "value"), [("LC_ODD", "\udcff"), ("LC_NEW\nLINE", "x")])
+def test_a_variable_that_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="cannot be sent") as caught:
+        making.environment(None)
+    assert repr(name) in str(caught.value)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cohabit.model.errors import InputError
+from cohabit.model.texts import wrong_in_variable, wrong_in_word
 
 MARK = "#COHABIT"
 ALL = "ALL"
@@ -98,6 +99,9 @@ def environment(export: str | None) -> dict[str, str]:
             chosen[name] = os.environ[name]
         elif name:
             raise InputError(f"there is no variable {name} here", "--export", "set it, or write NAME=VALUE")
+    for name, value in chosen.items():
+        if wrong := wrong_in_variable(name) or wrong_in_word(value):
+            raise InputError(f"the variable {name!r} cannot be sent: {wrong}", "environment", "unset it, or correct it")
     return chosen
 
 

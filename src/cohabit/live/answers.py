@@ -130,4 +130,3 @@ def _with_launches(
     found = records.page(connection, state, user, limit, before)
     names = sorted({one.array or one.job_id for one in found.records})
     return found, records.launches(connection, names)
-

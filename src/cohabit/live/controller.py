@@ -322,11 +322,9 @@ class Controller(Answers):
         """The core's state, so that the journal before it can go."""
         try:
             await self._in_worker(partial(self._stepper.checkpoint, codec.encode(self._dispatch.pending())))
-        except JournalError as error:
-            log.error("%s", error)
-        except Exception:
-            log.exception("a checkpoint cannot be made")
-            self._stepper.since_checkpoint = 1  # not again before many more batches
+        except Exception as error:
+            log.error("%s", error, exc_info=None if isinstance(error, JournalError) else error)
+            self._stepper.since_checkpoint = CHECKPOINT_EVERY // 2 + 1  # not again before many more batches
 
     # ---- the world --------------------------------------------------------------------------------------------------
 
@@ -343,8 +341,11 @@ class Controller(Answers):
     async def _keep_room(self) -> None:
         """On the journal's disk."""
         while True:
-            self._reserve.tend()
-            await self._in_worker(self._journal.keep_room)
+            try:
+                self._reserve.tend()
+                await self._in_worker(self._journal.keep_room)
+            except Exception:
+                log.exception("no room is kept for a full disk")
             await asyncio.sleep(ROOM_S)
 
     async def tell(self, event: Event) -> None:

@@ -45,9 +45,7 @@ class Told(NamedTuple):
     left_out: dict[int, LeftOut]  # by place; empty: all of it was told at once
 
 
-def tell(
-    core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, events: Sequence[Event]
-) -> Told:
+def tell(core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, events: Sequence[Event]) -> Told:
     """All at once; no recorder: the records include this batch already."""
     try:
         commands = core.step(now_us, events)
