@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cohabit.app.gridengine_switch import ask_around
 from cohabit.app.gridengine_table import GridEngineTable
-from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody
+from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody, told_of
 from cohabit.app.steering_table import refuse_managers_files
 from cohabit.app.typed_toml import read_typed
 from cohabit.backend.gridengine.calls import Calls, ReadOnly
 from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.submitting import hand_in
 from cohabit.backend.gridengine.watchdog import Settings
+from cohabit.backend.launcher_link import LauncherLink
+from cohabit.backend.slurm.watchdog import command_of
+from cohabit.launcher import gridengine_words
 from cohabit.model.errors import InputError
 
 WATCHDOG = "cohabit.backend.gridengine.watchdog"
@@ -35,11 +38,18 @@ class GridEngineSite(SteeredSite):
     title: ClassVar[str] = "Grid Engine"
     gridengine: GridEngineTable = field(kw_only=True)
 
-    async def look_around(self, only_read: bool = False) -> Around:
+    async def told(self, lock: Path) -> dict[str, Any]:
+        """Grid Engine's programs, found as they would be found here, and what the watchdog must know of the cluster."""
+        around, table = await self.look_around(only_read=True), self.gridengine
+        calls = Calls(table.bin, table.root, table.cell)
+        watchdog = command_of(self.lease, *around.watchdog, str(lock))
+        return told_of("gridengine", calls, gridengine_words.PROGRAMS, calls.environment, watchdog)
+
+    async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Ask Grid Engine, by its commands."""
         table = self.gridengine
         led = (table.bin, table.root, table.cell)
-        calls = (ReadOnly if only_read else Calls)(*led)
+        calls = (ReadOnly if only_read else Calls)(*led, link=link)
         discovered, there = await ask_around(table, calls)
         found, all_held = self.named(discovered), table.held == "all"
         queues = ", ".join(table.queues)
@@ -49,7 +59,7 @@ class GridEngineSite(SteeredSite):
             {"version": found.version, "hosts": len(found.names), "queue": queues,
              "exclusive": there.exclusive or None, "checkpoint": there.checkpoint or None,
              "memory": there.memory or None, "unguarded": list(there.unguarded)},
-            (WATCHDOG, Settings(*led, all_held, there).text()), partial(hand_in, calls, there), nobody,
+            (WATCHDOG, Settings(*led, all_held, there).text()), calls.acts_as, partial(hand_in, calls, there), nobody,
         )  # fmt: skip
 
     def warnings(self, around: Around) -> list[str]:

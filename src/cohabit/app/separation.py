@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -45,15 +46,18 @@ class Held:
     listeners: Listeners
     contexts: Contexts
     lock: IO[bytes]  # of the place
+    threshold: socket.socket | None = None  # where runs wait for their mates
 
 
 def separate(
-    config: ServeConfig, say: Say, production: bool, as_root: bool, managers: Mapping[str, Any] | None = None
-) -> Held | None:
+    config: ServeConfig, say: Say, production: bool, as_root: bool, managers: Mapping[str, Any] | None = None,
+    prepare: Callable[[Account], None] | None = None, needs: Sequence[Path] = (),
+) -> Held | None:  # fmt: skip
     """Give up root's rights. None: there are none to give up, or root asked to keep them.
 
-    `production`: the account must be there; else a free uid is taken. `managers`: commands of a resource manager that
-    the launcher is to run (launcher/managing.py).
+    `production`: the account must be there; else a free uid is taken. `managers`: a resource manager whose commands the
+    launcher is to run instead of jobs (launcher/managing.py). `prepare` is called before the rights are gone, and
+    `needs` are folders that the account must reach.
     """
     if os.geteuid() != 0:
         return None
@@ -63,15 +67,17 @@ def separate(
     account = _account(config, production)
     place = open_place(config.place.absolute(), account.uid, account.gid)
     lock = only_one(place)  # before anything is opened that another controller may have open
+    if prepare is not None:
+        prepare(account)
     contexts = config.contexts()
     listeners = open_listeners(config.api, place, config.host, config.port if config.coupling is not None else 0)
     told = config.launcher.told(place.root) | {
         "own": [account.uid, account.gid], "strict": True, "socket": str(listeners.path),
-        "socket_inode": listeners.inode, "managers": dict(managers or {}),
+        "socket_inode": listeners.inode, "managers": dict(managers or {}), "runs": managers is None,
     }  # fmt: skip
     refuse_untrusted_files(config.policy)
     begun = begin(told)
-    open_ways([place.root, *_code(), *_read_later(config)], account.uid, account.groups)
+    open_ways([place.root, *needs, *_code(), *_read_later(config)], account.uid, account.groups)
     drop(account, place.private)
     if not account.name:
         say(f"there is no account {config.launcher.account} here: the controller runs as uid {account.uid} ({KEPT})")

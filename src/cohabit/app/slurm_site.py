@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import getpass
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import msgspec
 
 from cohabit.app.slurm_table import SlurmTable
-from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody
+from cohabit.app.steering_site import Around, SteeredSite, SteeredTables, alike_of, nobody, told_of
 from cohabit.app.steering_site import NodeTable as NodeTable
 from cohabit.app.steering_table import refuse_managers_files
 from cohabit.app.typed_toml import read_typed, refuse_untrusted
+from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.commands import show_script
 from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
-from cohabit.backend.slurm.rest import Rest, RestManager
+from cohabit.backend.slurm.rest import Rest, RestManager, read_token
 from cohabit.backend.slurm.steered import SlurmManager
-from cohabit.backend.slurm.submitting import hand_in
+from cohabit.backend.slurm.submitting import hand_in, submission_environment
+from cohabit.backend.slurm.watchdog import command_of
+from cohabit.launcher import slurm_words
 from cohabit.model.errors import InputError
 
 WATCHDOG = "cohabit.backend.slurm.watchdog"
@@ -40,11 +46,32 @@ class SlurmSite(SteeredSite):
     title: ClassVar[str] = "Slurm"
     slurm: SlurmTable = field(kw_only=True)
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
+    rest_user: str = field(kw_only=True)  # whose token it is
+    rest_kept: str = field(kw_only=True, default="")  # the token, read before rights were given up
 
-    async def look_around(self, only_read: bool = False) -> Around:
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """Orders for the nodes."""
+        return (Path(self.slurm.orders),) if self.slurm.orders else ()
+
+    def without_rights(self, say: Callable[[str], None]) -> SlurmSite:
+        """slurmrestd knows a caller by a token; over a socket without one it sees an ordinary account."""
+        if self.slurm.rest and self.rest_token is None:
+            say(f"Slurm's commands are used: slurmrestd at {self.slurm.rest} would see an ordinary account; name a "
+                "rest_token, or use --as-root")  # fmt: skip
+            return replace(self, slurm=msgspec.structs.replace(self.slurm, rest=""))
+        return self if self.rest_token is None else replace(self, rest_kept=read_token(self.rest_token))
+
+    async def told(self, lock: Path) -> dict[str, Any]:
+        """Slurm's programs, found as they would be found here."""
+        calls, table = Calls(self.slurm.conf), self.slurm
+        watchdog = command_of(self.lease, WATCHDOG, table.conf, table.held, str(lock))
+        return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls), watchdog)
+
+    async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Ask Slurm, by its commands; where slurmrestd is named, jobs are steered through that."""
         table = self.slurm
-        calls = (ReadOnly if only_read else Calls)(table.conf)
+        calls = (ReadOnly if only_read else Calls)(table.conf, link=link)
         found = await self.discover(calls)
         if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
             log.warning(
@@ -54,13 +81,13 @@ class SlurmSite(SteeredSite):
             )
         manager, hang_up = SlurmManager(calls), nobody
         if table.rest and not only_read:
-            rest = Rest(table.rest, self.rest_token, getpass.getuser())
+            rest = Rest(table.rest, self.rest_token, self.rest_user, self.rest_kept)
             manager, hang_up = RestManager(calls, rest), rest.close
         partitions = list(found.terms.partitions)
         return Around(
             found, manager, f"{len(found.names)} nodes of {', '.join(partitions)}",
             {"version": found.version, "nodes": len(found.names), "partitions": partitions},
-            (WATCHDOG, table.conf, table.held), partial(hand_in, calls), hang_up,
+            (WATCHDOG, table.conf, table.held), calls.acts_as, partial(hand_in, calls), hang_up,
             Path(table.orders) if table.orders else None, lambda name: calls(show_script(name)),
         )  # fmt: skip
 
@@ -86,4 +113,5 @@ def read_slurm_site(path: Path) -> SlurmSite:
     refuse_managers_files(slurm.conf)
     if slurm.rest_token:
         refuse_untrusted(folder / slurm.rest_token, closed=0o007)
-    return SlurmSite(**vars(alike), slurm=slurm, rest_token=folder / slurm.rest_token if slurm.rest_token else None)
+    token = folder / slurm.rest_token if slurm.rest_token else None
+    return SlurmSite(**vars(alike), slurm=slurm, rest_token=token, rest_user=getpass.getuser() if slurm.rest else "")

@@ -6,9 +6,11 @@ whose core answers. Two controllers of one place are refused.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +31,11 @@ from cohabit.app.steering_site import Alike, Around, SteeredSite
 from cohabit.app.steering_status import jobs_of
 from cohabit.app.steering_submission import SteeredTaking
 from cohabit.app.steering_threshold import guard_of
-from cohabit.backend.launcher_link import LauncherLink, own_settings
+from cohabit.backend.launcher_link import LauncherGone, LauncherLink, own_settings
 from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.fuses import Fuses, fuse_file
+from cohabit.backend.slurm.fuses import Fuses
+from cohabit.backend.slurm.lease import fuse_file
 from cohabit.backend.slurm.naming import Names
 from cohabit.backend.slurm.remembered_names import RememberedNames
 from cohabit.backend.slurm.watchdog import ensure_watchdog
@@ -80,6 +83,17 @@ class Service(Steering):
     around: Around = field(kw_only=True)
     link: LauncherLink = field(kw_only=True)
 
+    async def until_off(self) -> None:
+        """And when there is no launcher any more, for without one nothing is steered: LauncherGone."""
+        off = asyncio.create_task(super().until_off())
+        gone = asyncio.create_task(self.link.failed.wait())
+        done, waiting = await asyncio.wait([off, gone], return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if gone in done:
+            raise LauncherGone("the launcher, which runs the manager's commands, has ended")
+        off.result()
+
     async def close(self) -> None:
         """End in good order, and hang up."""
         await super().close()
@@ -93,7 +107,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     lock = only_one(place) if held is None else held.lock
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
-    around = await site.look_around()
+    around = await site.look_around(link=link if held is not None else None)
     found, manager = around.found, around.manager
     policies = policies_of(site, found)
     journal = open_journal(place.journal)
@@ -125,17 +139,24 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         )  # fmt: skip
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
-        api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site)
+        api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
         neighbours.door.refused = api.refused
-    lease = LeaseTerms(
-        site.lease, table.lease_s, found.terms.partitions, lambda: ensure_watchdog(site.lease, *around.watchdog)
-    )
-    guard = guard_of(place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script)
+    start = partial(link.ask, "watchdog") if held is not None else partial(_ensure_watchdog, site, around)
+    lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
+    guard = guard_of(
+        place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script,
+        None if held is None else held.threshold,
+    )  # fmt: skip
     if guard is not None and api is not None:
         guard.keep_refusals(api.refused)
     return Service(
         place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around, link=link
     )  # fmt: skip
+
+
+async def _ensure_watchdog(site: SteeredSite, around: Around) -> None:
+    """Without another launcher than one of our own rights we start it ourselves."""
+    ensure_watchdog(site.lease, *around.watchdog)
 
 
 def _hear(report: dict[str, Any]) -> None:

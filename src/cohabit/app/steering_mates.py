@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from cohabit.live.api.groups import GroupTable, group_of
+from cohabit.live.peer_keys import PairKeys, read_keys
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 
@@ -59,6 +61,11 @@ class Groups:
         """The file; paths are relative to the site file."""
         key = self.mates.threshold_key
         return Path(self._where).parent.absolute() / key if key else None
+
+    @cached_property
+    def threshold_keys(self) -> PairKeys | None:
+        """What is in it, read once."""
+        return None if self.threshold_key is None else read_keys(self.threshold_key)
 
     @property
     def may_begin_alone(self) -> str:

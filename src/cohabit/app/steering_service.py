@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -77,12 +77,13 @@ class LeaseTerms:
     file: Path
     lasts_s: float
     partitions: tuple[str, ...]
-    start_watchdog: Callable[[], object]
+    acts_as: int  # the uid that the manager sees
+    start_watchdog: Callable[[], Awaitable[object]]
 
-    def renew(self) -> None:
+    async def renew(self) -> None:
         """Jobs may be held for so long from now on."""
-        write_lease(self.file, time.time() + self.lasts_s, self.partitions)
-        self.start_watchdog()
+        write_lease(self.file, time.time() + self.lasts_s, self.partitions, self.acts_as)
+        await self.start_watchdog()
 
 
 class Neighbours:
@@ -127,7 +128,7 @@ class Steering:
     async def open(self) -> None:
         """Take the lease, recover, steer, listen."""
         switch_file(self.lease.file).unlink(missing_ok=True)
-        self.lease.renew()
+        await self.lease.renew()
         await self.neighbours.links.open()
         await self.controller.start()
         await self._write_view()
@@ -169,7 +170,7 @@ class Steering:
             left_s = 0.0 if lease is None else lease.until_s - time.time()
             if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
                 await self._write_view()  # only a core that answers keeps the lease
-                self.lease.renew()
+                await self.lease.renew()
         log.warning("the kill switch was used: nothing is steered any more")
 
     async def _write_view(self) -> None:

@@ -5,11 +5,12 @@ What differs stands in the site itself: whom to ask (`look_around`). docs/slurm.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -18,6 +19,7 @@ from cohabit.app.serving import ServeConfig
 from cohabit.app.site_file import (
     ApiTable,
     DomainTable,
+    LauncherTable,
     LimitsTable,
     PeerTable,
     SiteTables,
@@ -28,11 +30,14 @@ from cohabit.app.site_file import (
 from cohabit.app.steering_mates import Groups, MatesTable
 from cohabit.app.steering_table import SteeringTable, lease_of
 from cohabit.app.typed_toml import refuse_for_root
+from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.protocol import Launch
+from cohabit.backend.slurm.calls import Calls
 from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.steered import Manager
 from cohabit.backend.slurm.submitting import Extra
 from cohabit.backend.slurm.translate import PROGRAMS
+from cohabit.backend.slurm.watchdog import environment
 from cohabit.live.api.groups import GroupTable
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
@@ -63,6 +68,7 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api: ApiTable = ApiTable()
     limits: LimitsTable = LimitsTable()
     users: dict[str, UserTable] = {}
+    launcher: LauncherTable = LauncherTable()
     domain: DomainTable | None = None
     peer: dict[str, PeerTable] = {}
     tls: TlsTable | None = None
@@ -78,6 +84,7 @@ class Around(NamedTuple):
     what: str  # is steered, for people
     says: dict[str, Any]  # of itself, for `status`
     watchdog: tuple[str, ...]  # the module, and its arguments behind the lease
+    acts_as: int  # the uid that the manager sees
     hand_in: HandIn  # a job as its owner, held
     hang_up: Callable[[], Awaitable[None]]
     orders: Path | None = None  # where nodes read how their caches are divided
@@ -124,12 +131,38 @@ class SteeredSite(Alike, ABC):
     title: ClassVar[str]  # for people
 
     @abstractmethod
-    async def look_around(self, only_read: bool = False) -> Around:
-        """Ask the manager; one sentence where it cannot be asked. `only_read`: nothing can be changed through it."""
+    async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
+        """Ask the manager; one sentence where it cannot be asked. `only_read`: nothing can be changed through it.
+        `link`: a launcher with other rights runs its commands."""
+
+    @abstractmethod
+    async def told(self, lock: Path) -> dict[str, Any]:
+        """What such a launcher is told of the manager (launcher/managing.py); `lock`: of the watchdog."""
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """Folders outside the place that a controller writes to."""
+        return ()
+
+    def without_rights(self, say: Callable[[str], None]) -> Self:
+        """The same for a controller that is not root: what only root can read is read, what only root can use goes."""
+        return self
 
     def warnings(self, around: Around) -> list[str]:
         """What works, and less well than it could; a sentence each."""
         return [text for text in (self.groups.may_begin_alone,) if text]
+
+
+def told_of(
+    word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str], watchdog: Sequence[str]
+) -> dict[str, Any]:
+    """For a launcher that runs a manager's commands."""
+    files = {name: calls.program(name) for name in programs}
+    return {
+        "word": word, "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
+        "environment": dict(calls.environment), "submission": dict(submission),
+        "watchdog": {"command": list(watchdog), "environment": environment()},
+    }  # fmt: skip
 
 
 async def nobody() -> None:
@@ -151,7 +184,7 @@ def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str)
     named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
     others = SiteTables(
         place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,
-        domain=tables.domain, peer=tables.peer, tls=tables.tls, group=tables.group,
+        launcher=tables.launcher, domain=tables.domain, peer=tables.peer, tls=tables.tls, group=tables.group,
     )  # fmt: skip
     name = "" if tables.domain is None else tables.domain.name
     place = folder / tables.place

@@ -8,7 +8,6 @@ twice. What is not understood is left to the manager, as if it had come by the m
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -39,9 +38,10 @@ KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", 
 class SteeredTaking(Taking):
     """Takes submissions as `plain` would, and hands them to the manager."""
 
-    def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike) -> None:
+    def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike, acts_as: int) -> None:
         self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
         self._groups, self._domain, self._title = site.groups, site.domain, backend.manager.title
+        self._acts_as = acts_as  # the uid that the manager sees
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
         """What would be submitted."""
@@ -113,7 +113,7 @@ class SteeredTaking(Taking):
     async def _proven(self, job: Job, number: str, launch: Launch) -> list[SlurmJob]:
         """The job or its tasks as the manager has them. The number comes from a process of the caller's, so nothing is
         done to a job of this number before the manager says that it is the caller's, waits, is held and is new."""
-        manager, uid = self._backend.manager, owner_of(launch)[0]
+        manager, uid = self._backend.manager, owner_of(launch, self._acts_as)[0]
         try:
             if job.array_count:
                 found = [one for one in await manager.jobs() if one.array == number]
@@ -123,7 +123,7 @@ class SteeredTaking(Taking):
             raise self._refusal(error) from error
         if not found:
             raise Refusal(503, f"{self._title} does not have it any more", f"job {number}")
-        owner, known = os.geteuid() if uid < 0 else uid, self._backend.watcher.known
+        owner, known = self._acts_as if uid < 0 else uid, self._backend.watcher.known
         if not all(one.user == owner and one.waits and one.held and one.name not in known for one in found):
             log.error("uid %d handed in a job and named job %s, which is not that job: nothing was done", owner, number)
             why = f"{self._title} has no new job of yours with this number"

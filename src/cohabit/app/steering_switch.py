@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cohabit.backend.slurm.calls import SlurmAway
 from cohabit.backend.slurm.handback import Handed, hand_back
-from cohabit.backend.slurm.lease import read_lease, switch_file, write_lease
+from cohabit.backend.slurm.lease import read_lease, switch_file, write_beside, write_lease
 from cohabit.backend.slurm.steered import Manager
 from cohabit.model.errors import InputError
 
@@ -43,12 +43,7 @@ async def give_back(switch: Switch, only_if_over: bool) -> Handed | None:
 
 async def detach(switch: Switch) -> Handed:
     """The kill switch: nobody renews the lease, no new job is held, held ones go back to the manager now."""
-    off = switch_file(switch.lease)
-    try:
-        off.parent.mkdir(parents=True, exist_ok=True)
-        off.touch()
-    except OSError as error:
-        raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", str(off)) from error
+    write_beside(switch_file(switch.lease), b"")
     lease = read_lease(switch.lease)
     write_lease(switch.lease, 0, ("-",) if lease is None else lease.partitions)
     handed = await give_back(switch, only_if_over=False)

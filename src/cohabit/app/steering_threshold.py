@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from cohabit.app.steering_mates import Groups, MatesTable
 from cohabit.app.steering_service import Neighbours
 from cohabit.backend.slurm.backend import SlurmBackend
 from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
+from cohabit.backend.slurm.lease import threshold_file, write_beside
 from cohabit.backend.slurm.watcher import ORDERED, RUNS
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller import Controller
 from cohabit.live.origins import NoteRefusal
-from cohabit.live.peer_keys import read_keys
+from cohabit.live.peer_keys import PairKeys
 from cohabit.live.threshold import Decider, Round
 from cohabit.live.threshold_door import Sources, Threshold, Wanted
 from cohabit.live.threshold_peers import ThresholdEar, ThresholdLinks
@@ -38,11 +40,6 @@ ReadScript = Callable[[str], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
-def threshold_file(lease: Path) -> Path:
-    """Beside the lease: the address and the program, for whoever takes submissions. No secret."""
-    return lease.with_name(f"{lease.name}.threshold")
-
-
 def first_line(mates: MatesTable) -> str:
     """Of a batch script, without its interpreter; each has a token of its own."""
     return f"#!{mates.threshold_program} {mates.threshold} {secrets.token_hex(16)} " if mates.threshold else "#!"
@@ -51,9 +48,9 @@ def first_line(mates: MatesTable) -> str:
 class Tokens:
     """What runs must show. `read`: a job's script, which only its owner and administrators see."""
 
-    def __init__(self, backend: SlurmBackend, read: ReadScript | None, key: Path | None) -> None:
+    def __init__(self, backend: SlurmBackend, read: ReadScript | None, keys: PairKeys | None) -> None:
         self._backend, self._read, self._known = backend, read, dict[str, str]()
-        self._key = None if key is None else read_keys(key)
+        self._key = keys
         self._reading: asyncio.Task[None] | None = None
 
     def of(self, job: str) -> str | None:
@@ -94,11 +91,11 @@ class Guard:
 
     def __init__(
         self, opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller,
-        neighbours: Neighbours, read: ReadScript | None,
+        neighbours: Neighbours, read: ReadScript | None, listener: socket.socket | None,
     ) -> None:  # fmt: skip
         self._file, self._mates = threshold_file(lease), groups.mates
         self._links = ThresholdLinks(neighbours.peers, neighbours.context)
-        self._tokens = Tokens(backend, read, groups.threshold_key)
+        self._tokens = Tokens(backend, read, groups.threshold_keys)
         decider = Decider(neighbours.domain, read_opened(opened), lambda now: _write(opened, now))
         self._threshold = Threshold(
             groups.mates.threshold, decider,
@@ -106,6 +103,7 @@ class Guard:
                 lambda job: wanted_of(backend, groups, job), self._tokens.of,
                 lambda name, attempt: controller.ask(lambda core: round_of(core, name, attempt)), self._links.ask,
             ),
+            listener,
         )  # fmt: skip
         neighbours.door.threshold = ThresholdEar(neighbours.peers, decider.wrong, self._threshold.decide).answer
         backend.watcher.guarded = True
@@ -119,8 +117,7 @@ class Guard:
         await self._links.open()
         await self._threshold.open()
         self._tokens.open()
-        with replacing(self._file) as stream:
-            stream.write(f"{self._mates.threshold} {self._mates.threshold_program}\n".encode())
+        write_beside(self._file, f"{self._mates.threshold} {self._mates.threshold_program}\n".encode())
 
     async def close(self) -> None:
         """Runs wait until the next controller is there."""
@@ -131,7 +128,7 @@ class Guard:
 
 def guard_of(
     opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller, neighbours: Neighbours,
-    read: ReadScript | None,
+    read: ReadScript | None, listener: socket.socket | None = None,
 ) -> Guard | None:  # fmt: skip
     """None: the site has no threshold; then no job gets one any more. `read` None: scripts cannot be read there."""
     if not groups.mates.threshold or not neighbours.domain:
@@ -140,7 +137,7 @@ def guard_of(
     if read is None and groups.threshold_key is None:
         fix = "write one with `cohabit peer-key`, copy it to the nodes, and name it: threshold_key = FILE"
         raise InputError("a threshold needs a key here", "mates.threshold_key", fix)
-    return Guard(opened, lease, groups, backend, controller, neighbours, read)
+    return Guard(opened, lease, groups, backend, controller, neighbours, read, listener)
 
 
 def wanted_of(backend: SlurmBackend, groups: Groups, job: str) -> Wanted | None:

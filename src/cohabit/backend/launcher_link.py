@@ -106,7 +106,8 @@ class LauncherLink:
             await asyncio.to_thread(self._begun.process.wait)
 
     async def ask(self, op: str, **fields: Any) -> Any:
-        """The answer; a descriptor where the launcher hands one over. LauncherRefused says why not."""
+        """The answer; a descriptor where the launcher hands one over, in the answer if that is a table. LauncherRefused
+        says why not."""
         if self.failed.is_set() or self._closed:
             raise LauncherGone(GONE)
         self._number += 1
@@ -198,8 +199,11 @@ class LauncherLink:
                 self._settle(message["id"], error=LauncherRefused(message["error"], message.get("errno", 0)))
             elif not descriptors:
                 self._settle(message["id"], message.get("ok"))
-            elif self._settle(message["id"], descriptors[0]):
-                descriptors.pop(0)  # it belongs to the one that asked now
+            else:
+                found = message.get("ok")
+                found = found | {"descriptor": descriptors[0]} if isinstance(found, dict) else descriptors[0]
+                if self._settle(message["id"], found):
+                    descriptors.pop(0)  # it belongs to the one that asked now
             wire.close(descriptors)
             return
         wire.close(descriptors)

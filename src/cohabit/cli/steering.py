@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cohabit.cli.server_options import AsRoot
+
 if TYPE_CHECKING:
+    from cohabit.app.separation import Held
     from cohabit.app.steering_site import SteeredSite
     from cohabit.app.steering_switch import Switch
     from cohabit.backend.slurm.handback import Handed
@@ -65,18 +68,19 @@ def register(app: typer.Typer, steered: Steered, more: tuple[Verb, ...] = ()) ->
 
 
 def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
-    def attach(site: SITE, verify: VERIFY = False, as_json: JSON = False) -> None:
+    def attach(site: SITE, verify: VERIFY = False, as_root: AsRoot = False, as_json: JSON = False) -> None:
         import asyncio
         import logging
 
-        from cohabit.cli.console import show_json
+        from cohabit.app.steering_rights import give_up_rights
+        from cohabit.cli.console import note, show_json
 
         read = steered.read(site)
         if verify:
             _verify(read, as_json)
             return
         logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
-        ended = asyncio.run(_attach(read))
+        ended = asyncio.run(_attach(*give_up_rights(read, note, as_root)))
         if as_json:
             show_json(ended)
 
@@ -163,14 +167,15 @@ def _verify(site: SteeredSite, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-async def _attach(site: SteeredSite) -> dict[str, Any]:
+async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     import asyncio
     import signal
 
     from cohabit.app.steering import open_service
+    from cohabit.backend.launcher_link import LauncherGone
     from cohabit.cli.console import note
 
-    service, stop = await open_service(site), asyncio.Event()
+    service, stop = await open_service(site, held), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await service.open()
@@ -181,7 +186,12 @@ async def _attach(site: SteeredSite) -> dict[str, Any]:
     done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
-    for task in done:
-        task.result()
+    try:
+        for task in done:
+            task.result()
+    except LauncherGone as error:  # nothing can be steered any more: end in good order
+        await service.close()
+        note(f"{error}; start it again, jobs that run go on")
+        raise typer.Exit(1) from error
     await service.close()
     return {"switched_off": service.switched_off, "calls": service.backend.manager.made}

@@ -28,6 +28,7 @@ from cohabit.launcher.runner import become_user, reset_limits
 PROBE_S = 20.0
 OPEN_S = 20.0
 ANSWER_MOST = 64 << 10
+LEFT_BEHIND_S = 0.5
 MEMORY_OF_PROBE = 1 << 30
 MOST_PROCESSES = 256
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -100,6 +101,70 @@ def probe_for(
     return {str(key): str(value) for key, value in found.items()}
 
 
+def run_for(
+    person: Person | None, argv: Sequence[str], given: bytes, environment: dict[str, str], patience_s: float, most: int
+) -> tuple[int, int, bytes]:
+    """A command to its end: its status, a descriptor of what it printed, and what it said of errors."""
+    ends = [os.pipe(), os.pipe(), os.pipe()]  # what it prints, what it says, why it cannot be executed
+    (out, out_end), (said, said_end), (unable, unable_end) = ends
+    printed, stdin = os.memfd_create("cohabit-output", os.MFD_CLOEXEC), os.memfd_create("cohabit-input", os.MFD_CLOEXEC)
+    _write_all(stdin, given)
+    os.lseek(stdin, 0, os.SEEK_SET)
+
+    def work() -> None:
+        try:
+            os.chdir("/")
+            os.umask(0o022)
+            for number, descriptor in enumerate((stdin, out_end, said_end)):
+                os.dup2(descriptor, number)
+            os.execve(argv[0], list(argv), environment)
+        except (OSError, ValueError) as error:
+            os.write(unable_end, str(getattr(error, "errno", 0) or errno.EINVAL).encode())
+
+    with _as(person, (), work) as child:
+        for descriptor in (out_end, said_end, unable_end):
+            os.close(descriptor)
+        errors, code = _listen(child, out, said, printed, time.monotonic() + patience_s, most)
+    if number := os.read(unable, 16):
+        raise Refused(os.strerror(int(number)).lower(), int(number))
+    return code, printed, errors
+
+
+def _listen(child: int, out: int, said: int, printed: int, until: float, most: int) -> tuple[bytes, int]:
+    """Until it has ended and nobody holds its pipes; for what it left behind it waits no longer than a moment."""
+    poll, ended, errors, open_ends = select.poll(), os.pidfd_open(child), b"", {out, said}
+    for descriptor in (out, said, ended):
+        poll.register(descriptor, select.POLLIN)
+    alive = True
+    while alive or open_ends:
+        if (left := until - time.monotonic()) <= 0:
+            if alive:
+                raise Refused("it did not end in time", errno.ETIMEDOUT)
+            break
+        for descriptor, _ in poll.poll(left * 1000 + 1):
+            if descriptor == ended:
+                alive, until = False, min(until, time.monotonic() + LEFT_BEHIND_S)
+                poll.unregister(ended)
+            elif more := os.read(descriptor, 65536):
+                most -= len(more)
+                if most < 0:
+                    raise Refused("it printed too much", errno.EFBIG)
+                if descriptor == out:
+                    _write_all(printed, more)
+                else:
+                    errors += more
+            else:
+                open_ends.discard(descriptor)
+                poll.unregister(descriptor)
+    return errors[:ANSWER_MOST], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def _bounded(descriptor: int, patience_s: float) -> bytes:
     said, until = b"", time.monotonic() + patience_s
     while len(said) <= ANSWER_MOST and (left := until - time.monotonic()) > 0:
@@ -113,7 +178,7 @@ def _bounded(descriptor: int, patience_s: float) -> bytes:
 
 @contextlib.contextmanager
 def _as(person: Person | None, groups: Sequence[control_groups.Group], work: Callable[[], None]) -> Any:
-    """`work` in a child with the rights of this user. At the end of the block the child and all it started are dead.
+    """`work` in a child with the rights of this user; its pid. At the end of the block it and all it started are dead.
 
     Called in a process of its own, which has no other children.
     """
@@ -138,7 +203,7 @@ def _as(person: Person | None, groups: Sequence[control_groups.Group], work: Cal
         finally:
             os._exit(0)
     try:
-        yield
+        yield child
     finally:
         control_groups.kill(made)
         _kill_children()

@@ -46,16 +46,19 @@ class Channel:
         self.report({"event": "said", "text": sentence, "once": once})
 
     def in_child(self, act: Answer, descriptor: bool = False) -> Answer:
-        """What may take long: done and answered by a child. `descriptor`: the answer is one, and is handed over."""
+        """What may take long: done and answered by a child. `descriptor`: it finds an answer and a descriptor, which is
+        handed over beside it."""
 
         def fork(request: wire.Message) -> Any:
             if os.fork() == 0:
-                self.be_child()
                 descriptors: list[int] = []
                 try:
+                    self.be_child()
                     found = act(request)
-                    descriptors = [found] if descriptor else []
-                    answer = {"id": request["id"], "ok": True if descriptor else found}
+                    if descriptor:
+                        found, handed = found
+                        descriptors = [handed]
+                    answer = {"id": request["id"], "ok": found}
                 except Exception as error:
                     answer = failed(request["id"], error)
                 self.end_child(answer, descriptors)

@@ -1,19 +1,91 @@
-"""Commands of resource managers that need the launcher's rights, from a fixed list."""
+"""Commands of a resource manager that need the launcher's rights, from a fixed list; and the manager's watchdog.
+
+The launcher is told at its start which manager is steered, where its programs are, and the environment they get. The
+controller names a program of that list with words that must have one of the forms the manager's own module allows
+(slurm_words.py, gridengine_words.py). A submission runs as the owner of the job, everything else as the launcher.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pwd
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from cohabit.launcher.requests import Refused
+from cohabit.launcher import acting, gridengine_words, slurm_words
+from cohabit.launcher.requests import PATIENCE, Refused
 from cohabit.launcher.users import Users
+
+FORMS = {"slurm": slurm_words, "gridengine": gridengine_words}
+OUTPUT_MOST = 1 << 28  # of a command of ours: every job of a large cluster
+OUTPUT_OF_OTHERS_MOST = 1 << 16  # of one that runs as another user: the number of a job, or why not
+LOCK, LOG = "watchdog.lock", "watchdog.log"  # in the launcher's own folder
 
 
 class Managers:
-    """`told`: programs by name."""
+    """`told`: `word` (the manager), `programs` (name -> file), `environment`, `submission` (the environment of a
+    submission), `watchdog` (`command`, `environment`). Empty: no manager is steered. `own`: the launcher's folder."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self._told = told
+    def __init__(self, told: Mapping[str, Any], own: Path) -> None:
+        self._told, self._own = told, own
 
-    def run(self, request: Mapping[str, Any], users: Users) -> dict[str, Any]:
-        raise Refused("no resource manager is steered from here")
+    def run(self, request: Mapping[str, Any], users: Users) -> tuple[dict[str, Any], int]:
+        """How it ended with what it says of errors, and a descriptor of what it printed."""
+        if not self._told:
+            raise Refused("no resource manager is steered from here")
+        words, given = request["words"], request["given"]
+        forms, program = FORMS[self._told["word"]], self._told["programs"].get(words[0] if words else "")
+        if program is None:
+            raise Refused(f"{words[0][:40] if words else ''!r} is not a command that is run here")
+        if words[0] == forms.SUBMITS:
+            forms.check_submission(words)
+            person, environment = self._owner(request, users)
+            most = OUTPUT_OF_OTHERS_MOST
+        else:
+            if (request["uid"], request["gid"], request["groups"]) != (-1, -1, []):
+                raise Refused(f"{words[0]} is not run as another user")
+            forms.check(words, given)
+            person, environment, most = None, dict(self._told["environment"]), OUTPUT_MOST
+        code, descriptor, said = acting.run_for(
+            person, [program, *words[1:]], given.encode(), environment, request["patience_s"], most
+        )
+        return {"code": code, "err": said.decode(errors="replace")}, descriptor
+
+    def _owner(self, request: Mapping[str, Any], users: Users) -> tuple[acting.Person | None, dict[str, str]]:
+        """Whom a submission becomes, and its environment: ours, with what a login of that user sets."""
+        uid = request["uid"]
+        if uid < 0 and users.strict:
+            raise Refused("a submission names its owner")
+        person, environment = users.person(uid, request["gid"], request["groups"]), dict(self._told["submission"])
+        with contextlib.suppress(KeyError):
+            known = pwd.getpwuid(os.geteuid() if person is None else person["uid"])
+            login = {"HOME": known.pw_dir, "USER": known.pw_name, "LOGNAME": known.pw_name, "SHELL": known.pw_shell}
+            environment |= {key: value for key, value in login.items() if value}
+        if request["threshold_patience"]:
+            environment[PATIENCE] = request["threshold_patience"]
+        return person, environment
+
+    def start_watchdog(self, request: Mapping[str, Any]) -> bool:
+        """Unless there is one for this place; whether one was started. It outlives the launcher."""
+        told = self._told.get("watchdog")
+        if told is None:
+            raise Refused("no resource manager is steered from here")
+        with open(self._own / LOCK, "ab", opener=_open) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        with open(self._own / LOG, "ab", opener=_open) as said:
+            subprocess.Popen(
+                told["command"], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, cwd="/",
+                env=told["environment"],
+            )  # fmt: skip
+        return True
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

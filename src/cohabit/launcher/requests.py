@@ -22,6 +22,8 @@ RESCTRL_FILES = ("schemata", "tasks")
 _GROUP = re.compile(r"cohabit\.(class[0-9]{1,6}|job\.[A-Za-z0-9_%~-]{1,240})")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _VARIABLE = re.compile(r"[^=\0]{1,4096}")
+_SECONDS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?)?")
+PATIENCE = "COHABIT_THRESHOLD_PATIENCE_S"  # in the environment of a submission, for the threshold on its node
 
 Check = Callable[[Any], Any]
 
@@ -170,4 +172,5 @@ RENEW = RUN | {"fuse_us": INSTANT}
 BIND = RUN | {"nodes": nodes}
 COMMAND = PERSON | {
     "words": sequence(text(WORD_MOST), 4096), "given": text(FILE_MOST), "patience_s": integer(1, 600),
+    "threshold_patience": matching(_SECONDS, 20),
 }  # fmt: skip

@@ -24,6 +24,7 @@ from cohabit.launcher.cache import Resctrl
 from cohabit.launcher.channel import LATER, Answer, Channel, failed
 from cohabit.launcher.managing import Managers
 from cohabit.launcher.meter import Meter
+from cohabit.launcher.process import FOLDER
 from cohabit.launcher.requests import Check, Refused
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.supervising import Supervisor
@@ -37,7 +38,7 @@ class Launcher:
     def __init__(self, settings: Settings, end: socket.socket) -> None:
         self.settings, self.poll = settings, select.poll()
         self.channel = Channel(end, lambda: self.runs.private())
-        meter, managers = Meter(), Managers(settings.managers)
+        meter, managers = Meter(), Managers(settings.managers, settings.place / FOLDER)
         resctrl = Resctrl(settings.resctrl, settings.users)
         self.runs = Supervisor(settings, self.channel, self.poll, meter, resctrl.group)
         child, runs = self.channel.in_child, self.runs
@@ -50,14 +51,15 @@ class Launcher:
             "observe": ({}, runs.observe),
             "threads": (requests.RUN, runs.threads),
             "probe": (requests.PROBE, child(runs.probe)),
-            "open_output": (requests.OUTPUT, child(runs.open_output, descriptor=True)),
+            "open_output": (requests.OUTPUT, child(lambda one: (True, runs.open_output(one)), descriptor=True)),
             "resctrl_make": (requests.GROUP, resctrl.make),
             "resctrl_remove": (requests.GROUP, resctrl.remove),
             "resctrl_move": (requests.RESCTRL_MOVE, resctrl.move),
             "resctrl_write": (requests.RESCTRL_WRITE, resctrl.write),
             "meter_begin": (requests.RUN, lambda one: meter.begin(runs.folder(one))),
             "meter_sample": (requests.RUN, lambda one: meter.sample((one["job"], one["attempt"]))),
-            "command": (requests.COMMAND, child(lambda one: managers.run(one, settings.users))),
+            "command": (requests.COMMAND, child(lambda one: managers.run(one, settings.users), descriptor=True)),
+            "watchdog": ({}, child(managers.start_watchdog)),
         }
 
     def open(self) -> None:

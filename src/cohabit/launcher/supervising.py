@@ -82,7 +82,7 @@ class Supervisor:
 
     def private(self) -> Iterable[int]:
         """Descriptors that no child must keep."""
-        return [*self.runners, self.lock]
+        return [*self.runners, *([self.lock] if self.lock >= 0 else [])]
 
     # ---- starting ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import logging
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +64,8 @@ class Sources(NamedTuple):
 class Threshold:
     """One domain's: it listens to runs, and decides or has it decided. `address`: HOST:PORT or unix:PATH."""
 
-    def __init__(self, address: str, decider: Decider, sources: Sources) -> None:
-        self.address, self._decider, self._sources = address, decider, sources
+    def __init__(self, address: str, decider: Decider, sources: Sources, listener: socket.socket | None = None) -> None:
+        self.address, self._decider, self._sources, self._listener = address, decider, sources, listener
         self._server: asyncio.Server | None = None
         self._opened: dict[Round, asyncio.Event] = {}  # for those that wait for it
         self._attempts: dict[str, dict[str, int]] = {}  # of each job its runs -> the attempt each belongs to, for ever
@@ -75,18 +76,15 @@ class Threshold:
 
     async def open(self) -> None:
         """Let runs come."""
+        listener = self._listener or listen_on(self.address)
         try:
-            if path := unix_path(self.address):
-                if Path(path).is_socket():  # of the one before
-                    Path(path).unlink()
-                self._server = await asyncio.start_unix_server(self._serve, path, limit=MOST_BYTES)
-                os.chmod(path, 0o666)  # jobs of all users ask here; their tokens are what counts
+            if listener is not None:
+                self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MOST_BYTES)
             else:
                 host, _, port = self.address.rpartition(":")
                 self._server = await asyncio.start_server(self._serve, host, int(port), limit=MOST_BYTES)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"cannot listen: {reason}", self.address, "choose another [mates] threshold") from error
+            raise _cannot_listen(self.address, error) from error
 
     async def close(self) -> None:
         """Runs wait until somebody listens again."""
@@ -256,6 +254,27 @@ class _Standing:
     async def _say(self, word: str) -> None:
         self._writer.write(f"{word}\n".encode())
         await self._writer.drain()
+
+
+def listen_on(address: str) -> socket.socket | None:
+    """A socket for runs in a folder; None: the address is none of a folder."""
+    path = unix_path(address)
+    if not path:
+        return None
+    try:
+        if Path(path).is_socket():  # of the one before
+            Path(path).unlink()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        os.chmod(path, 0o666)  # jobs of all users ask here; their tokens are what counts
+    except OSError as error:
+        raise _cannot_listen(address, error) from error
+    return listener
+
+
+def _cannot_listen(address: str, error: OSError) -> InputError:
+    reason = (error.strerror or str(error)).lower()
+    return InputError(f"cannot listen: {reason}", address, "choose another [mates] threshold")
 
 
 def unix_path(address: str) -> str:

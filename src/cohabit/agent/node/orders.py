@@ -7,12 +7,15 @@ next does not put right. It is written whole or not at all, and by the controlle
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from cohabit.model.command import SetShares
+
+MOST_BYTES = 1 << 20
 
 
 class Division(msgspec.Struct, frozen=True):
@@ -31,15 +34,25 @@ def write_division(folder: Path, node: str, division: Division) -> None:
     target, temporary = folder / f"{node}.json", folder / f".{node}.{os.getpid()}.part"
     folder.mkdir(parents=True, exist_ok=True)
     temporary.write_bytes(msgspec.json.encode(division))
+    temporary.chmod(0o644)  # whatever the umask is: the daemon may see it over a network
     os.replace(temporary, target)
 
 
 def read_division(folder: Path, node: str) -> Division | None:
     """By the daemon; None where nothing was ordered, or where it cannot be read: then what is there stays."""
     try:
-        return msgspec.json.decode((folder / f"{node}.json").read_bytes(), type=Division)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(_read(folder / f"{node}.json"), type=Division)
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _read(path: Path) -> bytes:
+    """The controller is another account than the daemon: only a plain file of a bounded size is read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a plain file")
+        return stream.read(MOST_BYTES)
 
 
 def order_division(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.gridengine.commands import Words, changes_nothing
+from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.slurm import calls
 
 LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
@@ -26,8 +27,11 @@ class Calls(calls.Calls):
     """Runs commands for one cluster: `bin` is the folder they are in (empty: on the path), `root` and `cell` lead them
     to it (empty: as the environment does)."""
 
-    def __init__(self, bin: str = "", root: str = "", cell: str = "", timeout_s: float = calls.TIMEOUT_S) -> None:
-        super().__init__(timeout_s=timeout_s)
+    def __init__(
+        self, bin: str = "", root: str = "", cell: str = "", timeout_s: float = calls.TIMEOUT_S,
+        link: LauncherLink | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(timeout_s=timeout_s, link=link)
         self.environment, self.bin = environment_of(root, cell, os.environ), bin
 
     def program(self, name: str) -> str:

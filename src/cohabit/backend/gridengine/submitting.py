@@ -127,5 +127,5 @@ async def hand_in(calls: Calls, site: Site, job: Job, launch: Launch, extra: Ext
     SlurmRefused says why not."""
     words, script = qsub_words(job, launch, extra, site), script_of(job, launch, login)
     environment = calls.environment | {key: login[key] for key in LOGIN if key in login}
-    said = await calls.run(words, script, environment, *owner_of(launch))
+    said = await calls.run(words, script, environment, *owner_of(launch, calls.acts_as))
     return number_in(said.strip().rpartition("\n")[2], NUMBER, words[0])  # warnings come first

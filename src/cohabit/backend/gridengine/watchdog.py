@@ -1,5 +1,6 @@
 """The process that outlives a controller of Grid Engine: it stops runs at their fuses and gives held jobs back when the
-lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS`, the settings as one JSON document.
+lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [LOCK]`, the settings as one JSON
+document.
 
 The work is that of backend/slurm/watchdog.py; only whom it speaks to is another.
 """
@@ -14,7 +15,7 @@ import msgspec
 from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
-from cohabit.backend.slurm.watchdog import guarded
+from cohabit.backend.slurm.watchdog import guarded, lock_in
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ def manager_of(settings: Settings) -> GridEngineManager:
 def main() -> None:
     """The process."""
     settings = msgspec.json.decode(sys.argv[2], type=Settings)
-    guarded(Path(sys.argv[1]), manager_of(settings), settings.all_held)
+    guarded(Path(sys.argv[1]), manager_of(settings), settings.all_held, lock_in(sys.argv[3:]))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from cohabit.backend.bounded_process import TooMuch, run_bounded
 from cohabit.backend.command_environment import clean_environment
+from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused
+from cohabit.backend.slurm.batch_script import PATIENCE
 from cohabit.backend.slurm.commands import Words, changes_nothing
 from cohabit.backend.slurm.failures import Forbidden, SlurmAway, SlurmRefused
 
@@ -37,10 +39,16 @@ class Calls:
 
     only_reads = False
 
-    def __init__(self, conf: str = "", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, conf: str = "", timeout_s: float = TIMEOUT_S, link: LauncherLink | None = None) -> None:
+        """`link`: a launcher with other rights runs the commands, in the environment that it was told."""
         self.environment = environment_of(conf, os.environ)
-        self.timeout_s, self.made = timeout_s, 0
+        self.timeout_s, self.made, self._link = timeout_s, 0, link
         self._free = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def acts_as(self) -> int:
+        """The uid that the manager sees: a launcher with other rights is root's."""
+        return os.geteuid() if self._link is None else 0
 
     async def __call__(self, words: Words, given: str = "") -> str:
         """What the command prints when it is given this; SlurmRefused or SlurmAway if it fails."""
@@ -54,10 +62,12 @@ class Calls:
         started for a manager is started here."""
         if self.only_reads and (given or uid >= 0 or not self.changes_nothing(words)):
             raise Forbidden(f"`{' '.join(words)}` would change something; this mode only watches")
-        argv = (self.program(words[0]), *words[1:])
         most_bytes = MOST_BYTES if uid < 0 else MOST_BYTES_OF_OTHERS
         async with self._free:
             self.made += 1
+            if self._link is not None:
+                return self.judged(words, *await self._ask(self._link, words, given, environment, uid, gid, groups))
+            argv = (self.program(words[0]), *words[1:])
             try:
                 code, out, err = await run_bounded(
                     argv, given.encode(), environment, self.timeout_s, most_bytes, uid, gid, groups
@@ -71,6 +81,24 @@ class Calls:
             except ValueError as error:  # a null byte, or text that is none
                 raise SlurmRefused(f"{words[0]} cannot be called so: {error}") from error
         return self.judged(words, code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    async def _ask(
+        self, link: LauncherLink, words: Words, given: str, environment: Mapping[str, str], uid: int, gid: int,
+        groups: Sequence[int],
+    ) -> tuple[int, str, str]:  # fmt: skip
+        """Of the launcher: how it ended and what it printed."""
+        try:
+            found = await link.ask(
+                "command", words=list(words), given=given, uid=uid, gid=gid, groups=list(groups),
+                patience_s=max(round(self.timeout_s), 1), threshold_patience=environment.get(PATIENCE, ""),
+            )  # fmt: skip
+        except LauncherRefused as error:
+            raise (SlurmAway if error.number else SlurmRefused)(f"{words[0]} cannot be run: {error}") from error
+        except LauncherGone as error:
+            raise SlurmAway(str(error)) from error
+        with open(found["descriptor"], "rb") as stream:
+            stream.seek(0)
+            return found["code"], stream.read().decode(errors="replace"), found["err"]
 
     def program(self, name: str) -> str:
         """The file of a command, in one of the folders of our own environment."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cohabit.whole_files import replacing
+from cohabit.backend.slurm.lease import read_beside, write_beside
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 NEVER_US = 2**62
@@ -31,11 +31,6 @@ class _Kept(msgspec.Struct, frozen=True):
     fuses: dict[str, Fuse]
 
 
-def fuse_file(lease: Path) -> Path:
-    """Beside the lease."""
-    return lease.with_name(f"{lease.name}.fuses")
-
-
 def boot_us() -> int:
     """Microseconds since the machine was started."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
@@ -44,8 +39,8 @@ def boot_us() -> int:
 def read_fuses(path: Path) -> dict[str, Fuse]:
     """By the manager's name of the job. Of another boot: all of them have burnt."""
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-    except (OSError, msgspec.DecodeError):
+        kept = msgspec.json.decode(read_beside(path), type=_Kept)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}
     if kept.boot_id == _boot_id():
         return kept.fuses
@@ -86,8 +81,7 @@ class Fuses:
 
     def _write(self) -> None:
         if self._path is not None:
-            with replacing(self._path) as stream:
-                stream.write(msgspec.json.encode(_Kept(_boot_id(), self._lit)))
+            write_beside(self._path, msgspec.json.encode(_Kept(_boot_id(), self._lit)))
 
 
 def _boot_id() -> str:

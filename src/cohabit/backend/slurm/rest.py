@@ -80,8 +80,9 @@ class Described:
 class Rest:
     """One slurmrestd: `unix:PATH` (who connects is who the kernel says) or a URL, with a token in a file (JWT)."""
 
-    def __init__(self, address: str, token: Path | None = None, user: str = "") -> None:
-        self.address, self._token, self._user = address, token, user
+    def __init__(self, address: str, token: Path | None = None, user: str = "", kept: str = "") -> None:
+        """`kept`: the token as it was when it could be read, for a controller that gave up the right to."""
+        self.address, self._token, self._user, self._kept = address, token, user, kept
         path = address.removeprefix("unix:") if address.startswith("unix:") else None
         transport = httpx.AsyncHTTPTransport(uds=path) if path else None
         self._client = httpx.AsyncClient(
@@ -114,9 +115,12 @@ class Rest:
         headers = {}
         if self._token is not None:
             try:
-                headers = {"X-SLURM-USER-TOKEN": self._token.read_text(encoding="ascii").strip()}
+                text = read_token(self._token)
             except OSError as error:
-                raise RestAway(f"its token cannot be read: {(error.strerror or str(error)).lower()}") from error
+                if not self._kept:
+                    raise RestAway(f"its token cannot be read: {(error.strerror or str(error)).lower()}") from error
+                text = self._kept
+            headers = {"X-SLURM-USER-TOKEN": text}
             headers |= {"X-SLURM-USER-NAME": self._user} if self._user else {}
         self.made += 1
         try:
@@ -128,6 +132,11 @@ class Rest:
     async def close(self) -> None:
         """Hang up."""
         await self._client.aclose()
+
+
+def read_token(path: Path) -> str:
+    """A token (JWT) in a file."""
+    return path.read_text(encoding="ascii").strip()
 
 
 def judge(document: Mapping[str, Any]) -> None:

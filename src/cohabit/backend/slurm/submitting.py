@@ -6,7 +6,6 @@ runs as the owner and in an environment of ours; what it answers is believed onl
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -77,9 +76,9 @@ def script_of(job: Job, launch: Launch, first_line: str = "#!", login: Mapping[s
     return batch_script(first_line, environment, OF_SLURM, member, launch.command)
 
 
-def owner_of(launch: Launch) -> tuple[int, int, Sequence[int]]:
-    """As whom a job is handed in: uid, gid and groups; (-1, -1, ()): as this account."""
-    return (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and os.geteuid() == 0 else (-1, -1, ())
+def owner_of(launch: Launch, acts_as: int) -> tuple[int, int, Sequence[int]]:
+    """As whom a job is handed in: uid, gid and groups; (-1, -1, ()): as the account that commands are run as."""
+    return (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and acts_as == 0 else (-1, -1, ())
 
 
 def number_in(said: str, form: re.Pattern[str], command: str) -> str:
@@ -90,10 +89,15 @@ def number_in(said: str, form: re.Pattern[str], command: str) -> str:
     return found[1]
 
 
+def submission_environment(calls: Calls) -> dict[str, str]:
+    """Of sbatch, without what the owner's login sets."""
+    return {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
+
+
 async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
     """Slurm's number of the job, which is held, as sbatch says: whose it is must still be asked of Slurm. SlurmRefused
     says why not."""
     words, script = sbatch_words(job, launch, extra), script_of(job, launch, extra.first_line, login)
-    led = {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
-    environment = led | {key: login[key] for key in LOGIN if key in login} | patience_of(launch.environment)
-    return number_in(await calls.run(words, script, environment, *owner_of(launch)), NUMBER, words[0])
+    environment = submission_environment(calls) | patience_of(launch.environment)
+    environment |= {key: login[key] for key in LOGIN if key in login}
+    return number_in(await calls.run(words, script, environment, *owner_of(launch, calls.acts_as)), NUMBER, words[0])

@@ -2,7 +2,8 @@
 gives held jobs back to plain Slurm.
 
 Started by `cohabit slurm attach`, in a session of its own; one per lease, held by a lock. It decides nothing, and ends
-when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all`.
+when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all [LOCK]`. Where the launcher
+starts it, it is root's, and LOCK is in a folder of root's; what it reads beside the lease is then another account's.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.fuses import Fuse, boot_us, fuse_file, read_fuses
+from cohabit.backend.slurm.fuses import Fuse, boot_us, read_fuses
 from cohabit.backend.slurm.handback import hand_back
-from cohabit.backend.slurm.lease import open_closed, read_lease, watch_file
+from cohabit.backend.slurm.lease import fuse_file, open_closed, read_lease, real, watch_file
 from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.steered import Manager, SlurmManager
 
@@ -38,17 +40,27 @@ def ensure_watchdog(lease: Path, module: str, *arguments: str) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-    with open_closed(lease.with_name("watchdog.log")) as said:
+    with open_closed(real(lease).with_name("watchdog.log")) as said:
         subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(lease), *arguments], stdin=subprocess.DEVNULL, stdout=said,
-            stderr=said, start_new_session=True, cwd="/", env=clean_environment(os.environ, LED),
+            command_of(lease, module, *arguments), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            start_new_session=True, cwd="/", env=environment(),
         )  # fmt: skip
     return True
 
 
+def command_of(lease: Path, module: str, *arguments: str) -> list[str]:
+    """What is executed."""
+    return [sys.executable, "-P", "-m", module, str(lease), *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Ours without what could act on it."""
+    return clean_environment(os.environ, LED)
+
+
 async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
     """Until the lease is over, everything has been given back and no fuse is left."""
-    burner, lease, given = _Burner(fuse_file(lease_path), manager), read_lease(lease_path), False
+    burner, lease, given = _Burner(lease_path, manager), read_lease(lease_path), False
     while lease_path.parent.exists():  # without its folder it is not in use any more
         if await burner.look():
             given = False  # what was stopped after the lease waits, too
@@ -79,14 +91,14 @@ async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bo
 class _Burner:
     """Stops runs at their fuses: each once, and again until the manager has answered."""
 
-    def __init__(self, path: Path, manager: Manager) -> None:
-        self._path, self._manager, self.waits = path, manager, False
+    def __init__(self, lease: Path, manager: Manager) -> None:
+        self._lease, self._manager, self.waits = lease, manager, False
         self._done: dict[str, Fuse] = {}
 
     async def look(self) -> bool:
         """Stop whose time has come; whether there were any."""
         before = len(self._done)
-        lit = {name: fuse for name, fuse in read_fuses(self._path).items() if self._done.get(name) != fuse}
+        lit = {name: fuse for name, fuse in read_fuses(fuse_file(self._lease)).items() if self._done.get(name) != fuse}
         for name, fuse in lit.items():
             if fuse.burns_us <= boot_us():
                 try:
@@ -114,10 +126,10 @@ class _Burner:
             log.warning("job %s: %s", name, error)
 
 
-def guarded(lease: Path, manager: Manager, all_held: bool) -> None:
+def guarded(lease: Path, manager: Manager, all_held: bool, lock_file: Path | None = None) -> None:
     """Watch, unless somebody does."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    with open_closed(watch_file(lease)) as lock:
+    with open_closed(lock_file or watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -125,9 +137,14 @@ def guarded(lease: Path, manager: Manager, all_held: bool) -> None:
         asyncio.run(watch(lease, manager, all_held))
 
 
+def lock_in(words: Sequence[str]) -> Path | None:
+    """The last argument, if it was given."""
+    return Path(words[0]) if words else None
+
+
 def main() -> None:
     """The process."""
-    guarded(Path(sys.argv[1]), SlurmManager(Calls(sys.argv[2])), sys.argv[3] == "all")
+    guarded(Path(sys.argv[1]), SlurmManager(Calls(sys.argv[2])), sys.argv[3] == "all", lock_in(sys.argv[4:]))
 
 
 if __name__ == "__main__":
