@@ -36,8 +36,8 @@ def test_a_journal_that_cannot_be_written_is_said_and_gets_over(fault: str, tmp_
         running = server.submit(f"while ! test -e {tmp_path}/go; do sleep 0.05; done")
         kept = server.submit("exit 0", hold=True)
         pragma(server, fault)
-        big = {"command": ["true"], "environment": dict.fromkeys("ABCD", "x" * 200_000)}
-        for _ in range(20):  # there is some room inside the file
+        big = {"command": ["true"], "environment": dict.fromkeys("ABCD", "x" * 60_000)}
+        for _ in range(80):  # there is some room inside the file
             answer = server.ask("POST", "/v1/jobs", big)
             if answer.status != 201:
                 break
