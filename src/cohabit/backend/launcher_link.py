@@ -253,6 +253,7 @@ class LauncherLink:
         await self._ask_again()
 
     async def _ask_again(self) -> None:
+        self._unsent.clear()  # all that waits for an answer is sent below, once
         for number, one in list(self._waiting.items()):
             if one.message["op"] in NOT_TWICE:
                 self._settle(number, error=LauncherGone(GONE))

@@ -269,13 +269,18 @@ def file_name(job_id: str) -> str:
     return quote(job_id, safe="").replace(".", "%2E")
 
 
+def sweep_drafts(runs: Path) -> None:
+    """Leftovers of unfinished moves. Only while no start is on its way: its draft would go, too."""
+    for entry in os.listdir(runs):
+        if entry.startswith("."):
+            shutil.rmtree(runs / entry, ignore_errors=True)
+
+
 def all_runs(runs: Path) -> list[RunFolder]:
-    """Every run that is not settled; leftovers of unfinished moves are swept away."""
+    """Every run that is not settled."""
     found = []
     for entry in sorted(os.listdir(runs)):
         if entry.startswith("."):
-            if (runs / entry).is_dir():
-                shutil.rmtree(runs / entry, ignore_errors=True)
             continue
         name, _, attempt = entry.rpartition(".")
         if attempt.isdigit():

@@ -25,7 +25,17 @@ from cohabit.launcher.meter import Meter
 from cohabit.launcher.moving import rebind
 from cohabit.launcher.process import FOLDER
 from cohabit.launcher.requests import Refused
-from cohabit.launcher.runs import LOST, NOBODY, RunFolder, alive, all_runs, clock_us, processes_of, threads_of
+from cohabit.launcher.runs import (
+    LOST,
+    NOBODY,
+    RunFolder,
+    alive,
+    all_runs,
+    clock_us,
+    processes_of,
+    sweep_drafts,
+    threads_of,
+)
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.starting import spec_of
 
@@ -78,6 +88,7 @@ class Supervisor:
                 if time.monotonic() > until:
                     raise Refused("a start of an earlier controller does not come to an end; `ps` shows it") from None
                 time.sleep(0.02)
+        sweep_drafts(self.runs)
         fcntl.flock(self.lock, fcntl.LOCK_SH)
 
     def private(self) -> Iterable[int]:
@@ -91,6 +102,8 @@ class Supervisor:
         folder = self.folder(request)
         if folder.exists():
             return self.find_again(folder)
+        if (folder.job_id, folder.attempt) in self.descriptors:
+            return LATER  # the same request again: the child that makes the folder answers it
         child = os.fork()
         if child == 0:
             self.be_runner(folder, request)
@@ -181,6 +194,8 @@ class Supervisor:
             if number is not None:  # it answers by itself, unless it was killed
                 folder.remove()
                 self.channel.report(failed(number, Refused("its runner died before it could begin")))
+        elif folder.ended() is None and (living := alive(folder.runner() or "")) is not None:
+            self.watch(folder, living)  # the child that ended was not the one whose claim counts
         elif folder.ended() is None:
             self.bury_in_child(folder)
         else:
