@@ -24,7 +24,7 @@ from cohabit.app.steering_table import refuse_managers_files
 from cohabit.backend.slurm.lease import fuse_file, read_beside, real, threshold_file, write_beside
 from cohabit.launcher.managing import LOCK
 from cohabit.launcher.process import FOLDER
-from cohabit.live.place import make_folder, opened
+from cohabit.live.place import Place, make_folder, only_one, opened
 from cohabit.live.threshold_door import listen_on
 from cohabit.model.errors import InputError
 
@@ -33,6 +33,8 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     """The site as the controller is to see it, and what was opened for it; None: it keeps the rights it has."""
     if os.geteuid() != 0 or as_root:
         return site, separate(site.config, say, production=False, as_root=as_root)
+    if Place(site.place).private.is_dir():
+        only_one(Place(site.place)).close()  # or it is refused, before anything of the other controller's is touched
     site = site.without_rights(say)
     managers = asyncio.run(site.told(site.place.absolute() / FOLDER / LOCK))
     lease = folder_of(site.lease) / site.lease.name
