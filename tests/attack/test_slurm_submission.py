@@ -3,6 +3,7 @@ would make root act on another account's jobs."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -16,7 +17,8 @@ import pytest
 
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.api.serving import Answer, UnixConnection, ask
-from tests.attack.accounts import Account, act_as
+from tests.attack.accounts import Account, act_as, shell
+from tests.attack.test_separation import status_of
 from tests.slurm.steering import attached, jobs_of, log_of, until, write_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-attack")]
@@ -45,6 +47,7 @@ class Stage:
 
     slurm: SlurmCluster
     folder: Path
+    pid: int  # of the controller
 
     def ask(self, account: Account, method: str, path: str, body: Any = None) -> Answer:
         def call() -> list[Any]:
@@ -97,9 +100,9 @@ def stage() -> Iterator[Stage]:
             site = write_site(slurm, folder, "cs")
             site.write_text(site.read_text() + f'[api]\nsocket = "{folder}/door"\n')
             os.environ["PATH"] = f"{folder}/bin:{before}"
-            with attached(site):
+            with attached(site) as process:
                 os.environ["PATH"] = before
-                yield Stage(slurm, folder)
+                yield Stage(slurm, folder, process.pid)
     finally:
         os.environ["PATH"] = before
         shutil.rmtree(folder, ignore_errors=True)
@@ -167,3 +170,45 @@ def test_what_sbatch_answers_is_proven_before_anything_is_done(
     (clean.folder / "lie").unlink()
     mine = clean.submit(ann, "true")
     assert mine.status == 201, mine  # the controller lives
+
+
+def test_the_controller_that_steers_is_not_root(clean: Stage, ann: Account) -> None:
+    job = clean.job(ann, "sleep 300", processes=2)
+    clean.until(job, "RUNNING")
+    found = status_of(clean.pid)
+    uids = {int(word) for word in found["Uid"].split()}
+    assert (len(uids), 0 in uids, ann.uid in uids) == (1, False, False)
+    assert 0 not in {int(word) for word in (found["Gid"] + " " + found["Groups"]).split()}
+    assert [int(found[key], 16) for key in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [0, 0, 0, 0]
+    assert found["NoNewPrivs"] == "1"
+    (uid,), lease = uids, clean.slurm.folder / "lease"
+    assert (os.readlink(lease), lease.stat().st_uid) == (f"{lease}.d/lease", uid)
+    assert lease.read_text().split()[2] == "0"  # whom Slurm sees
+    owned = {path.name for path in (clean.folder / "state").iterdir() if path.lstat().st_uid == uid}
+    assert owned == {"private"}
+    held = clean.folder / "state" / "launcher" / "watchdog.lock"
+    with held.open("ab") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the watchdog lives, and is root's
+    service = Account("", uid, uid, Path("/"))
+    conf = clean.slurm.environment["SLURM_CONF"]
+    said = shell(service, f"SLURM_CONF={conf} scancel {job}; echo > {lease}; ln -sf /x {lease}")
+    assert said.returncode != 0
+    assert jobs_of(clean.slurm)[job].state == "RUNNING", "its account has no rights of its own in Slurm"
+    clean.ask(ann, "POST", f"/v1/jobs/{job}/cancel")
+    clean.until(job, "CANCELLED")
+
+
+def test_without_its_launcher_the_controller_ends_with_a_sentence(
+    stage: Stage, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("second")
+    text = write_site(stage.slurm, folder, "cs").read_text().replace(f"{stage.slurm.folder}/lease", f"{folder}/lease")
+    (folder / "site.toml").write_text(text)
+    with attached(folder / "site.toml") as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (launcher,) = [one for one in children if b"launcher/serve.py" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        os.kill(int(launcher), 9)
+        assert process.wait(60) == 1
+    said = log_of(folder)()
+    assert "the launcher, which runs the manager's commands, has ended; start it again" in said
+    assert "Traceback" not in said

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cohabit.backend.slurm.fuses import boot_us, read_fuses
+from cohabit.backend.slurm.lease import fuse_file
 from cohabit.testing.gridengine_cluster import GridEngineCluster
 from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.gridengine import steering as of_gridengine
 from tests.slurm import steering as of_slurm
-from tests.slurm.steering import stop, until
+from tests.slurm.steering import forget_lease, stop, until
 
 SCRIPT = "#!/bin/sh\ndate +'begin %s.%N' >> {log}\nsleep {seconds} || exit 1\ndate +'end %s.%N' >> {log}\n"
 STEERED_S = 180  # longer than a killed controller needs to come back on a busy machine: jobs are not given back
@@ -105,7 +106,7 @@ class Side(ABC):
 
     def ordered(self) -> bool:
         """A start with mates was decided upon; its manager is told just now."""
-        fuses = read_fuses(self.cluster / "lease.fuses")
+        fuses = read_fuses(fuse_file(self.cluster / "lease"))
         return any(fuse.burns_us > boot_us() for fuse in fuses.values())
 
     @abstractmethod
@@ -169,7 +170,7 @@ class SlurmSide(Side):
         self.slurm.await_controller()
 
     def clear(self) -> None:
-        _no_lease(self.slurm.folder)
+        forget_lease(self.slurm.folder)
         self.slurm.run("scancel", "--user=root", check=False)
         until(lambda: not self.slurm.run("squeue", "--noheader").strip(), 90, self.standing)
         self.slurm.await_nodes()
@@ -211,7 +212,7 @@ class GridEngineSide(Side):
         self.ge.await_master()
 
     def clear(self) -> None:
-        _no_lease(self.ge.folder)
+        forget_lease(self.ge.folder)
         self.ge.run("qdel", "-u", "*", check=False)
         until(lambda: not of_gridengine.jobs_of(self.ge), 90, self.standing)
         self.ge.await_hosts()
@@ -242,8 +243,3 @@ def why(sides: list[Side]) -> Callable[[], str]:
     return lambda: "\n".join(
         f"{side.name}: {(side.folder / 'attach.log').read_text()[-3000:]}\n{side.standing()}" for side in sides
     )
-
-
-def _no_lease(folder: Path) -> None:
-    for name in ("lease", "lease.off", "lease.fuses", "lease.threshold"):
-        (folder / name).unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from cohabit.backend.slurm.fuses import boot_us, read_fuses
+from cohabit.backend.slurm.lease import fuse_file
 from cohabit.testing import gridengine_cluster, slurm_cluster
 from cohabit.testing.gridengine_cluster import (
     MASTER,
@@ -115,7 +116,7 @@ class Side:
 
     def ordered(self) -> bool:
         """A start with mates was decided upon; its manager is told just now."""
-        return any(fuse.burns_us > boot_us() for fuse in read_fuses(self.state / "lease.fuses").values())
+        return any(fuse.burns_us > boot_us() for fuse in read_fuses(fuse_file(self.state / "lease")).values())
 
     def status(self) -> dict[str, Any]:
         found = json.loads(self.type_in(f'cohabit {self.word} status "$COHABIT_ETC/{self.word}.toml" --json'))

@@ -12,6 +12,7 @@ import pytest
 
 from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 from tests.gridengine.steering import jobs_of, until
+from tests.slurm.steering import forget_lease
 
 JSV = Path(__file__).parents[2] / "packaging" / "gridengine" / "cohabit-jsv.sh"
 
@@ -56,8 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def empty(gridengine: GridEngineCluster) -> GridEngineCluster:
     """Without jobs, every host there, nobody's lease."""
-    for name in ("lease", "lease.off", "lease.fuses"):
-        (gridengine.folder / name).unlink(missing_ok=True)
+    forget_lease(gridengine.folder)
     gridengine.run("qdel", "-u", "*", check=False)
     until(lambda: not jobs_of(gridengine), lambda: str(jobs_of(gridengine)))
     gridengine.await_hosts()

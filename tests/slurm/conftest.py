@@ -10,7 +10,7 @@ import pytest
 
 from cohabit.testing.slurm_cluster import ONE_PARTITION, SlurmCluster, missing, running_slurm
 from tests.slurm.node_serve import CORES
-from tests.slurm.steering import until
+from tests.slurm.steering import forget_lease, until
 
 PACKAGED = Path(__file__).parents[2] / "packaging" / "slurm"
 LUA = PACKAGED / "job_submit.lua"
@@ -38,8 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def empty(slurm: SlurmCluster) -> SlurmCluster:
     """Without jobs, every node idle, nobody's lease."""
-    for name in ("lease", "lease.off"):
-        (slurm.folder / name).unlink(missing_ok=True)
+    forget_lease(slurm.folder)
     slurm.run("scancel", "--state=PENDING", "--user=root", check=False)
     slurm.run("scancel", "--user=root", check=False)
     until_s = time.monotonic() + 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,13 @@ def write_site(
     return path
 
 
+def forget_lease(folder: Path) -> None:
+    """And all that is beside it."""
+    for name in ("lease", "lease.off", "lease.fuses", "lease.threshold"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "lease.d", ignore_errors=True)
+
+
 def submit(slurm: SlurmCluster, folder: Path, lasts: float | Path, *options: str) -> str:
     """A batch job that notes every run of it in FOLDER/runs, and lasts so many seconds or until there is such a file;
     its number."""
@@ -83,15 +91,15 @@ def log_of(folder: Path) -> Callable[[], str]:
     return lambda: (folder / "attach.log").read_text()
 
 
-def start_attached(*sites: Path) -> list[subprocess.Popen[bytes]]:
+def start_attached(*sites: Path, options: tuple[str, ...] = ()) -> list[subprocess.Popen[bytes]]:
     """Controllers, at the same time; returns when all of them steer."""
     before = {site: _log(site).count(STEERS) for site in sites}
     processes = {}
     for site in sites:
         with (site.parent / "attach.log").open("ab") as said:
             processes[site] = subprocess.Popen(
-                [sys.executable, "-m", "tests.slurm.attach", "slurm", "attach", str(site)], stdout=said, stderr=said,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                [sys.executable, "-m", "tests.slurm.attach", "slurm", "attach", *options, str(site)],
+                stdout=said, stderr=said, env=os.environ | {"PYTHONUNBUFFERED": "1"},
             )  # fmt: skip
 
     def all_steer() -> bool:
@@ -115,8 +123,8 @@ def stop(process: subprocess.Popen[bytes], hard: bool = False) -> None:
 
 
 @contextmanager
-def attached(site: Path) -> Iterator[subprocess.Popen[bytes]]:
-    (process,) = start_attached(site)
+def attached(site: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    (process,) = start_attached(site, options=options)
     try:
         yield process
     finally:

@@ -16,7 +16,7 @@ import pytest
 from cohabit.live.peer_keys import write_new_key
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.slurm.conftest import LUA
-from tests.slurm.steering import jobs_of, log_of, start_attached, stop, until, write_site
+from tests.slurm.steering import forget_lease, jobs_of, log_of, start_attached, stop, until, write_site
 from tests.slurm.test_slurms_own_changes import facts
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-pair")]
@@ -111,8 +111,7 @@ def sides(clusters: list[SlurmCluster], tmp_path: Path) -> Iterator[list[Side]]:
     for at, slurm in enumerate(clusters):
         folder = tmp_path / names[at]
         folder.mkdir()
-        for name in ("lease", "lease.off", "lease.fuses"):
-            (slurm.folder / name).unlink(missing_ok=True)
+        forget_lease(slurm.folder)
         site = write_site(slurm, folder, "ce", lease_s=60)
         text = MATES.format(
             name=names[at], port=ports[at], other=names[1 - at], other_port=ports[1 - at], key=tmp_path / "key"

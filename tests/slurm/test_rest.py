@@ -172,7 +172,7 @@ def test_steering_goes_on_without_it(served: SlurmCluster, tmp_path: Path) -> No
     site = write_site(served, tmp_path, "cs")
     token = f'rest_token = "{served.rest_token}"' if served.rest_token else ""
     site.write_text(site.read_text().replace("[slurm]", f'[slurm]\nrest = "unix:{served.rest}"\n{token}'))
-    with attached(site):
+    with attached(site, *([] if token else ["--as-root"])):  # over a socket without a token it looks at who connects
         first = [submit(served, tmp_path, 1, "-n2") for _ in range(4)]
         until(lambda: all(jobs_of(served)[name].state == "COMPLETED" for name in first), 90, log_of(tmp_path))
         assert "slurmrestd" not in log_of(tmp_path)()
@@ -183,3 +183,15 @@ def test_steering_goes_on_without_it(served: SlurmCluster, tmp_path: Path) -> No
         served.start_rest()
         until(lambda: "slurmrestd answers again" in log_of(tmp_path)(), 90, log_of(tmp_path))
     assert all(jobs_of(served)[name].mark.startswith("cohabit:run:1:") for name in (*first, *then))
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.xdist_group("slurm-rest")
+def test_without_root_and_without_a_token_commands_are_used(served: SlurmCluster, tmp_path: Path) -> None:
+    site = write_site(served, tmp_path, "cs")
+    site.write_text(site.read_text().replace("[slurm]", f'[slurm]\nrest = "unix:{served.rest}"'))
+    with attached(site):
+        name = submit(served, tmp_path, 1, "-n2")
+        until(lambda: jobs_of(served)[name].state == "COMPLETED", 90, log_of(tmp_path))
+    assert log_of(tmp_path)().count("Slurm's commands are used: slurmrestd at unix:") == 1

@@ -110,7 +110,7 @@ def test_waiting_asking_changing_and_cancelling(desk: Desk) -> None:
     assert plain not in desk.queue(NOBODY)  # root's is none of nobody's business
     assert waits in desk.say("why", waits)
     assert f"job {waits}" in desk.say("why", after)
-    assert "not yours" in desk.say("cancel", plain, fails=True)
+    assert "there is no such job" in desk.say("cancel", plain, fails=True)
     desk.say("change", waits, "--limit", "3m")
     until(lambda: jobs_of(desk.slurm)[waits].limit_s == 180, 30)
     desk.say("cancel", long[0])

@@ -1,9 +1,9 @@
 """A controller that root starts on top of a resource manager gives up root's rights, too: what it needs is made first.
 
 Its launcher stays root and runs the manager's commands, from a fixed list (launcher/managing.py), and the watchdog.
-What the controller writes for others to read is in PLACE/shared, which its account owns: the lease and the files beside
-it. The lease of the site file becomes a link there, so that slurmctld, the watchdog and `cohabit slurm detach` find it
-where it always was.
+What the controller writes for others to read is in LEASE.d, a folder that its account owns: the lease and the files
+beside it. The lease of the site file becomes a link there, so that slurmctld, the watchdog and `cohabit slurm detach`
+find it where it always was.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from pathlib import Path
 from cohabit.app.accounts import Account
 from cohabit.app.separation import Held, separate
 from cohabit.app.steering_site import OF_FILES, SteeredSite
+from cohabit.app.steering_table import refuse_managers_files
 from cohabit.backend.slurm.lease import fuse_file, read_beside, real, threshold_file, write_beside
 from cohabit.launcher.managing import LOCK
 from cohabit.launcher.process import FOLDER
-from cohabit.live.place import Place, make_folder, opened
+from cohabit.live.place import Place, make_folder, only_one, opened
 from cohabit.live.threshold_door import listen_on
 from cohabit.model.errors import InputError
 
@@ -32,24 +33,33 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     """The site as the controller is to see it, and what was opened for it; None: it keeps the rights it has."""
     if os.geteuid() != 0 or as_root:
         return site, separate(site.config, say, production=False, as_root=as_root)
+    if Place(site.place).private.is_dir():
+        only_one(Place(site.place)).close()  # or it is refused, before anything of the other controller's is touched
     site = site.without_rights(say)
     managers = asyncio.run(site.told(site.place.absolute() / FOLDER / LOCK))
-    lease = Place(site.place.absolute()).shared / "lease"
+    lease = folder_of(site.lease) / site.lease.name
+    refuse_managers_files(str(site.lease.parent))
     threshold = listen_on(site.groups.mates.threshold) if site.domain else None
     _ = site.groups.threshold_keys  # read while there are rights to
     policy = [Path(getattr(site.policy, key)).parent for key in OF_FILES if getattr(site.policy, key)]
     profiles = [] if site.profiles is None else [site.profiles.parent]
     held = separate(
         site.config, say, production=False, as_root=False, managers=managers,
-        prepare=lambda account: _prepare(site, lease, account), needs=[*policy, *profiles, *site.writes],
+        prepare=lambda account: _prepare(site, lease, account), needs=[lease.parent, *policy, *profiles, *site.writes],
     )  # fmt: skip
     assert held is not None
     return replace(site, lease=lease), replace(held, threshold=threshold)
 
 
+def folder_of(lease: Path) -> Path:
+    """The folder of the controller's account."""
+    return lease.absolute().with_name(f"{lease.name}.d")
+
+
 def _prepare(site: SteeredSite, lease: Path, account: Account) -> None:
     """By root: the folder of the lease, the links to it, and folders of the site's that the controller writes to."""
     try:
+        make_folder(site.lease.parent)
         _give_folder(lease.parent, account)
         _carry_over(site.lease, lease)
         _link(site.lease, lease)
@@ -88,7 +98,6 @@ def _link(path: Path, target: Path) -> None:
     """In place of what was there."""
     if path == target or (path.is_symlink() and os.readlink(path) == str(target)):
         return
-    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     temporary.symlink_to(target)
     os.replace(temporary, path)

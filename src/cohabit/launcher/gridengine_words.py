@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.manager_words import ANY, GROUP, MARK, NUMBER, check_any, has_form, not_allowed
+from cohabit.launcher.allowed_words import ANY, GROUP, MARK, NUMBER, check_any, has_form, not_allowed
 
 PROGRAMS = ("qstat", "qhost", "qacct", "qconf", "qalter", "qmod", "qdel", "qsub")
 SUBMITS = "qsub"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.manager_words import ANY, GROUP, MARK, NUMBER, check_any, check_assignments, not_allowed
+from cohabit.launcher.allowed_words import ANY, GROUP, MARK, NUMBER, check_any, check_assignments, not_allowed
 
 PROGRAMS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
 SUBMITS = "sbatch"

@@ -4,7 +4,6 @@
     PLACE/site.toml   written by `cohabit up`
     PLACE/cohabit.sock, PLACE/lease
     PLACE/runs, PLACE/output, PLACE/launcher    of the launcher, which is root where root started the controller
-    PLACE/shared/     of a controller that root started on top of a resource manager: its account's, for all to read
     PLACE/private/    mode 0700, of the account the controller runs as: journal, lock, tokens, logs
 
 What is in a place says what runs as whom, and the journal has the environments of all users' jobs. So a place that
@@ -104,11 +103,6 @@ class Place:
     def lease(self) -> Path:
         """For how long jobs may be held; read by the manager's plugins."""
         return self.root / "lease"
-
-    @property
-    def shared(self) -> Path:
-        """What the account of a controller that root started writes for others: its lease, and what is beside it."""
-        return self.root / "shared"
 
     @property
     def runs(self) -> Path:

@@ -3,7 +3,7 @@
 When it is over, whoever held jobs for is dead or stuck, and plain Slurm takes them. The kill switch is a second file
 beside it: while that is there, nobody renews.
 
-Where root started the controller, the file is a link into PLACE/shared, the folder of the controller's account, and all
+Where root started the controller, the file is a link into LEASE.d, the folder of the controller's account, and all
 that belongs beside the lease is there (app/steering_rights.py). One link is followed, by every function here. What is
 in that folder is data of that account: it is read only if it is a plain file, and never written through a name there.
 """
