@@ -102,8 +102,13 @@ class Supervisor:
         folder = self.folder(request)
         if folder.exists():
             return self.find_again(folder)
-        if (folder.job_id, folder.attempt) in self.descriptors:
+        before = self.descriptors.get((folder.job_id, folder.attempt))
+        if before is not None and self.runners[before][1] == request["id"]:
             return LATER  # the same request again: the child that makes the folder answers it
+        if before is not None:  # an earlier start of this run: it has failed, or is on its way
+            if not select.select([before], [], [], 0)[0]:
+                raise Refused("a start of this run is on its way")
+            self.runner_ended(before)
         child = os.fork()
         if child == 0:
             self.be_runner(folder, request)
