@@ -41,6 +41,7 @@ from cohabit.launcher.starting import spec_of
 
 STARTING = "starting"
 LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
+ENDING_S = 0.5  # a child that has answered is gone by then
 WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
 Key = tuple[str, int]
 
@@ -106,7 +107,7 @@ class Supervisor:
         if before is not None and self.runners[before][1] == request["id"]:
             return LATER  # the same request again: the child that makes the folder answers it
         if before is not None:  # an earlier start of this run: it has failed, or is on its way
-            if not select.select([before], [], [], 0)[0]:
+            if not select.select([before], [], [], ENDING_S)[0]:
                 raise Refused("a start of this run is on its way")
             self.runner_ended(before)
         child = os.fork()
