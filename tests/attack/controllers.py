@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,6 +121,18 @@ def controller(
         yield one
     finally:
         one.stop()
+
+
+@contextlib.contextmanager
+def shared_controller(before: Callable[[], None] | None = None, site: str = "") -> Iterator[RootController]:
+    """One for all tests of a module, in a folder of its own that other accounts can pass."""
+    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
+    folder.chmod(0o711)
+    try:
+        with controller(folder, before=before, site=site) as one:
+            yield one
+    finally:
+        shutil.rmtree(folder)
 
 
 def open_folder(folder: Path) -> Path:

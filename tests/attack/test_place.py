@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from cohabit.app.replaying import is_live, journal_of
 from cohabit.live.place import KEPT, Place, only_one, open_place
 from cohabit.model.errors import InputError
 from tests.attack.accounts import Account, act_as
-from tests.attack.controllers import RootController, controller
+from tests.attack.controllers import RootController, controller, shared_controller
 
 SECRET = "bobs-secret-7f3a"
 OPEN = ("cohabit.sock", "site.toml", "runs", "output", "account")  # what others may see of a place
@@ -26,11 +24,8 @@ OPEN = ("cohabit.sock", "site.toml", "runs", "output", "account")  # what others
 @pytest.fixture(scope="module")
 def up() -> Iterator[RootController]:
     """One controller for all tests here that do not stop it."""
-    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
-    folder.chmod(0o711)
-    with controller(folder) as one:
+    with shared_controller() as one:
         yield one
-    shutil.rmtree(folder)
 
 
 def cohabit(*words: object, umask: int = 0o022) -> subprocess.CompletedProcess[str]:

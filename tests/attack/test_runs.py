@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import sys
 import tempfile
@@ -16,16 +15,13 @@ import pytest
 
 from cohabit.launcher.runs import RunFolder
 from tests.attack.accounts import Account, become
-from tests.attack.controllers import RootController, controller
+from tests.attack.controllers import RootController, controller, shared_controller
 
 FRAMEWORKS = 40  # jobs with files of their own, in the race
 
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[RootController]:
-    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
-    folder.chmod(0o711)
-
     def as_systemd_would() -> None:
         """Limits and a protection that a service has, and its jobs must not have."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -34,9 +30,8 @@ def up() -> Iterator[RootController]:
         Path("/proc/self/oom_score_adj").write_text("300")  # a container may not have the right to write -500
 
     site = 'nodes = 2\n[policy]\nname = "cs"\n[launcher]\nmax_output_mb = 1\n'
-    with controller(folder, before=as_systemd_would, site=site) as one:
+    with shared_controller(as_systemd_would, site) as one:
         yield one
-    shutil.rmtree(folder)
 
 
 # ---- folders ------------------------------------------------------------------------------------------------------

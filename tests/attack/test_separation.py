@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,15 @@ from cohabit.app.closed_folders import open_ways
 from cohabit.launcher import wire
 from cohabit.launcher.process import begin
 from tests.attack.accounts import Account, act_as, become, shell
-from tests.attack.controllers import PATIENCE_S, RootController, controller
+from tests.attack.controllers import PATIENCE_S, RootController, shared_controller
 
 SERVICE = 61999  # a uid that no account has
 
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[RootController]:
-    folder = Path(tempfile.mkdtemp(prefix="cohabit-attack-"))
-    folder.chmod(0o711)
-    with controller(folder) as one:
+    with shared_controller() as one:
         yield one
-    shutil.rmtree(folder)
 
 
 def status_of(pid: int) -> dict[str, str]:

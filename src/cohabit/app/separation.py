@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from cohabit.app.serving import ServeConfig
 
 PR_SET_NO_NEW_PRIVS = 38
-KEPT = f"kept with the place, in {accounts.KEPT}"
 PACKAGES = Path(__file__).parents[2]
 Say = Callable[[str], None]
 
@@ -80,7 +79,8 @@ def separate(
     open_ways([place.root, *needs, *_code(), *_read_later(config)], account.uid, account.groups)
     drop(account, place.private)
     if not account.name:
-        say(f"there is no account {config.launcher.account} here: the controller runs as uid {account.uid} ({KEPT})")
+        name, kept = config.launcher.account, place.root / accounts.KEPT
+        say(f"there is no account {name} here: the controller runs as uid {account.uid} (see {kept})")
     return Held(begun, listeners, contexts, lock)
 
 

@@ -41,7 +41,7 @@ from cohabit.launcher.starting import spec_of
 
 STARTING = "starting"
 LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
-ENDING_S = 0.5  # a child that has answered is gone by then
+ENDING_S = 5.0  # a child that has answered is gone by then, also on a busy machine
 WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
 Key = tuple[str, int]
 
