@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
+import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -38,11 +38,38 @@ SBATCH = ["sbatch", "--parsable", "--hold", "--time=5", "--chdir=/", "--ntasks=1
 QSUB = ["qsub", "-terse", "-C", "", "-S", "/bin/sh", "-h", "-wd", "/", "-ac", "cohabit=cohabit:held", "-r", "n"]
 
 
-class Captured:
+class Asking:
+    """The other end of a channel to a launcher."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._number, self.end = 0, end
+
+    def command(self, *words: str, given: str = "", uid: int = -1, **others: Any) -> Any:
+        """The answer, or a text that says why not."""
+        fields = {"gid": -1, "groups": [], "patience_s": 10, "threshold_patience": "", **others}
+        return self.ask("command", words=list(words), given=given, uid=uid, **fields)
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        self._number += 1
+        wire.send(self.end, {"id": self._number, "op": op, **fields})
+        while (found := wire.receive(self.end)) is not None:
+            message, descriptors = found
+            if message.get("id") == self._number:
+                if descriptors and message["ok"] is True:
+                    return descriptors[0]
+                if descriptors:
+                    with open(descriptors[0], "rb") as stream:
+                        stream.seek(0)
+                        return message["ok"] | {"out": stream.read().decode()}
+                return message.get("ok", message.get("error"))
+        raise AssertionError("the launcher has ended")
+
+
+class Captured(Asking):
     """The controller's end of a channel to a launcher that runs commands."""
 
     def __init__(self, folder: Path, word: str) -> None:
-        self._number, self.kept = 0, folder / "kept"
+        self.kept = folder / "kept"
         self.kept.touch()
         self.kept.chmod(0o666)
         programs = slurm_words.PROGRAMS if word == "slurm" else gridengine_words.PROGRAMS
@@ -54,27 +81,8 @@ class Captured:
             "place": str(folder / "place"), "own": [SERVICE, SERVICE], "strict": True, "runs": False, "managers": {
                 "word": word, "programs": {name: str(folder / name) for name in programs}, "environment": environment,
                 "submission": environment | {"FOR": "a submission"},
-                "watchdog": {"command": ["/bin/sh", "-c", f"echo on >> {shlex.quote(str(folder / 'watched'))}"],
-                             "environment": environment},
             }})  # fmt: skip
-
-    def command(self, *words: str, given: str = "", uid: int = -1, **others: Any) -> Any:
-        """The answer, or a text that says why not."""
-        fields = {"gid": -1, "groups": [], "patience_s": 10, "threshold_patience": "", **others}
-        return self.ask("command", words=list(words), given=given, uid=uid, **fields)
-
-    def ask(self, op: str, **fields: Any) -> Any:
-        self._number += 1
-        wire.send(self.begun.end, {"id": self._number, "op": op, **fields})
-        while (found := wire.receive(self.begun.end)) is not None:
-            message, descriptors = found
-            if message.get("id") == self._number:
-                if descriptors:
-                    with open(descriptors[0], "rb") as stream:
-                        stream.seek(0)
-                        return message["ok"] | {"out": stream.read().decode()}
-                return message.get("ok", message.get("error"))
-        raise AssertionError("the launcher has ended")
+        super().__init__(self.begun.end)
 
     def ran(self) -> list[dict[str, Any]]:
         """Everything that was run."""
@@ -196,14 +204,17 @@ def test_grid_engine_has_a_list_of_its_own(captured: Captured, ann: Account) -> 
 def test_the_watchdog_takes_no_word_of_the_controller(captured: Captured, folder: Path) -> None:
     for fields in ({"command": ["/bin/sh"]}, {"lease": "/etc/shadow"}):
         assert "unknown field" in captured.ask("watchdog", **fields)
-    assert captured.ask("watchdog") is True
+    second = Asking(socket.socket(fileno=captured.ask("watchdog")))
+    assert captured.ask("watchdog") == "the watchdog has a launcher already"
+    found = (folder / "place" / "launcher" / "watchdog.lock").stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (0, 0o600)
+    assert second.command("scancel", "7")["code"] == 0
+    assert "is not a command that is run here" in second.command("sh", "-c", "id")
+    second.end.close()
     until = time.monotonic() + PATIENCE_S
-    while not (folder / "watched").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (folder / "watched").read_text() == "on\n"
-    for name in ("watchdog.lock", "watchdog.log"):
-        found = (folder / "place" / "launcher" / name).stat()
-        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (0, 0o600)
+    while isinstance(channel := captured.ask("watchdog"), str):
+        assert time.monotonic() < until, "its launcher did not end with the channel"
+    os.close(channel)
 
 
 def test_what_the_account_puts_beside_the_lease_misleads_nobody(folder: Path, ann: Account) -> None:

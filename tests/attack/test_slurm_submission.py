@@ -19,6 +19,7 @@ from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.api.serving import Answer, UnixConnection, ask
 from tests.attack.accounts import Account, act_as, shell
 from tests.attack.test_separation import status_of
+from tests.gridengine.conftest import watchdogs_of
 from tests.slurm.steering import attached, jobs_of, log_of, until, write_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-attack")]
@@ -188,7 +189,9 @@ def test_the_controller_that_steers_is_not_root(clean: Stage, ann: Account) -> N
     assert owned == {"private"}
     held = clean.folder / "state" / "launcher" / "watchdog.lock"
     with held.open("ab") as lock, pytest.raises(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the watchdog lives, and is root's
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # by the launcher of the watchdog
+    (watchdog,) = watchdogs_of(lease)
+    assert [int(word) for word in status_of(watchdog)["Uid"].split()] == [uid] * 4
     service = Account("", uid, uid, Path("/"))
     conf = clean.slurm.environment["SLURM_CONF"]
     said = shell(service, f"SLURM_CONF={conf} scancel {job}; echo > {lease}; ln -sf /x {lease}")

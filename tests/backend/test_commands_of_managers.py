@@ -182,13 +182,13 @@ def test_only_a_number_goes_before_the_script() -> None:
 
 def test_watchdogs_start_without_what_is_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that a PYTHONPATH or the folder would bring is not taken."""
-    from cohabit.backend.slurm.watchdog import ensure_watchdog
+    from cohabit.backend.slurm.watchdog import start_watchdog
 
     (tmp_path / "planted_watchdog.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
     monkeypatch.chdir(tmp_path)
-    assert ensure_watchdog(tmp_path / "lease", "planted_watchdog")
+    start_watchdog(tmp_path / "lease", ["planted_watchdog"])
     deadline = time.monotonic() + 30
     while not (log := (tmp_path / "watchdog.log").read_text()):
         assert time.monotonic() < deadline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -23,16 +24,21 @@ def verifier(lease: Path) -> str:
 
 
 def end_watchdogs(folder: Path) -> None:
-    """They outlive controllers, not the cluster: those whose command line names this lease."""
+    """They outlive controllers, not the cluster."""
+    for pid in watchdogs_of(folder / "lease"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def watchdogs_of(lease: Path) -> list[int]:
+    """Processes whose command line names this lease, or the one that it is a link to."""
+    found, names = [], {str(lease), str(lease.with_name("lease.d") / lease.name)}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
+        with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if any("watchdog" in word for word in words) and str(folder / "lease") in words:
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+            if any("watchdog" in word for word in words) and names & set(words):
+                found.append(int(entry.name))
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.cli_calls import COMMAND
-from tests.verbs.living import Scheduler
+from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 CORES = sorted(os.sched_getaffinity(0))
 CORE = CORES[0]  # of node 0 where every core is a node
@@ -104,7 +104,8 @@ def load() -> Iterator[None]:
 def scheduler(folder: Path, policy: str, model: Path) -> Iterator[Scheduler]:
     """A living one that samples this machine."""
     site = folder / f"{policy}.toml"
-    site.write_text(SITE.format(place=folder / policy, policy=policy, model=model if policy == "rush" else ""))
+    text = SITE.format(place=folder / policy, policy=policy, model=model if policy == "rush" else "")
+    site.write_text(f"{text}{AN_ACCOUNT}")
     one = Scheduler(folder / policy, command=("controller", str(site))).start()
     try:
         yield one

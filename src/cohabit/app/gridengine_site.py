@@ -17,7 +17,6 @@ from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.submitting import hand_in
 from cohabit.backend.gridengine.watchdog import Settings
 from cohabit.backend.launcher_link import LauncherLink
-from cohabit.backend.slurm.watchdog import command_of
 from cohabit.launcher import gridengine_words
 from cohabit.model.errors import InputError
 
@@ -38,12 +37,11 @@ class GridEngineSite(SteeredSite):
     title: ClassVar[str] = "Grid Engine"
     gridengine: GridEngineTable = field(kw_only=True)
 
-    async def told(self, lock: Path) -> dict[str, Any]:
-        """Grid Engine's programs, found as they would be found here, and what the watchdog must know of the cluster."""
-        around, table = await self.look_around(only_read=True), self.gridengine
+    def told(self) -> dict[str, Any]:
+        """Grid Engine's programs, found as they would be found here."""
+        table = self.gridengine
         calls = Calls(table.bin, table.root, table.cell)
-        watchdog = command_of(self.lease, *around.watchdog, str(lock))
-        return told_of("gridengine", calls, gridengine_words.PROGRAMS, calls.environment, watchdog)
+        return told_of("gridengine", calls, gridengine_words.PROGRAMS, calls.environment)
 
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Ask Grid Engine, by its commands."""

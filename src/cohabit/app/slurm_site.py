@@ -24,7 +24,6 @@ from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
 from cohabit.backend.slurm.rest import Rest, RestManager, read_token
 from cohabit.backend.slurm.steered import SlurmManager
 from cohabit.backend.slurm.submitting import hand_in, submission_environment
-from cohabit.backend.slurm.watchdog import command_of
 from cohabit.launcher import slurm_words
 from cohabit.model.errors import InputError
 
@@ -62,11 +61,10 @@ class SlurmSite(SteeredSite):
             return replace(self, slurm=msgspec.structs.replace(self.slurm, rest=""))
         return self if self.rest_token is None else replace(self, rest_kept=read_token(self.rest_token))
 
-    async def told(self, lock: Path) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         """Slurm's programs, found as they would be found here."""
-        calls, table = Calls(self.slurm.conf), self.slurm
-        watchdog = command_of(self.lease, WATCHDOG, table.conf, table.held, str(lock))
-        return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls), watchdog)
+        calls = Calls(self.slurm.conf)
+        return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls))
 
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Ask Slurm, by its commands; where slurmrestd is named, jobs are steered through that."""

@@ -31,14 +31,14 @@ from cohabit.app.steering_site import Alike, Around, SteeredSite
 from cohabit.app.steering_status import jobs_of
 from cohabit.app.steering_submission import SteeredTaking
 from cohabit.app.steering_threshold import guard_of
-from cohabit.backend.launcher_link import LauncherGone, LauncherLink, own_settings
+from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.fuses import Fuses
 from cohabit.backend.slurm.lease import fuse_file
 from cohabit.backend.slurm.naming import Names
 from cohabit.backend.slurm.remembered_names import RememberedNames
-from cohabit.backend.slurm.watchdog import ensure_watchdog
+from cohabit.backend.slurm.watchdog import lives, start_watchdog
 from cohabit.backend.slurm.watcher import DOWN, DRAINED, UP
 from cohabit.core import columns
 from cohabit.core import state as core_state
@@ -141,7 +141,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
         api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
         neighbours.door.refused = api.refused
-    start = partial(link.ask, "watchdog") if held is not None else partial(_ensure_watchdog, site, around)
+    start = partial(_ensure_watchdog, site, around, None if held is None else link)
     lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
     guard = guard_of(
         place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script,
@@ -154,9 +154,14 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )  # fmt: skip
 
 
-async def _ensure_watchdog(site: SteeredSite, around: Around) -> None:
-    """Without another launcher than one of our own rights we start it ourselves."""
-    ensure_watchdog(site.lease, *around.watchdog)
+async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:
+    """One that lives is enough. `link`: a launcher with other rights starts another one for it."""
+    if lives(site.lease):
+        return
+    try:
+        start_watchdog(site.lease, around.watchdog, -1 if link is None else await link.ask("watchdog"))
+    except LauncherRefused as error:  # it has been started, or its launcher is just ending
+        log.info("no watchdog was started: %s", error)
 
 
 def _hear(report: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """A controller that root starts on top of a resource manager gives up root's rights, too: what it needs is made first.
 
-Its launcher stays root and runs the manager's commands, from a fixed list (launcher/managing.py), and the watchdog.
+Its launcher stays root and runs the manager's commands, from a fixed list (launcher/managing.py). The watchdog runs as
+the same account, with a launcher of its own.
 What the controller writes for others to read is in LEASE.d, a folder that its account owns: the lease and the files
 beside it. The lease of the site file becomes a link there, so that slurmctld, the watchdog and `cohabit slurm detach`
 find it where it always was.
@@ -8,7 +9,6 @@ find it where it always was.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import secrets
@@ -22,8 +22,6 @@ from cohabit.app.separation import Held, separate
 from cohabit.app.steering_site import OF_FILES, SteeredSite
 from cohabit.app.steering_table import refuse_managers_files
 from cohabit.backend.slurm.lease import fuse_file, read_beside, real, threshold_file, write_beside
-from cohabit.launcher.managing import LOCK
-from cohabit.launcher.process import FOLDER
 from cohabit.live.place import Place, make_folder, only_one, opened
 from cohabit.live.threshold_door import listen_on
 from cohabit.model.errors import InputError
@@ -36,7 +34,6 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     if Place(site.place).private.is_dir():
         only_one(Place(site.place)).close()  # or it is refused, before anything of the other controller's is touched
     site = site.without_rights(say)
-    managers = asyncio.run(site.told(site.place.absolute() / FOLDER / LOCK))
     lease = folder_of(site.lease) / site.lease.name
     refuse_managers_files(str(site.lease.parent))
     threshold = listen_on(site.groups.mates.threshold) if site.domain else None
@@ -44,7 +41,7 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     policy = [Path(getattr(site.policy, key)).parent for key in OF_FILES if getattr(site.policy, key)]
     profiles = [] if site.profiles is None else [site.profiles.parent]
     held = separate(
-        site.config, say, production=False, as_root=False, managers=managers,
+        site.config, say, production=False, as_root=False, managers=site.told(),
         prepare=lambda account: _prepare(site, lease, account), needs=[lease.parent, *policy, *profiles, *site.writes],
     )  # fmt: skip
     assert held is not None

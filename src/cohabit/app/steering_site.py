@@ -37,7 +37,6 @@ from cohabit.backend.slurm.discovery import Discovered
 from cohabit.backend.slurm.steered import Manager
 from cohabit.backend.slurm.submitting import Extra
 from cohabit.backend.slurm.translate import PROGRAMS
-from cohabit.backend.slurm.watchdog import environment
 from cohabit.live.api.groups import GroupTable
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
@@ -136,8 +135,8 @@ class SteeredSite(Alike, ABC):
         `link`: a launcher with other rights runs its commands."""
 
     @abstractmethod
-    async def told(self, lock: Path) -> dict[str, Any]:
-        """What such a launcher is told of the manager (launcher/managing.py); `lock`: of the watchdog."""
+    def told(self) -> dict[str, Any]:
+        """What such a launcher is told of the manager (launcher/managing.py)."""
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -153,15 +152,12 @@ class SteeredSite(Alike, ABC):
         return [text for text in (self.groups.may_begin_alone,) if text]
 
 
-def told_of(
-    word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str], watchdog: Sequence[str]
-) -> dict[str, Any]:
+def told_of(word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str]) -> dict[str, Any]:
     """For a launcher that runs a manager's commands."""
     files = {name: calls.program(name) for name in programs}
     return {
         "word": word, "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
         "environment": dict(calls.environment), "submission": dict(submission),
-        "watchdog": {"command": list(watchdog), "environment": environment()},
     }  # fmt: skip
 
 

@@ -71,8 +71,8 @@ class LauncherLink:
         self.limits: tuple[str, ...] = ()  # controllers of control groups that work
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The launcher's."""
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """The launcher's; None: it is not our child."""
         assert self._begun is not None
         return self._begun.process
 
@@ -102,7 +102,7 @@ class LauncherLink:
         for one in self._waiting.values():
             one.answer.cancel()
         self._waiting.clear()
-        if self._begun is not None:
+        if self._begun is not None and self._begun.process is not None:
             await asyncio.to_thread(self._begun.process.wait)
 
     async def ask(self, op: str, **fields: Any) -> Any:
@@ -190,6 +190,8 @@ class LauncherLink:
                 asyncio.get_running_loop().remove_reader(self._begun.end)  # all that was said has been heard
                 if self._ready is not None and not self._ready.done():
                     self._ready.set_result({"event": "gone"})
+                elif self.process is None:
+                    self._give_up()
                 return
             self._take(*found)
 
@@ -226,15 +228,19 @@ class LauncherLink:
         """In case it dies."""
         while True:
             await asyncio.sleep(LOOK_S)
-            if self.process.poll() is None:
+            if self.process is None or self.process.poll() is None:
                 continue
             if not self._own:
-                self.failed.set()
-                for number in list(self._waiting):
-                    self._settle(number, error=LauncherGone(GONE))
+                self._give_up()
                 return
             log.warning("the launcher died and is started again")
             await self._begin_again()
+
+    def _give_up(self) -> None:
+        """It has gone, and no other can be started."""
+        self.failed.set()
+        for number in list(self._waiting):
+            self._settle(number, error=LauncherGone(GONE))
 
     async def _begin_again(self) -> None:
         """A new one; it is asked what its predecessor has not answered."""

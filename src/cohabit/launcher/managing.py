@@ -1,8 +1,10 @@
-"""Commands of a resource manager that need the launcher's rights, from a fixed list; and the manager's watchdog.
+"""Commands of a resource manager that need the launcher's rights, from a fixed list.
 
 The launcher is told at its start which manager is steered, where its programs are, and the environment they get. The
 controller names a program of that list with words that must have one of the forms the manager's own module allows
 (slurm_words.py, gridengine_words.py). A submission runs as the owner of the job, everything else as the launcher.
+
+The watchdog outlives its controller and is as unprivileged: it gets a channel to a launcher of its own.
 """
 
 from __future__ import annotations
@@ -11,27 +13,27 @@ import contextlib
 import fcntl
 import os
 import pwd
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cohabit.launcher import acting, gridengine_words, slurm_words
+from cohabit.launcher.process import FOLDER, begin
 from cohabit.launcher.requests import PATIENCE, Refused
 from cohabit.launcher.users import Users
 
 FORMS = {"slurm": slurm_words, "gridengine": gridengine_words}
 OUTPUT_MOST = 1 << 28  # of a command of ours: every job of a large cluster
 OUTPUT_OF_OTHERS_MOST = 1 << 16  # of one that runs as another user: the number of a job, or why not
-LOCK, LOG = "watchdog.lock", "watchdog.log"  # in the launcher's own folder
+LOCK = "watchdog.lock"  # in the launcher's own folder
 
 
 class Managers:
-    """`told`: `word` (the manager), `programs` (name -> file), `environment`, `submission` (the environment of a
-    submission), `watchdog` (`command`, `environment`). Empty: no manager is steered. `own`: the launcher's folder."""
+    """`settings` are the launcher's. Of the manager they have `word` (its name), `programs` (name -> file),
+    `environment` and `submission` (the environment of a submission). Empty: no manager is steered."""
 
-    def __init__(self, told: Mapping[str, Any], own: Path) -> None:
-        self._told, self._own = told, own
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings, self._told = settings, settings.get("managers", {})
 
     def run(self, request: Mapping[str, Any], users: Users) -> tuple[dict[str, Any], int]:
         """How it ended with what it says of errors, and a descriptor of what it printed."""
@@ -69,22 +71,17 @@ class Managers:
             environment[PATIENCE] = request["threshold_patience"]
         return person, environment
 
-    def start_watchdog(self, request: Mapping[str, Any]) -> bool:
-        """Unless there is one for this place; whether one was started. It outlives the launcher."""
-        told = self._told.get("watchdog")
-        if told is None:
+    def open_channel(self, request: Mapping[str, Any]) -> tuple[bool, int]:
+        """The other end of a channel to a launcher like this one, for the watchdog. There is at most one: it holds the
+        lock while it lives, and it ends when the channel is closed."""
+        if not self._told:
             raise Refused("no resource manager is steered from here")
-        with open(self._own / LOCK, "ab", opener=_open) as lock:
+        with open(Path(self._settings["place"]) / FOLDER / LOCK, "ab", opener=_open) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return False
-        with open(self._own / LOG, "ab", opener=_open) as said:
-            subprocess.Popen(
-                told["command"], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, cwd="/",
-                env=told["environment"],
-            )  # fmt: skip
-        return True
+                raise Refused("the watchdog has a launcher already") from None
+            return True, begin({**self._settings, "socket": ""}, keep=(lock.fileno(),)).end.detach()
 
 
 def _open(path: str, flags: int) -> int:

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +19,15 @@ _PROGRAM = Path(__file__).with_name("serve.py")
 
 
 class Begun(NamedTuple):
-    """A launcher and the controller's end of the channel to it."""
+    """A launcher and the controller's end of the channel to it. Without a process it is not a child of this one."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
     end: socket.socket
 
 
-def begin(told: Mapping[str, Any]) -> Begun:
-    """A launcher with these settings (settings.py). What goes wrong in it is said in PLACE/launcher/log."""
+def begin(told: Mapping[str, Any], keep: Sequence[int] = ()) -> Begun:
+    """A launcher with these settings (settings.py). What goes wrong in it is said in PLACE/launcher/log. `keep`:
+    descriptors that it keeps open for as long as it lives."""
     ours, theirs = wire.pair()
     own = Path(told["place"]) / FOLDER
     with contextlib.suppress(FileExistsError):
@@ -35,7 +36,7 @@ def begin(told: Mapping[str, Any]) -> Begun:
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())], stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL, stderr=log, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
+            stdout=subprocess.DEVNULL, stderr=log, pass_fds=(theirs.fileno(), *keep), start_new_session=True, cwd="/",
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
     finally:

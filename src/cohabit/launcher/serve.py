@@ -24,7 +24,6 @@ from cohabit.launcher.cache import Resctrl
 from cohabit.launcher.channel import LATER, Answer, Channel, failed
 from cohabit.launcher.managing import Managers
 from cohabit.launcher.meter import Meter
-from cohabit.launcher.process import FOLDER
 from cohabit.launcher.requests import Check, Refused
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.supervising import Supervisor
@@ -35,10 +34,10 @@ TICK_MS = 250  # between two looks, while there is something to look for
 class Launcher:
     """One place."""
 
-    def __init__(self, settings: Settings, end: socket.socket) -> None:
-        self.settings, self.poll = settings, select.poll()
+    def __init__(self, told: wire.Message, end: socket.socket) -> None:
+        self.settings, self.poll = (settings := Settings.of(told)), select.poll()
         self.channel = Channel(end, lambda: self.runs.private())
-        meter, managers = Meter(), Managers(settings.managers, settings.place / FOLDER)
+        meter, managers = Meter(), Managers(told)
         resctrl = Resctrl(settings.resctrl, settings.users)
         self.runs = Supervisor(settings, self.channel, self.poll, meter, resctrl.group)
         child, runs = self.channel.in_child, self.runs
@@ -59,7 +58,7 @@ class Launcher:
             "meter_begin": (requests.RUN, lambda one: meter.begin(runs.folder(one))),
             "meter_sample": (requests.RUN, lambda one: meter.sample((one["job"], one["attempt"]))),
             "command": (requests.COMMAND, child(lambda one: managers.run(one, settings.users), descriptor=True)),
-            "watchdog": ({}, child(managers.start_watchdog)),
+            "watchdog": ({}, child(managers.open_channel, descriptor=True)),
         }
 
     def open(self) -> None:
@@ -129,10 +128,10 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (runner.POKE, *runner.STOPPING))  # for runners that are not ready yet
     os.umask(0o022)
     with open(0, closefd=False) as stream:
-        settings = Settings.of(json.load(stream))
+        told = json.load(stream)
     end = socket.socket(fileno=int(sys.argv[1]))
     end.set_inheritable(False)
-    launcher = Launcher(settings, end)
+    launcher = Launcher(told, end)
     try:
         launcher.open()
     except (Refused, OSError) as error:

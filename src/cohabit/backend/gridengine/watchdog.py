@@ -1,5 +1,5 @@
 """The process that outlives a controller of Grid Engine: it stops runs at their fuses and gives held jobs back when the
-lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [LOCK]`, the settings as one JSON
+lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [CHANNEL]`, the settings as one JSON
 document.
 
 The work is that of backend/slurm/watchdog.py; only whom it speaks to is another.
@@ -8,6 +8,7 @@ The work is that of backend/slurm/watchdog.py; only whom it speaks to is another
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,8 @@ import msgspec
 from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.steered import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
-from cohabit.backend.slurm.watchdog import guarded, lock_in
+from cohabit.backend.launcher_link import LauncherLink
+from cohabit.backend.slurm.watchdog import guarded
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -32,15 +34,17 @@ class Settings(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def manager_of(settings: Settings) -> GridEngineManager:
+def manager_of(settings: Settings, link: LauncherLink | None = None) -> GridEngineManager:
     """To speak to."""
-    return GridEngineManager(Calls(settings.bin, settings.root, settings.cell), settings.site, settings.all_held)
+    calls = Calls(settings.bin, settings.root, settings.cell, link=link)
+    return GridEngineManager(calls, settings.site, settings.all_held)
 
 
 def main() -> None:
     """The process."""
-    settings = msgspec.json.decode(sys.argv[2], type=Settings)
-    guarded(Path(sys.argv[1]), manager_of(settings), settings.all_held, lock_in(sys.argv[3:]))
+    lease, text, *channel = sys.argv[1:]
+    settings = msgspec.json.decode(text, type=Settings)
+    guarded(Path(lease), partial(manager_of, settings), settings.all_held, "".join(channel))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 gives held jobs back to plain Slurm.
 
 Started by `cohabit slurm attach`, in a session of its own; one per lease, held by a lock. It decides nothing, and ends
-when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all [LOCK]`. Where the launcher
-starts it, it is root's, and LOCK is in a folder of root's; what it reads beside the lease is then another account's.
+when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all [CHANNEL]`. CHANNEL is the
+descriptor of a channel to a launcher of its own, which runs the manager's commands where the controller has no rights
+to; when that has gone, it ends, and the controller starts another.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import asyncio
 import fcntl
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cohabit.backend.command_environment import clean_environment
+from cohabit.backend.launcher_link import GONE, LauncherLink
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.fuses import Fuse, boot_us, read_fuses
 from cohabit.backend.slurm.handback import hand_back
 from cohabit.backend.slurm.lease import fuse_file, open_closed, read_lease, real, watch_file
 from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.steered import Manager, SlurmManager
+from cohabit.launcher.process import Begun
 
 LOOK_S = 0.5
 # What leads the commands of either manager to their cluster.
@@ -33,35 +37,35 @@ LED = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT
 log = logging.getLogger("cohabit.slurm.watchdog")
 
 
-def ensure_watchdog(lease: Path, module: str, *arguments: str) -> bool:
-    """Start `python -m MODULE LEASE ARGUMENTS...` unless there is one for this lease; whether one was started."""
+def lives(lease: Path) -> bool:
+    """Whether there is one for this lease."""
     with open_closed(watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-    with open_closed(real(lease).with_name("watchdog.log")) as said:
-        subprocess.Popen(
-            command_of(lease, module, *arguments), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            start_new_session=True, cwd="/", env=environment(),
-        )  # fmt: skip
-    return True
+            return True
+    return False
 
 
-def command_of(lease: Path, module: str, *arguments: str) -> list[str]:
-    """What is executed."""
-    return [sys.executable, "-P", "-m", module, str(lease), *arguments]
-
-
-def environment() -> dict[str, str]:
-    """Ours without what could act on it."""
-    return clean_environment(os.environ, LED)
+def start_watchdog(lease: Path, module: Sequence[str], channel: int = -1) -> None:
+    """`module`: its name and its arguments behind the lease. `channel`: to a launcher of its own, closed here."""
+    command = [sys.executable, "-P", "-m", module[0], str(lease), *module[1:]]
+    kept = () if channel < 0 else (channel,)
+    try:
+        with open_closed(real(lease).with_name("watchdog.log")) as said:
+            subprocess.Popen(
+                [*command, *map(str, kept)], stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=kept,
+                start_new_session=True, cwd="/", env=clean_environment(os.environ, LED),
+            )  # fmt: skip
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
 
 
 async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
     """Until the lease is over, everything has been given back and no fuse is left."""
     burner, lease, given = _Burner(lease_path, manager), read_lease(lease_path), False
-    while lease_path.parent.exists():  # without its folder it is not in use any more
+    while _is_there(lease_path.parent):  # without its folder it is not in use any more
         if await burner.look():
             given = False  # what was stopped after the lease waits, too
         lease = read_lease(lease_path) or lease
@@ -73,6 +77,14 @@ async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
         else:
             given = given and not runs
         await asyncio.sleep(LOOK_S)
+
+
+def _is_there(folder: Path) -> bool:
+    """Not removed: a folder that is mounted here can still be looked at then, and has no name any more."""
+    try:
+        return os.stat(folder).st_nlink > 0
+    except OSError:
+        return False
 
 
 async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bool) -> bool:
@@ -126,25 +138,42 @@ class _Burner:
             log.warning("job %s: %s", name, error)
 
 
-def guarded(lease: Path, manager: Manager, all_held: bool, lock_file: Path | None = None) -> None:
-    """Watch, unless somebody does."""
+def guarded(lease: Path, manager_of: Callable[[LauncherLink | None], Manager], all_held: bool, channel: str) -> None:
+    """Watch, unless there is one that does. `channel`: "": the commands are run with our own rights."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    with open_closed(lock_file or watch_file(lease)) as lock:
+    with open_closed(watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return  # there is one already
-        asyncio.run(watch(lease, manager, all_held))
+            return
+        if channel:
+            asyncio.run(_watch_through(socket.socket(fileno=int(channel)), lease, manager_of, all_held))
+        else:
+            asyncio.run(watch(lease, manager_of(None), all_held))
 
 
-def lock_in(words: Sequence[str]) -> Path | None:
-    """The last argument, if it was given."""
-    return Path(words[0]) if words else None
+async def _watch_through(
+    end: socket.socket, lease: Path, manager_of: Callable[[LauncherLink | None], Manager], all_held: bool
+) -> None:
+    """Until there is nothing to watch any more, or the launcher has gone."""
+    end.set_inheritable(False)
+    link = LauncherLink({}, lambda report: log.warning("%s", report.get("text", report)), Begun(None, end))
+    await link.open()
+    watching = asyncio.create_task(watch(lease, manager_of(link), all_held))
+    gone = asyncio.create_task(link.failed.wait())
+    await asyncio.wait((watching, gone), return_when=asyncio.FIRST_COMPLETED)
+    if not watching.done():
+        log.error("%s", GONE)
+        watching.cancel()
+    gone.cancel()
+    await asyncio.gather(watching, gone, return_exceptions=True)
+    await link.close()
 
 
 def main() -> None:
     """The process."""
-    guarded(Path(sys.argv[1]), SlurmManager(Calls(sys.argv[2])), sys.argv[3] == "all", lock_in(sys.argv[4:]))
+    lease, conf, held, *channel = sys.argv[1:]
+    guarded(Path(lease), lambda link: SlurmManager(Calls(conf, link=link)), held == "all", "".join(channel))
 
 
 if __name__ == "__main__":
