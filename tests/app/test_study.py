@@ -15,7 +15,7 @@ import cohabit
 from cohabit.policy import registry
 
 ROOT = Path(__file__).resolve().parents[2]
-LOGS = ROOT.parent / "shared" / "data" / "swf"
+LOGS = ROOT / "tests" / "data" / "swf"
 SMALL = {"cluster": {"nodes": 64}, "jobs": {"generator": "lublin", "jobs": 400, "load": 0.9}, "seed": 5}
 
 
@@ -150,7 +150,6 @@ def test_importing_the_package_is_light() -> None:
     assert told.stdout.strip() == "[]"
 
 
-@pytest.mark.skipif(not LOGS.is_dir(), reason="the public logs are not in ../shared/data beside the repository")
 @pytest.mark.parametrize("log", ["KTH-SP2-1996-2.1-cln", "CTC-SP2-1996-3.1-cln"])
 def test_the_order_of_the_examples_beats_fcfs_on_real_logs(log: str) -> None:
     own = f"{ROOT / 'examples' / 'orders' / 'short_and_patient.py'}+easy"

@@ -27,7 +27,7 @@ from cohabit.report.metrics import summarise
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-DATA = ROOT.parent / "shared" / "data"
+DATA = ROOT / "tests" / "data"
 GOLDEN = HERE / "golden.json"
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 POLICIES = ("fcfs+easy", "fcfs+none", "sjf+easy", "wfp+easy", "fcfs+conservative")
@@ -36,7 +36,7 @@ KEPT_OF_SCENARIOS = (*KEPT, "jobs_cancelled", "jobs_failed", "max_wait_s")
 
 
 class Slice(NamedTuple):
-    """The first jobs of a public trace on its own machine."""
+    """The first jobs of a public trace on its own machine (tests/data)."""
 
     file: str
     jobs: int

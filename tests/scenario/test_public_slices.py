@@ -6,27 +6,19 @@ import json
 
 import numpy as np
 import pytest
-from golden import DATA, GOLDEN, KEPT, POLICIES, SLICES, jobs_of, kept, run_slice
+from golden import GOLDEN, KEPT, POLICIES, SLICES, jobs_of, kept, run_slice
 
 from cohabit.model.records import NEVER, RunTable
 from tests.reference import fast_easy, textbook
 
 SECOND = 1_000_000
-QUICK = ("kth", "theta", "trinity")  # the others read long files
-ALL_SLICES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SLICES]
 STORED = json.loads(GOLDEN.read_text())["slices"]
 
 
-def present(name: str) -> None:
-    if not (DATA / SLICES[name].file).exists():
-        pytest.skip(f"{SLICES[name].file} is not in ../shared/data beside the repository")
-
-
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", ALL_SLICES)
+@pytest.mark.parametrize("name", SLICES)
 def test_golden_metrics(name: str, policy: str) -> None:
     """See golden.py for the command that writes the numbers again."""
-    present(name)
     assert kept(run_slice(name, policy), KEPT) == pytest.approx(STORED[name][policy], rel=1e-9)
 
 
@@ -42,9 +34,8 @@ def starts(table: RunTable) -> list[int | None]:
     return [None if start == NEVER else start for start in table.start_us.tolist()]
 
 
-@pytest.mark.parametrize("name", ALL_SLICES)
+@pytest.mark.parametrize("name", SLICES)
 def test_easy_starts_every_job_when_the_reference_does(name: str) -> None:
-    present(name)
     nodes = SLICES[name].nodes
     found = starts(run_slice(name, "fcfs+easy"))
     if fast_easy.compiler() is not None:
@@ -64,7 +55,6 @@ def test_easy_starts_every_job_when_the_reference_does(name: str) -> None:
 @pytest.mark.parametrize("name", SLICES)
 def test_every_policy_agrees_with_the_textbook_on_the_first_jobs(name: str, policy: str) -> None:
     """The plain Python reference on 300 jobs, for the orders and kinds of backfilling the C version does not know."""
-    present(name)
     from cohabit.app import simulation
     from cohabit.app.comparison import policy_from
     from cohabit.app.scenario import ClusterConfig, JobsConfig, PolicyConfig, Scenario

@@ -25,7 +25,7 @@ from tests.cli.cli_calls import cohabit
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operators-first-hour.md"
-KTH = ROOT.parent / "shared" / "data" / "swf" / "KTH-SP2-1996-2.1-cln.swf.xz"
+KTH = ROOT / "tests" / "data" / "swf" / "KTH-SP2-1996-2.1-cln.swf.xz"
 BLOCK = re.compile(r"^```sh( sacct)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADER = "JobID|User|JobName|Submit|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|ReqMem|State\n"
 
@@ -153,7 +153,6 @@ def test_an_advice_must_be_clear_where_programs_are_mixed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not KTH.exists(), reason="the shared traces are not here")
 def test_the_advice_from_a_real_log(tmp_path: Path) -> None:
     """KTH's SP2 (Parallel Workloads Archive), as sacct would have written it, as 7 nodes of 16 cores."""
     log = read_swf(KTH)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,10 +17,11 @@ from cohabit.trace.programs import catalogue
 from cohabit.trace.swf import read_swf
 from cohabit.trace.synthetic import synthetic_workload
 from cohabit.trace.trinity import trinity_filter
+from tests.public_data import SLICES, whole
 
 SNS = catalogue("sns12")
 PROGRAMS, NODE = SNS.programs, SNS.machine.node
-TRINITY = Path(__file__).resolve().parents[3] / "shared" / "data" / "lanl" / "LANL-Trinity-atlas-concat.swf.xz"
+TRINITY, FULL = "lanl/LANL-Trinity-atlas-concat.swf.xz", (9471, 6661, 10295, 7485)
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -141,15 +140,14 @@ def test_resizing_by_cores_and_by_nodes() -> None:
 
 
 def test_the_real_trace() -> None:
-    if not TRINITY.exists():
-        pytest.skip("the public traces are not in ../shared/data beside the repository")
-    trace = read_swf(TRINITY)
-    kept = {
-        (by, several): trinity_filter(trace, by, multi_node=several).counts["kept"]
-        for by in ("cores", "nodes")
-        for several in (False, True)
-    }
-    assert kept == {("cores", False): 9471, ("cores", True): 6661, ("nodes", False): 10295, ("nodes", True): 7485}
+    for path, counts in [(SLICES / TRINITY, (190, 184, 195, 189)), *((one, FULL) for one in whole(TRINITY))]:
+        trace = read_swf(path)
+        kept = [
+            trinity_filter(trace, by, multi_node=several).counts["kept"]
+            for by in ("cores", "nodes")
+            for several in (False, True)
+        ]
+        assert tuple(kept) == counts
     jobs = trinity_filter(trace, "cores").workload
     assert jobs.processes.max() <= 4096 * NODE.cores
     assert isinstance(NODE, NodeGroup)
