@@ -22,6 +22,7 @@ from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, SetSchemata
 from cohabit.testing.resctrl import FakeResctrl
 from cohabit.testing.resctrl_faults import FaultyResctrl
 from cohabit.testing.resctrl_machines import MACHINES, Machine
+from tests.breadth import examples
 
 ROOT = Path("/sys/fs/resctrl")
 JOBS = {f"job {number}/..": 100 + number for number in range(6)}  # each a task; names no path may stumble over
@@ -118,7 +119,7 @@ def check_others(world: World) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_any_sequence_ends_in_exactly_the_wanted_state(machine: Machine, data: st.DataObject) -> None:
     world = World.of(machine)
@@ -134,7 +135,7 @@ def test_any_sequence_ends_in_exactly_the_wanted_state(machine: Machine, data: s
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_no_more_writes_than_differences(machine: Machine, data: st.DataObject) -> None:
     """At most one per group made, removed, moved; schemata once per group, twice only to break a circle."""
@@ -189,7 +190,7 @@ def resizings(draw: st.DrawFn, machine: Machine, jobs: list[str]) -> tuple[Wante
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_nobody_takes_a_way_that_another_still_has(machine: Machine, data: st.DataObject) -> None:
     """After every single write no two jobs overlap, though domains change in opposite directions."""

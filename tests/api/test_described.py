@@ -14,6 +14,7 @@ import pytest
 from cohabit.live.api.groups import GroupTable, WindowTable
 from cohabit.live.api.shapes import GroupShape, WindowShape
 from tests.api.serving import Server
+from tests.breadth import examples
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 
@@ -63,7 +64,7 @@ def test_calls_made_from_the_description_break_nothing(server: Server) -> None:
             continue
 
         @settings(
-            max_examples=12, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+            max_examples=examples(12), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @given(case=operation.as_strategy())

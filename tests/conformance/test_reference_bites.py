@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.breadth import examples
 from tests.conformance.cases import CASES, Case
 from tests.conformance.mutants import BUGS, simulate_with_bug
 from tests.reference.fast_easy import compiler, fast_easy_starts
@@ -82,7 +83,7 @@ def test_cases_are_well_formed_and_every_bug_is_caught() -> None:
         assert all(job.limit > 0 for job in case.jobs), "must be writable as a trace"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12), st.integers(1, 12), st.integers(1, 6)), max_size=10),
     st.sampled_from(["fcfs", "sjf", "wfp"]),

@@ -22,6 +22,7 @@ from cohabit.policy.placement.spread import Spread
 from cohabit.testing.builders import policies, submitted
 from cohabit.testing.clusters import MIB, SHARED
 from cohabit.testing.programs import FLAT, KNOWN, NEUTRAL, PROFILES, curve, measured, profile
+from tests.breadth import examples
 from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
 
 # ---- bookings -------------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ def played(core: SchedulerCore, jobs: list[Arrival], program: str) -> list[tuple
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(["neutral", "compact", "single"]), st.sampled_from([0.0, 5.0]))
 def test_s82_full_nodes_of_jobs_that_do_not_scale_give_the_schedule_of_ce(
     jobs: list[Arrival], program: str, age_limit_s: float
@@ -258,7 +259,7 @@ def test_s82_full_nodes_of_jobs_that_do_not_scale_give_the_schedule_of_ce(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(sorted(KNOWN)), st.sampled_from(["share", "spread"]), st.sampled_from([0.0, 1.0, 9.0]))
 def test_s80_every_job_of_a_finite_sequence_runs(
     jobs: list[Arrival], program: str, placement: str, age_limit_s: float
@@ -270,7 +271,7 @@ def test_s80_every_job_of_a_finite_sequence_runs(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals, st.sampled_from(["share", "spread"]))
 def test_s33_no_later_job_starts_while_an_aged_one_waits(jobs: list[Arrival], placement: str) -> None:
     limit_s = 5

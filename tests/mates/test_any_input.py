@@ -26,6 +26,7 @@ from cohabit.core.mates.state import (
 from cohabit.model.group import WAIT, Member, Terms, Window, make_group
 from cohabit.model.peer import PHASES, Abort, Announce, Commit, Prepare, Started, Status, Vote
 from cohabit.model.units import SECOND
+from tests.breadth import examples
 
 WINDOW = Window("a", "b", 5 * SECOND, 9 * SECOND)
 GROUP = make_group("g", [Member(name, name) for name in "abc"], Terms(when_dead=WAIT, watch_us=0), (WINDOW,))
@@ -65,7 +66,7 @@ inputs: st.SearchStrategy[Input] = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(inputs, st.integers(0, 20 * SECOND)), max_size=40))
 def test_any_sequence(told: list[tuple[Input, int]]) -> None:
     state, now_us, attempt = MatesState("b"), 0, 0

@@ -23,6 +23,7 @@ from cohabit.predict.variability_data import LITTLE, NONE, VARIATION, Runs, free
 from cohabit.predict.variability_file import load_variability, save_variability
 from cohabit.predict.variability_learners import KINDS, fit_classifier, library_shares
 from cohabit.predict.variability_scores import Judged, confusion, f1, mean_f1
+from tests.breadth import examples
 from tests.predict.made_runs import made_runs, paper_counters
 
 FEW = (
@@ -68,7 +69,7 @@ def test_f1_and_confusion_by_hand() -> None:
     assert mean_f1([nothing, wrong]) == 0.0, "a fold with nothing to find does not count"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     kind=st.sampled_from(KINDS), rows=st.integers(12, 60), columns=st.integers(1, 8), classes=st.integers(1, 3),
     seed=st.integers(0, 10_000),

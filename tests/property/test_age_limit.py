@@ -10,9 +10,10 @@ from cohabit.app.simulation import prepare
 from cohabit.testing.builders import TraceRow, prepared_trace
 from cohabit.testing.engines import ENGINES, schedule
 from cohabit.testing.strategies import traces
+from tests.breadth import examples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(traces(), st.sampled_from(["age", "fcfs"]), st.sampled_from([{"age_limit_s": 5.0}, {"age_limit_runs": 1.5}]))
 def test_every_engine_stops_at_an_old_job(
     trace: tuple[list[TraceRow], int], order: str, limit: dict[str, float]

@@ -13,6 +13,7 @@ from cohabit.testing.builders import Choice, TraceRow, policies, prepared_trace
 from cohabit.testing.engines import schedule
 from cohabit.testing.randomised import BACKFILLS
 from cohabit.testing.strategies import choices, traces
+from tests.breadth import examples
 from tests.campaign import compare_engines, reference_starts
 
 Trace = tuple[list[TraceRow], int]
@@ -20,7 +21,7 @@ quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Hea
 both_kinds_of_kill = pytest.mark.parametrize("kill", [True, False], ids=["kill", "no kill"])
 
 
-@settings(quiet, max_examples=80)
+@settings(quiet, max_examples=examples(80))
 @given(traces(), choices(), st.booleans())
 def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: bool) -> None:
     rows, nodes = trace
@@ -30,7 +31,7 @@ def test_all_engines_and_the_textbook_agree(trace: Trace, choice: Choice, kill: 
 @pytest.mark.slow
 @both_kinds_of_kill
 @pytest.mark.parametrize("backfill", BACKFILLS)
-@settings(quiet, max_examples=80)
+@settings(quiet, max_examples=examples(80))
 @given(data=st.data())
 def test_engines_agree_under_every_backfill(backfill: str, kill: bool, data: st.DataObject) -> None:
     rows, nodes = data.draw(traces(most_jobs=25, most_nodes=70))
@@ -72,7 +73,7 @@ def test_without_kill_promises_are_void_in_every_pass_of_an_overrun() -> None:
 
 
 @pytest.mark.parametrize("backfill", ["conservative", "8", "2"])
-@settings(quiet, max_examples=30)
+@settings(quiet, max_examples=examples(30))
 @given(rng=st.integers(0, 2**32).map(np.random.default_rng), order=st.sampled_from(["fcfs", "sjf", "saf", "ljf"]))
 def test_long_queues_with_early_ends_agree_with_the_textbook(
     backfill: str, rng: np.random.Generator, order: str
@@ -88,7 +89,7 @@ def test_long_queues_with_early_ends_agree_with_the_textbook(
     assert schedule(prepared, "fast").starts_us == reference_starts(rows, nodes, choice, kill=True)
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(traces(), choices(backfills=("conservative",)))
 @example(
     trace=([TraceRow(0, 1, 3, 1), TraceRow(0, 2, 2, 1), TraceRow(0, 1, 2, 3), TraceRow(1, 1, 1, 2)], 3),
@@ -105,7 +106,7 @@ def test_conservative_never_starts_later_than_first_promised(trace: Trace, choic
     assert (result.start_us <= result.promised_us).all() or not exact
 
 
-@settings(quiet, max_examples=25)
+@settings(quiet, max_examples=examples(25))
 @given(traces(), choices())
 def test_a_whole_trace_is_the_same_twice(trace: Trace, choice: Choice) -> None:
     rows, nodes = trace

@@ -11,6 +11,7 @@ from cohabit.testing.builders import Choice
 from cohabit.testing.clusters import CLUSTERS, PLAIN, SHARED_CLUSTERS
 from cohabit.testing.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal
 from cohabit.testing.strategies import choices, deeds, shared_choices
+from tests.breadth import examples
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 NO_CONSERVATIVE = ("none", "easy", "2", "8", "first-fit")
@@ -24,7 +25,7 @@ def rehearse(cluster: Cluster, choice: Choice, played: list[Deed], **options: bo
     return rehearsal
 
 
-@settings(quiet, max_examples=40)
+@settings(quiet, max_examples=examples(40))
 @given(clusters, choices(), deeds(25), st.booleans())
 def test_nothing_is_lost_and_no_rule_is_broken(
     cluster: Cluster, choice: Choice, played: list[Deed], readable: bool
@@ -32,26 +33,26 @@ def test_nothing_is_lost_and_no_rule_is_broken(
     rehearse(cluster, choice, played, readable=readable, probe=True)
 
 
-@settings(quiet, max_examples=40)
+@settings(quiet, max_examples=examples(40))
 @given(clusters, choices(backfills=NO_CONSERVATIVE), deeds(25))
 def test_the_readable_core_gives_the_same_orders(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
     rehearse(cluster, choice, played, twin=True)
 
 
-@settings(quiet, max_examples=30)
+@settings(quiet, max_examples=examples(30))
 @given(choices(backfills=("conservative",)), deeds(25, tuple(k for k in KINDS if k not in ("drain", "refuse"))))
 def test_the_readable_core_keeps_the_same_promises(choice: Choice, played: list[Deed]) -> None:
     """Without drained nodes and refusals, for which the compiled form hands over and its promises are made anew."""
     rehearse(PLAIN, choice, played, twin=True)
 
 
-@settings(quiet, max_examples=20)
+@settings(quiet, max_examples=examples(20))
 @given(clusters, choices(), deeds(20))
 def test_the_same_events_give_the_same_commands(cluster: Cluster, choice: Choice, played: list[Deed]) -> None:
     assert rehearse(cluster, choice, played).log == rehearse(cluster, choice, played).log
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(st.sampled_from(list(SHARED_CLUSTERS.values())), shared_choices(), deeds(30, SHARED_KINDS))
 def test_s81_shared_nodes_are_never_overbooked_and_nobody_is_lost(
     cluster: Cluster, choice: Choice, played: list[Deed]
@@ -62,7 +63,7 @@ def test_s81_shared_nodes_are_never_overbooked_and_nobody_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED_CLUSTERS)
-@settings(quiet, max_examples=100)
+@settings(quiet, max_examples=examples(100))
 @given(choice=shared_choices(), played=deeds(90, SHARED_KINDS))
 def test_long_sequences_on_shared_nodes(name: str, choice: Choice, played: list[Deed]) -> None:
     rehearse(SHARED_CLUSTERS[name], choice, played, probe=True)
@@ -70,14 +71,14 @@ def test_long_sequences_on_shared_nodes(name: str, choice: Choice, played: list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTERS)
-@settings(quiet, max_examples=80)
+@settings(quiet, max_examples=examples(80))
 @given(choice=choices(), played=deeds(90), readable=st.booleans())
 def test_long_sequences(name: str, choice: Choice, played: list[Deed], readable: bool) -> None:
     rehearse(CLUSTERS[name], choice, played, readable=readable, twin=choice.backfill != "conservative", probe=True)
 
 
 @pytest.mark.slow
-@settings(quiet, max_examples=80)
+@settings(quiet, max_examples=examples(80))
 @given(choice=choices(), played=deeds(60, ("submit", "array", "follow", "finish", "cancel", "hold", "release", "wait")))
 def test_arrays_and_dependencies(choice: Choice, played: list[Deed]) -> None:
     rehearse(PLAIN, choice, played, probe=True)

@@ -11,6 +11,7 @@ from cohabit.app.simulation import run
 from cohabit.policy.gate.variability import RandomJudge, VariabilityGate
 from cohabit.testing.builders import Choice, TraceRow, prepared_trace
 from cohabit.testing.strategies import choices, traces
+from tests.breadth import examples
 
 GATES = {
     "a constant model": VariabilityGate(RandomJudge(0.0, seed=1)),
@@ -19,7 +20,7 @@ GATES = {
 
 
 @pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(choice=choices(), trace=traces())
 def test_the_schedule_is_the_same(gate: VariabilityGate, choice: Choice, trace: tuple[list[TraceRow], int]) -> None:
     prepared = prepared_trace(*trace, choice)
@@ -29,7 +30,7 @@ def test_the_schedule_is_the_same(gate: VariabilityGate, choice: Choice, trace: 
     assert plain.end_us.tolist() == kept.end_us.tolist()
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(choice=choices(), trace=traces())
 def test_a_gate_that_always_delays_delays_for_a_bounded_time(choice: Choice, trace: tuple[list[TraceRow], int]) -> None:
     prepared = prepared_trace(*trace, choice)

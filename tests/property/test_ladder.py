@@ -21,6 +21,7 @@ from cohabit.core.ladder import (
     SOONEST,
     SUM_NODES,
 )
+from tests.breadth import examples
 
 
 class Twin:
@@ -59,7 +60,7 @@ class Twin:
             assert info[SUM_NODES, rung] == nodes.sum()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.large_base_example])
 @given(st.integers(0, 2**32), st.sampled_from([1, 3, 10**6]), st.lists(st.integers(0, 19), max_size=60))
 def test_small_ladders(seed: int, ties: int, rows: list[int]) -> None:
     twin = Twin(20, seed, ties)

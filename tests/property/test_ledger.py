@@ -20,6 +20,7 @@ from cohabit.core.ledger import Ledger, Takes, nodes_in, ranges_of
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.resources import BANDWIDTH, CORES, WAYS
 from cohabit.testing.tenancy import Salt
+from tests.breadth import examples
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 DIMENSIONS = (CORES, BANDWIDTH, WAYS)
@@ -151,7 +152,7 @@ def act(pair: Pair, row: int, deed: tuple[int, int]) -> None:
 lives = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**30)), min_size=1, max_size=30)
 
 
-@settings(quiet, max_examples=150)
+@settings(quiet, max_examples=examples(150))
 @given(machines, lives)
 def test_classes_of_nodes_choose_the_nodes_a_naive_search_would(cluster: Cluster, deeds: list[tuple[int, int]]) -> None:
     pair = Pair.of(cluster)
@@ -160,7 +161,7 @@ def test_classes_of_nodes_choose_the_nodes_a_naive_search_would(cluster: Cluster
         pair.compare()
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(machines, lives, st.integers(0, 2**30))
 def test_room_is_the_number_of_nodes_that_fit(cluster: Cluster, deeds: list[tuple[int, int]], asked: int) -> None:
     pair = Pair.of(cluster)
@@ -182,7 +183,7 @@ def the_same(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return all(str(left[name]) == str(right[name]) for name in left) and left.keys() == right.keys()
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(machines, lives, lives)
 def test_a_draft_lives_its_own_life(
     cluster: Cluster, deeds: list[tuple[int, int]], planned: list[tuple[int, int]]
@@ -201,7 +202,7 @@ def test_a_draft_lives_its_own_life(
     pair.compare()
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(machines, lives)
 def test_a_saved_ledger_is_the_same_ledger(cluster: Cluster, deeds: list[tuple[int, int]]) -> None:
     pair = Pair.of(cluster)
@@ -215,7 +216,7 @@ def test_a_saved_ledger_is_the_same_ledger(cluster: Cluster, deeds: list[tuple[i
     copied.compare()
 
 
-@settings(quiet, max_examples=60)
+@settings(quiet, max_examples=examples(60))
 @given(machines, lives)
 def test_only_nodes_whose_residents_changed_are_touched(cluster: Cluster, deeds: list[tuple[int, int]]) -> None:
     pair = Pair.of(cluster)

@@ -14,6 +14,7 @@ from cohabit.compiled import compile_for_one, load_source
 from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.policy.one_by_one import for_one_job
 from cohabit.policy.registry import make_order
+from tests.breadth import examples
 from tests.property.test_orders import by_machine_code, random_jobs
 
 HEADER = "import numpy as np\nCHANGING = True\nHOUR, WEIGHT, TABLE = 3_600_000_000, 0.3, np.arange(99.0)\n"
@@ -59,7 +60,7 @@ def test_scores_are_those_of_numpy(name: str, tmp_path_factory: pytest.TempPathF
     order = make_order(path, {}, compile_it=True)
     assert order.entry is not None
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 9))
     def check(seed: int, count: int, users: int) -> None:
         jobs, usage, rows = random_jobs(seed, count, users)

@@ -11,6 +11,7 @@ from cohabit.core import fair_share, scoring
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, columns_of
 from cohabit.model.units import DAY, SECOND
 from cohabit.policy.registry import ORDERS, make_order
+from tests.breadth import examples
 from tests.campaign import ROUNDED
 from tests.reference import textbook
 
@@ -38,7 +39,7 @@ def by_machine_code(order, jobs: np.ndarray, usage: np.ndarray, rows: np.ndarray
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 9))
 def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int, users: int) -> None:
     order = make_order(name, {}, compile_it=True)
@@ -54,7 +55,7 @@ def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int,
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: int) -> None:
     """One score per row, never NaN, the same whichever rows are asked about together."""
@@ -69,7 +70,7 @@ def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: 
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if not ORDERS[name].changing])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**12))
 def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: int, later_us: int) -> None:
     order = make_order(name, {}, compile_it=False)
@@ -79,7 +80,7 @@ def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: i
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if ORDERS[name].falling])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**12), st.floats(0.5, 1.0), st.floats(0.0, 4.0))
 def test_falling_scores_fall_while_jobs_wait(name: str, seed: int, later_us: int, part: float, number: float) -> None:
     """What core/shortlist.py builds on, to the last bit: later, or with less of the usage, nobody scores higher."""
@@ -98,7 +99,7 @@ def test_an_order_with_a_negative_weight_is_not_taken_for_falling() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if name in textbook.ORDERS])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_scores_are_those_of_the_textbook(name: str, seed: int, count: int) -> None:
     """To rounding; and so are those the campaign uses, which round as the product does."""

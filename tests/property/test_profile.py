@@ -27,6 +27,7 @@ from cohabit.testing.builders import Choice, scheduler
 from cohabit.testing.clusters import PLAIN
 from cohabit.testing.rehearsal import Deed, Rehearsal
 from cohabit.testing.strategies import choices, deeds
+from tests.breadth import examples
 
 NODES, HORIZON = 8, 200
 
@@ -72,7 +73,7 @@ class Twin:
         return next(t for t in range(now, len(self.free)) if (self.free[t : t + length] >= nodes).all())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(intervals, st.integers(0, 7)), max_size=80), intervals)
 def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], asked: tuple[int, int, int]) -> None:
     twin = Twin()
@@ -93,7 +94,7 @@ def test_occupying_and_vacating(steps: list[tuple[tuple[int, int, int], int]], a
         twin.vacate(0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(intervals, max_size=20), intervals, st.integers(0, 20))
 def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: tuple[int, int, int], now: int) -> None:
     """Asking for an early start with one's own reservation standing is the same as taking it out first."""
@@ -111,7 +112,7 @@ def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: 
     assert found == (twin.earliest(now, nodes, length) == now < begin)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(intervals, max_size=12), intervals)
 def test_the_readable_timeline_says_the_same(taken: list[tuple[int, int, int]], asked: tuple[int, int, int]) -> None:
     twin, kinds = Twin(), scheduler(NODES).state.kinds
@@ -124,7 +125,7 @@ def test_the_readable_timeline_says_the_same(taken: list[tuple[int, int, int]], 
     assert timeline.earliest(nodes, np.array([True]), length)[0] == twin.earliest(0, nodes, length)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(choices(backfills=("conservative",)), deeds(30))
 def test_a_kept_profile_is_what_runs_and_what_is_promised(choice: Choice, played: list[Deed]) -> None:
     """Conservative keeps its profile between passes and changes it bit by bit; it must never drift."""

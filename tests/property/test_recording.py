@@ -20,6 +20,7 @@ from cohabit.policy.one_by_one import for_one_job
 from cohabit.policy.registry import make_order
 from cohabit.sim.fast import Replay, replay
 from cohabit.testing.builders import policies
+from tests.breadth import examples
 from tests.property.test_one_by_one import TOGETHER
 from tests.property.test_orders import by_machine_code, random_jobs
 
@@ -184,7 +185,7 @@ def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_fact
     order = make_order(path, {}, compile_it=True)
     assert order.entry is not None
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(st.integers(0, 2**32), st.integers(2, 600), st.integers(1, 9))
     def check(seed: int, count: int, users: int) -> None:
         jobs, usage, rows = random_jobs(seed, count, users)
@@ -248,7 +249,7 @@ def test_equal_ones_keep_their_order_in_a_sort(tmp_path: Path) -> None:
     assert np.array_equal(order.scores(columns, rows, 0), np.argsort(columns.nodes[rows], kind="stable"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 20), st.integers(0, 17))
 def test_third_powers_are_those_of_the_library(seed: int, width: float, digits: int) -> None:
     rng = np.random.default_rng(seed)
@@ -260,7 +261,7 @@ def test_third_powers_are_those_of_the_library(seed: int, width: float, digits: 
     assert np.array_equal(np.signbit(found), np.signbit(expected))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32), st.floats(-4, 40), st.floats(-20, 20), st.integers(0, 17))
 def test_remainders_are_those_of_numpy(seed: int, large: float, divisor: float, digits: int) -> None:
     rng = np.random.default_rng(seed)
@@ -276,7 +277,7 @@ def test_remainders_are_those_of_numpy(seed: int, large: float, divisor: float, 
     assert by < 0 or np.array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32), st.one_of(st.integers(1, 300), st.integers(1, 40_000)))
 def test_sums_are_those_of_numpy(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)

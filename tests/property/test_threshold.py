@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cohabit.live.threshold import MOST_KEPT, Ask, Decider, Round
 from cohabit.model.errors import InputError
+from tests.breadth import examples
 
 DOMAINS = ("alpha", "beta", "gamma")
 ROUNDS = (Round("pair", 1, DOMAINS[:2]), Round("pair", 2, DOMAINS[:2]), Round("trio", 1, DOMAINS))
@@ -84,7 +85,7 @@ class Comings(RuleBasedStateMachine):
 
 
 Comings.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(150), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestComings = Comings.TestCase
 

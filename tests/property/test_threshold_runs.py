@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cohabit.live import threshold_door
 from cohabit.live.threshold import Ask, Decider, Round
 from cohabit.live.threshold_door import Hello, Sources, Threshold, Wanted
+from tests.breadth import examples
 
 SIDES = ("alpha", "beta")
 COME, KILL, GIVE_UP, AGAIN, CUT, DIE, WAIT = "come", "kill", "give up", "again", "cut", "die", "wait"
@@ -136,7 +137,7 @@ class World:
 
 
 @given(deeds)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_nobody_is_told_alone(todo: list[tuple[str, str]]) -> None:
     async def play() -> None:
         with tempfile.TemporaryDirectory(prefix="cohabit-threshold-") as folder:

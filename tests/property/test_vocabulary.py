@@ -16,6 +16,7 @@ from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.policy import recording
 from cohabit.policy.registry import make_order
 from cohabit.policy.settled import SETTLED, contraction
+from tests.breadth import examples
 from tests.property.test_orders import by_machine_code, random_jobs
 from tests.property.test_recording import check_a_queue_remembered, long_queue, order_file
 
@@ -148,7 +149,7 @@ def test_scores_and_schedules_are_those_of_the_function(name: str, tmp_path_fact
     assert recording.for_queue(order.function, ()) is not None
     assert order.entry is not None
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.integers(0, 2**32), st.one_of(st.integers(2, 12), st.integers(2, 600)), st.booleans())
     def check(seed: int, count: int, alike: bool) -> None:
         jobs, usage, rows = random_jobs(seed, count, 4)
@@ -202,7 +203,7 @@ def places_of(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(values, kind="stable"), kind="stable")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(VALUES, st.floats(0, 1))
 def test_sorts_are_those_of_numpy(values: np.ndarray, share: float) -> None:
     in_order, places = np.sort(values), places_of(values)
@@ -227,7 +228,7 @@ def test_sorts_are_those_of_numpy(values: np.ndarray, share: float) -> None:
     assert np.array_equal(numbers, np.unique(values, return_inverse=True)[1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(VALUES.filter(lambda values: values.dtype == np.int64), st.integers(0, 2**32))
 def test_counts_are_those_of_numpy(values: np.ndarray, seed: int) -> None:
     weights = np.random.default_rng(seed).standard_normal(len(values))
@@ -241,7 +242,7 @@ def test_counts_are_those_of_numpy(values: np.ndarray, seed: int) -> None:
     assert np.array_equal(sums.running(values), np.cumsum(values))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(arrays(np.float64, 20, elements=NUMBERS), st.sets(st.integers(-99, 99), min_size=2, max_size=9))
 def test_settled_interpolation_is_that_of_numpy(values: np.ndarray, places: set[int]) -> None:
     """But for the last bit, which numpy leaves to the processor."""
@@ -254,7 +255,7 @@ def test_settled_interpolation_is_that_of_numpy(values: np.ndarray, places: set[
     assert SETTLED.interp(-100.0, at, heights, left=-9.0) == -9.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 30))
 def test_settled_products_are_sums_from_left_to_right(seed: int, columns: int, rows: int) -> None:
     rng = np.random.default_rng(seed)

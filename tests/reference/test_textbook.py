@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.breadth import examples
 from tests.reference.fast_easy import compiler, fast_easy_starts
 from tests.reference.textbook import ORDERS, Job, Note, Result, is_runnable, parse_swf, simulate
 
@@ -145,7 +146,7 @@ def job_lists(*, exact: bool = False, positive: bool = False) -> st.SearchStrate
 
 
 orders = st.sampled_from(sorted(ORDERS))
-small = settings(max_examples=300, deadline=None)
+small = settings(max_examples=examples(300), deadline=None)
 
 
 @small
@@ -276,7 +277,7 @@ needs_cc = pytest.mark.skipif(compiler() is None, reason="needs a C compiler: in
 
 
 @needs_cc
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(job_lists(), st.booleans())
 def test_the_c_version_agrees(jobs: list[Job], kill: bool) -> None:
     assert fast_easy_starts(jobs, 6, kill=kill) == starts(jobs, 6, kill=kill)

@@ -18,6 +18,7 @@ from cohabit.model.job import Job
 from cohabit.model.peer import Message
 from cohabit.model.profile import ScaleProfile
 from cohabit.model.scheme import Scheme
+from tests.breadth import examples
 
 EVENTS = typing.get_args(fact.Event)
 COMMANDS = typing.get_args(order.Command)
@@ -55,7 +56,7 @@ def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[object]:
 
 
 @pytest.mark.parametrize("struct", EVENTS, ids=lambda struct: struct.__name__)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_every_event_comes_back(struct: type, data: st.DataObject) -> None:
     events = data.draw(st.lists(values(struct), min_size=1, max_size=3))
@@ -65,7 +66,7 @@ def test_every_event_comes_back(struct: type, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("struct", COMMANDS, ids=lambda struct: struct.__name__)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_every_command_comes_back(struct: type, data: st.DataObject) -> None:
     commands = data.draw(st.lists(values(struct), min_size=1, max_size=3))

@@ -99,7 +99,8 @@ def test_hidden_programs_and_a_salt() -> None:
 
 def test_the_catalogue_is_that_of_the_specification() -> None:
     """Curves and parameters to the letter; surfaces, which follow from them, and pilot results are left out."""
-    text = pinned(CATALOGUE, "fcf7c89a7250b943cf96b22020ac80fbb4287723bdd73e3f274211fdc7d351aa", "profiles-shepherd.json")
+    digest = "fcf7c89a7250b943cf96b22020ac80fbb4287723bdd73e3f274211fdc7d351aa"
+    text = pinned(CATALOGUE, digest, "profiles-shepherd.json")
     ours, stated = catalogue_document(), json.loads(text or "{}")
     if not stated:
         return

@@ -21,6 +21,7 @@ from cohabit.model.merging import merged
 from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.store.json_form import Key, key_of, parse_json, read_json, write_json
 from cohabit.store.profiles import default_path, empty_store, open_store
+from tests.breadth import examples
 
 
 def test_what_is_put_is_got_again_after_reopening(place: str) -> None:
@@ -149,7 +150,7 @@ def test_replacing_is_idempotent(place: str) -> None:
         assert len(store.history("MG")) == 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(profiles(), max_size=5, unique_by=key_of))
 def test_any_profile_survives_the_database(given_profiles: list[Profile]) -> None:
     with empty_store() as store:
@@ -159,7 +160,7 @@ def test_any_profile_survives_the_database(given_profiles: list[Profile]) -> Non
         assert again.cached() == store.cached()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(given_profiles=st.lists(profiles(), max_size=5, unique_by=key_of))
 def test_any_profile_survives_json(tmp_path_factory: pytest.TempPathFactory, given_profiles: list[Profile]) -> None:
     path = tmp_path_factory.getbasetemp() / "round.json"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cohabit.model.telemetry import WINDOW_US, Window, staleness
 from cohabit.store.telemetry_reduce import PART_US, Reduced, Reducer
+from tests.breadth import examples
 
 NAMES = ("disk.reads", "disk.writes", "load.load_1m")
 BEGIN_US = 6_000_000 * WINDOW_US  # on the grid
@@ -48,7 +49,7 @@ VALUES = st.one_of(st.just(math.nan), st.floats(-1e6, 1e6, width=32))
 SAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2000), st.tuples(VALUES, VALUES, VALUES)), max_size=60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SAMPLES, st.integers(1, 9))
 def test_windows_are_those_of_the_plain_reduction(samples: list[Sample], batches: int) -> None:
     reducer, found = taken(samples, batches=batches)
@@ -77,7 +78,7 @@ RECENT = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(RECENT)
 def test_the_sliding_window_is_the_last_five_minutes(arrivals: list[tuple[int, int, tuple[float, ...], int]]) -> None:
     """Up to now and to a part's length, whatever the order in which samples come and whenever it is read."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cohabit.model.errors import InputError
 from cohabit.trace.scan import scan_fields
+from tests.breadth import examples
 
 whole = st.integers(-(10**11), 10**11).map(str)
 decimals = st.from_regex(r"\A[+-]?[0-9]{1,9}\.[0-9]{0,9}\Z")
@@ -26,7 +27,7 @@ def scanned(text: str, field: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=st.one_of(whole, decimals, powers))
 def test_numbers_are_read_exactly(text: str) -> None:
     value = Decimal(text)
@@ -34,7 +35,7 @@ def test_numbers_are_read_exactly(text: str) -> None:
     assert scanned(text, SIZE) == int(value.to_integral_value(ROUND_HALF_UP))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=st.text("0123456789.-+eExn_", min_size=1, max_size=8))
 def test_what_python_calls_a_number_is_one_and_nothing_else(text: str) -> None:
     try:

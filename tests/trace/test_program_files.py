@@ -15,6 +15,7 @@ from cohabit.model.curve import Curve
 from cohabit.model.errors import InputError
 from cohabit.trace.cache_curves import parse_curves
 from cohabit.trace.programs import check_ways, parse_programs, read_curves, read_program_file, read_programs
+from tests.breadth import examples
 
 CURVES = Path(__file__).resolve().parents[1] / "data" / "cache-ways" / "pbbcache_metrics.csv"
 ONE: dict[str, Any] = {
@@ -160,7 +161,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(

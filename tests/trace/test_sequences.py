@@ -17,6 +17,7 @@ from cohabit.trace.programs import catalogue
 from cohabit.trace.swf import read_swf
 from cohabit.trace.synthetic import synthetic_workload
 from cohabit.trace.trinity import trinity_filter
+from tests.breadth import examples
 from tests.public_data import SLICES, whole
 
 SNS = catalogue("sns12")
@@ -28,7 +29,7 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 2**32), low=st.sampled_from([0.0, 0.4, 0.6]))
 def test_a_sequence_keeps_its_promises(seed: int, low: float) -> None:
     jobs, again = (generate_sequence(rng(seed), PROGRAMS, ratio=(low, low + 0.2), alpha=0.9) for _ in range(2))

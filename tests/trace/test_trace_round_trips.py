@@ -18,6 +18,7 @@ from cohabit.trace.mix import generate_mix
 from cohabit.trace.poisson import generate_poisson
 from cohabit.trace.sacct import parse as parse_sacct
 from cohabit.trace.swf import read_swf, write_swf
+from tests.breadth import examples
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(before=workloads(for_csv=False))
 def test_swf_round_trip(folder: Path, before: Workload) -> None:
     path = folder / "t.swf"
@@ -48,7 +49,7 @@ def test_swf_round_trip(folder: Path, before: Workload) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(before=workloads(for_csv=True), data=st.data())
 def test_jobs_csv_round_trip(folder: Path, before: Workload, data: st.DataObject) -> None:
     jobs = len(before)

@@ -15,6 +15,7 @@ from cohabit.sim.machine import law
 from cohabit.sim.machine.law import Load
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.truth import UNMASKED, Truth, held_gbs, mask_code, mask_of
+from tests.breadth import examples
 from tests.sim.machine.machines import as_program, plain_program, seeds
 
 CAP = 100.0
@@ -40,7 +41,7 @@ def test_a_cap_above_what_it_asks_for_changes_nothing() -> None:
     assert state([load(30.0), load(90.0)], [31.0, math.inf]) == state([load(30.0), load(90.0)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds)
 def test_the_latency_solves_the_equation_with_caps(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from cohabit.model.profile import footprint
 from cohabit.sim.machine import law
 from cohabit.sim.machine.law import Load
 from cohabit.sim.machine.truth import UNMASKED, Shape, Truth, shape_of
+from tests.breadth import examples
 from tests.sim.machine import laws_by_hand
 from tests.sim.machine.laws_by_hand import HandJob
 from tests.sim.machine.machines import BY_HAND, FLAT, as_program, node_group, plain_program, random_program, seeds
@@ -56,7 +57,7 @@ def random_jobs(rng: np.random.Generator, masked: bool, **options: Any) -> list[
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_partitioned_nodes_follow_the_law(seed: int) -> None:
     jobs = random_jobs(np.random.default_rng(seed), masked=True)
     assert rates_of_product(jobs) == pytest.approx(laws_by_hand.rates(jobs, BY_HAND), **EXACT)
@@ -64,7 +65,7 @@ def test_partitioned_nodes_follow_the_law(seed: int) -> None:
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_unpartitioned_nodes_follow_the_law(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rising, q = bool(rng.random() < 0.3), float(rng.choice([0.25, 1.0, 3.0]))
@@ -75,7 +76,7 @@ def test_unpartitioned_nodes_follow_the_law(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_speed_at_a_scale_follows_the_law(seed: int) -> None:
     rng = np.random.default_rng(seed)
     job = HandJob(random_program(rng), int(rng.choice([16, 28, 7, 40, 64])), int(rng.choice([1, 2, 4, 8])))
@@ -95,7 +96,7 @@ def test_speed_of_the_bandwidth_bound_example() -> None:
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_demand_settles_and_fills_the_cache(seed: int) -> None:
     """Also with demands that rise steeply, where there may be several solutions: the one found is one."""
     rng = np.random.default_rng(seed)
@@ -121,7 +122,7 @@ def test_any_demand_settles_and_fills_the_cache(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_latency_solves_its_equation(seed: int) -> None:
     rng = np.random.default_rng(seed)
     demands = rng.uniform(0.0, 100.0, int(rng.integers(1, 8))).tolist()
@@ -175,7 +176,7 @@ def test_a_machine_that_does_not_state_its_ways_has_no_cache_effects() -> None:
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_alone_with_the_whole_cache_the_rate_is_exactly_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for ways in (None, 20.0):
@@ -185,7 +186,7 @@ def test_alone_with_the_whole_cache_the_rate_is_exactly_one(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_without_contention_everybody_runs_at_full_speed(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs = [HandJob(FLAT, job.processes, job.scale, job.ways) for job in random_jobs(rng, bool(rng.random() < 0.5))]

@@ -16,6 +16,7 @@ from cohabit.model.units import SECOND
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.recorder import BandwidthRecorder
 from cohabit.sim.machine.truth import Truth
+from tests.breadth import examples
 from tests.sim.machine import laws_by_hand
 from tests.sim.machine.laws_by_hand import HandJob
 from tests.sim.machine.machines import (
@@ -113,7 +114,7 @@ def random_shares(rng: np.random.Generator, naive: NaiveMachine) -> SetShares | 
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_any_sequence_of_orders_agrees_with_a_naive_machine(seed: int) -> None:
     rng = np.random.default_rng(seed)
     contention = "share" if rng.random() < 0.7 else "occupancy"

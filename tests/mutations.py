@@ -1,0 +1,123 @@
+"""Does the short form of the tests notice a broken rule? Twenty rules are broken, one at a time, in a copy.
+
+    .venv/bin/python -m tests.mutations             # all of them: up to an hour
+    .venv/bin/python -m tests.mutations 3 17        # these
+
+A mutant is noticed when a test of the short form fails. The folders in which that is to be expected are asked first;
+only where they notice nothing all the others are asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+SHORT = "not wide and not timing and not cluster"
+RULES = ("core", "conformance", "contract", "property", "replay", "sim", "mates")
+
+
+class Mutant(NamedTuple):
+    """One line of the product, and what becomes of it."""
+
+    file: str
+    line: str
+    becomes: str
+    rule: str
+    asked: tuple[str, ...] = RULES
+
+
+MUTANTS = (
+    Mutant("core/kernels.py", "gauges[EXTRA] -= jobs[NODES, row]", "pass",
+           "EASY: a backfilled job that outlasts the shadow time uses up spare nodes"),
+    Mutant("core/passing.py", "shadow = jobs[EXPECTED, row]\n", "shadow = jobs[EXPECTED, row] + 1\n",
+           "EASY: the shadow time is the requested end of the run that frees enough nodes"),
+    Mutant("core/reservations.py", "index < len(waiting) and reserved < depth", "index < len(waiting) and reserved <= depth",
+           "a depth of n makes n reservations"),
+    Mutant("core/kernels.py", "profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])", "pass",
+           "conservative: an early end gives its nodes back to the plan"),
+    Mutant("core/apply.py", "            or self.state.jobs[ATTEMPT, row] != attempt\n", "",
+           "the end of an earlier attempt does not end the present one"),
+    Mutant("core/apply.py", "if row in state.held or state.waiting_for.get(row)", "if state.waiting_for.get(row)",
+           "a held job does not enter the queue"),
+    Mutant("core/apply.py", "if status != WENT_WELL and not job.after_any:", "if False:",
+           "a job whose dependency failed is cancelled"),
+    Mutant("core/apply.py", "QUEUED)) >= at_most", "QUEUED)) > at_most", "an array runs at most so many at once"),
+    Mutant("core/sharing.py", "if strict or aged:", "if strict:",
+           "no job overtakes one that has waited past the age limit"),
+    Mutant("core/sharing.py", "w.begin_us < until and view.now_us < w.end_us", "w.begin_us <= view.now_us < w.end_us",
+           "no job starts that would run into a maintenance window"),
+    Mutant("core/ledger.py", "= (self.free >= wanted).all(axis=0)", "= (self.free >= wanted)[:2].all(axis=0)",
+           "shared nodes have room in every dimension"),
+    Mutant("core/gating.py", "if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):",
+           "if self._view.gauges[RELEASED]:", "newer telemetry makes the gate ask again"),
+    Mutant("core/fair_share.py", "* 2.0**age\n", "\n", "fair share: usage decays by its half-life"),
+    Mutant("policy/order/wfp.py", "return -(waited * waited * waited) * size", "return -(waited * waited) * size",
+           "WFP: the third power of the wait per request"),
+    Mutant("policy/placement/spread.py", "one.scale == 1 or base / one.time_s >= alpha]", "True]",
+           "Spread-n-Share: no scale that is slower than alpha allows"),
+    Mutant("sim/machine/law.py", "total / cap) - law.latency_knee)", "total / cap))",
+           "the law of contention: latency grows from the knee on"),
+    Mutant("report/metrics.py", "np.maximum(run_s, bound_s), 1.0)", "np.maximum(run_s, 1.0), 1.0)",
+           "bounded slowdown: short runs count as the bound", ("report", "scenario", "cli")),
+    Mutant("trace/swf.py", "np.where(columns[9] > 0, columns[9], run_us)", "np.maximum(columns[9], run_us)",
+           "SWF: the limit is the requested time, else the run time", ("trace", "scenario")),
+    Mutant("launcher/users.py", "if uid < min_uid:", "if uid < 0:", "root's jobs are not run unless listed",
+           ("backend", "attack")),
+    Mutant("live/api/looking.py", 'raise Refusal(404, "there is no such job"', 'raise Refusal(403, "there is no such job"',
+           "jobs of other users look like jobs that do not exist", ("api", "attack")),
+)  # fmt: skip
+
+
+def main() -> int:
+    """All, or those whose numbers are given; status 1 if one more than allowed went unnoticed."""
+    chosen = [int(word) for word in sys.argv[1:]] or list(range(1, len(MUTANTS) + 1))
+    unnoticed = []
+    with tempfile.TemporaryDirectory(prefix="cohabit-mutations-") as name:
+        copy = Path(name) / "copy"
+        for number in chosen:
+            began, mutant = time.monotonic(), MUTANTS[number - 1]
+            by = _noticed_by(mutant, copy)
+            if not by:
+                unnoticed.append(number)
+            sys.stdout.write(f"{number:2} {time.monotonic() - began:5.0f} s  {mutant.rule}: {by or 'NOT NOTICED'}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{len(chosen) - len(unnoticed)} of {len(chosen)} noticed\n")
+    return int(len(unnoticed) > 1)
+
+
+def _noticed_by(mutant: Mutant, copy: Path) -> str:
+    """The first test that fails; empty: none does."""
+    if copy.exists():
+        shutil.rmtree(copy)
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "out", "__pycache__", ".*_cache"))
+    broken = copy / "src" / "cohabit" / mutant.file
+    text = broken.read_text()
+    assert text.count(mutant.line) == 1, f"{mutant.file} has {text.count(mutant.line)} times {mutant.line!r}"
+    broken.write_text(text.replace(mutant.line, mutant.becomes))
+    others = sorted(one.name for one in (copy / "tests").iterdir() if (one / "__init__.py").exists())
+    for folders in (mutant.asked, tuple(one for one in others if one not in mutant.asked)):
+        if found := _first_failure(copy, folders):
+            return found
+    return ""
+
+
+def _first_failure(copy: Path, folders: tuple[str, ...]) -> str:
+    command = [
+        sys.executable, "-m", "pytest", "-x", "-n", "2", "-m", SHORT, "--tb=no", "-p", "no:cacheprovider",
+        *(str(copy / "tests" / one) for one in folders if (copy / "tests" / one).is_dir()),
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, env=environment)
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].removeprefix("FAILED ")[:100] if failed else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
