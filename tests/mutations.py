@@ -38,7 +38,7 @@ MUTANTS = (
            "EASY: a backfilled job that outlasts the shadow time uses up spare nodes"),
     Mutant("core/passing.py", "shadow = jobs[EXPECTED, row]\n", "shadow = jobs[EXPECTED, row] + 1\n",
            "EASY: the shadow time is the requested end of the run that frees enough nodes"),
-    Mutant("core/reservations.py", "index < len(waiting) and reserved < depth", "index < len(waiting) and reserved <= depth",
+    Mutant("core/reservations.py", "(waiting) and reserved < depth", "(waiting) and reserved <= depth",
            "a depth of n makes n reservations"),
     Mutant("core/kernels.py", "profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])", "pass",
            "conservative: an early end gives its nodes back to the plan"),
@@ -70,7 +70,7 @@ MUTANTS = (
            "SWF: the limit is the requested time, else the run time", ("trace", "scenario")),
     Mutant("launcher/users.py", "if uid < min_uid:", "if uid < 0:", "root's jobs are not run unless listed",
            ("backend", "attack")),
-    Mutant("live/api/looking.py", 'raise Refusal(404, "there is no such job"', 'raise Refusal(403, "there is no such job"',
+    Mutant("live/api/looking.py", 'Refusal(404, "there is no such job"', 'Refusal(403, "there is no such job"',
            "jobs of other users look like jobs that do not exist", ("api", "attack")),
 )  # fmt: skip
 
