@@ -20,7 +20,7 @@ from cohabit.policy.bounds import for_window, hold
 from cohabit.sim import fast
 from cohabit.testing.builders import policies
 
-pytestmark = pytest.mark.slow  # machine code is made for every order
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
 
 
 def waited_s(jobs: Any, rows: Any, now_us: int) -> Any:

@@ -19,7 +19,7 @@ from cohabit.sim import fast
 from cohabit.testing.builders import policies
 from tests.property.test_bounds import too_many_jobs, waited_s, windows_of
 
-pytestmark = pytest.mark.slow  # machine code is made for every order
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
 USERS = 7
 
 

@@ -21,6 +21,8 @@ from cohabit.sim import fast
 from cohabit.sim.fast import Replay, replay
 from cohabit.testing.builders import policies
 
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
+
 HEAD = """import numpy as np
 
 def scores(jobs, rows, now_us):

@@ -17,7 +17,7 @@ from cohabit.policy.quotients import LEAST, MOST, quotients
 from cohabit.policy.recording import for_queue, record, various_jobs
 from cohabit.policy.settled import settled
 
-pytestmark = pytest.mark.slow  # machine code is made for every order
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
 
 MANY = 300_000
 

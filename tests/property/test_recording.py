@@ -24,7 +24,7 @@ from tests.breadth import examples
 from tests.property.test_one_by_one import TOGETHER
 from tests.property.test_orders import by_machine_code, random_jobs
 
-pytestmark = pytest.mark.slow  # machine code is made for every order
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
 
 HEADER = """import builtins
 import datetime

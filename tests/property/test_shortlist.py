@@ -13,6 +13,9 @@ from cohabit.model.units import SECOND
 from cohabit.sim import fast
 from cohabit.sim.fast import Replay, replay
 from cohabit.testing.builders import policies
+from tests.breadth import WIDE
+
+SEEDS = range(4) if WIDE else (0, 3)
 
 
 def long_queue(
@@ -41,7 +44,7 @@ def long_queue(
 
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "first-fit", "2", "7"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) -> None:
     second = "sjf" if seed == 3 and backfill != "none" else None
     short, full = (long_queue(seed, falling, order, backfill, second) for falling in (True, False))
@@ -52,6 +55,7 @@ def test_the_short_list_changes_nothing(order: str, backfill: str, seed: int) ->
     assert np.array_equal(short.ranges, full.ranges)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "first-fit", "2", "7"])
 @pytest.mark.parametrize("seed", range(3))
@@ -64,6 +68,7 @@ def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill: 
     assert short.journal.hash() == full.journal.hash()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "3"])
 @pytest.mark.parametrize("seed", range(4))
@@ -83,6 +88,7 @@ def test_bounding_some_more_often_than_all_changes_nothing(
     assert some.journal.hash() == full.journal.hash()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("seed", range(4))
@@ -94,6 +100,7 @@ def test_conservative_scores_only_those_concerned(order: str, compiled: bool, se
     assert some.journal.hash() == full.journal.hash()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "ljf", "saf", "wfp"])
 @pytest.mark.parametrize("backfill", ["2", "7", "conservative"])
 @pytest.mark.parametrize("seed", range(4))
@@ -106,6 +113,7 @@ def test_finding_by_size_changes_nothing(order: str, backfill: str, seed: int, m
     assert by_size.journal.hash() == in_order.journal.hash()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("order", ["wfp", "multifactor"])
 @pytest.mark.parametrize("backfill", ["easy", "3", "first-fit"])
 def test_sizes_that_are_not_exact_change_nothing(order: str, backfill: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +124,7 @@ def test_sizes_that_are_not_exact_change_nothing(order: str, backfill: str, monk
     assert rough.journal.hash() == exact.journal.hash()
 
 
+@pytest.mark.wide
 def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
     nodes, limits = np.array([1, 2, 2, 2**20]), np.array([2**40 + 1, 2**40, 2**40 + 1, 3])
     sizes, exact = fast._by_size(nodes, limits)
@@ -128,6 +137,7 @@ def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
     assert fast._by_size(nodes, np.array([3, 1, 2, 3]) * SECOND)[1] is True
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("first", [1, 2])
 def test_the_first_window_of_a_level_is_no_shorter_than_those_of_nearer_ones(first: int) -> None:
     """Else all levels get windows as short as that, and the whole queue is bounded in every pass."""

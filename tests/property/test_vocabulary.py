@@ -20,7 +20,7 @@ from tests.breadth import examples
 from tests.property.test_orders import by_machine_code, random_jobs
 from tests.property.test_recording import check_a_queue_remembered, long_queue, order_file
 
-pytestmark = pytest.mark.slow  # machine code is made for every order
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # machine code is made for every order
 
 # w: hours waited, l: hours asked for (some are zero), n: nodes, u: user, x: fractions some of which are no numbers
 GIVEN = (

@@ -80,6 +80,7 @@ def test_results_carry_the_calibration(small: Reproduction) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wide
 def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
     def measured(one: Reproduction) -> dict[str, float | None]:
         return {row.id: row.measured for row in one.rows if not row.id.startswith("I33.")}  # I33 is a stop-watch
@@ -89,6 +90,7 @@ def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wide
 def test_hidden_programs_and_sensitivity() -> None:
     found = reproduce("colocation", tiny(seed=4, programs="hidden", salt="nobody knows", sensitivity=True), draw=True)
     by_name = {one.id: one for one in found.rows}

@@ -196,6 +196,7 @@ def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:
     assert small.calibration_hash == PAPER.calibration_hash(tiny())
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
     def measured(one: Reproduction) -> dict[str, float | None]:
