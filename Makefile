@@ -2,20 +2,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-frameworks test-slurm test-slurm-versions bench campaign docs pictures clean distclean
+.PHONY: help setup system demo check lint test test-all test-frameworks test-slurm test-slurm-versions bench campaign docs pictures clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 WORKERS ?= 2
 # Of all tests many wait for a process, a browser or a clock: one worker more.
 TEST_WORKERS ?= $(shell echo $$(($(WORKERS) + 1)))
-CLUSTERS ?= 2
 CAMPAIGN_SECONDS ?= 600
 CRASH_ROUNDS ?= 300
-# Real resource managers of their own for each worker; `make test` has the short form.
-CLUSTER := $(BIN)/pytest -n $(CLUSTERS) --dist loadgroup -m "cluster and not timing" -rs
-CLUSTER_SHORT := tests/slurm/test_steering.py tests/slurm/test_deaths.py tests/slurm/test_shadow.py \
-  tests/attack/test_slurm_submission.py
+# The tests of a file go to one worker; those of one Slurm or Grid Engine, too (tests/conftest.py).
+TESTS := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup -rs
 # What a change to the rules, the simulator or the formats breaks first; `make test` has everything.
 QUICK := $(addprefix tests/,tidy model core policy conformance contract sim trace \
   cli/test_bad_input.py cli/test_output_contract.py)
@@ -47,29 +44,34 @@ lint: setup
 	  echo "$${tool%% *}:"; $(BIN)/$$tool || failed=1; done; exit $$failed
 
 check: lint ## lint, types, import rules, tidy and the fast tests of rules, simulator and formats: under a minute
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow and not system and not timing and not cluster" $(QUICK)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not wide and not slow and not system and not timing and not cluster" $(QUICK)
 
-test: setup system lint ## everything: lint, all tests, and a short campaign on a fresh seed
-	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
-	@$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal -m "not timing and not cluster" -rs tests
-	@$(BIN)/pytest -m "timing and not cluster" -rs tests || test $$? -eq 5  # alone: a busy neighbour would spoil the clock
-	@$(CLUSTER) $(CLUSTER_SHORT) || { echo "once more, what failed on the real Slurm:"; $(CLUSTER) --last-failed $(CLUSTER_SHORT); }
-	@$(BIN)/python -m tests.campaign_mates --seconds 30 --seed $(COHABIT_CAMPAIGN_SEED) & mates=$$!; \
-	  $(BIN)/python -m tests.campaign --seconds 60 --seed $(COHABIT_CAMPAIGN_SEED); campaign=$$?; wait $$mates && exit $$campaign
+test: setup system lint ## what a change must not break: lint and every behaviour once, with a real Slurm and a real browser
+	@$(TESTS) -m "not wide and not timing" tests
+
+test-all: export COHABIT_WIDE = 1
+test-all: setup system lint ## everything: wide property tests, all of Slurm and Grid Engine, clock tests, campaigns (hours)
+	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test-all COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
+	@$(TESTS) -m "not timing" tests
+	@$(BIN)/pytest -m timing -rs tests  # alone: a busy neighbour would spoil the clock
+	@$(MAKE) campaign CAMPAIGN_SECONDS=60 CRASH_ROUNDS=30
+	@$(MAKE) test-slurm-versions
+	@$(BIN)/python -m tests.mutations
 
 test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and TensorFlow (a gigabyte to download)
 	@scripts/frameworks
 	@$(BIN)/pytest -rs tests/frameworks
 
 test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this machine (half an hour)
-	@$(CLUSTER) tests/slurm tests/gridengine tests/backend_contract tests/coupled_managers tests/attack
-	@$(BIN)/pytest -m "cluster and timing" -rs tests/slurm tests/gridengine tests/coupled_managers
+	@$(TESTS) -m "cluster and not timing" tests
+	@$(BIN)/pytest -m "cluster and timing" -rs tests
 
 # Debian's suites with Slurm 20.11, 24.11 and the newest; `make test-slurm` has the machine's own.
 SLURM_SUITES ?= bullseye trixie sid
+SLURM_SHORT := $(addprefix tests/slurm/test_,steering.py deaths.py shadow.py rest.py)
 test-slurm-versions: setup ## steer Slurm 20.11, 24.11 and 26.05, unpacked beside this machine's (root and apt, half an hour)
 	@for suite in $(SLURM_SUITES); do programs=$$(scripts/slurm-version $$suite); \
-	  echo "Debian $$suite: $$($$programs/slurmctld -V)"; PATH=$$programs:$$PATH $(CLUSTER) $(CLUSTER_SHORT) tests/slurm/test_rest.py || failed="$${failed:-} $$suite"; \
+	  echo "Debian $$suite: $$($$programs/slurmctld -V)"; PATH=$$programs:$$PATH $(TESTS) -m "cluster and not timing" $(SLURM_SHORT) || failed="$${failed:-} $$suite"; \
 	done; test -z "$${failed:-}" || { echo "failed:$$failed"; exit 1; }
 
 campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)

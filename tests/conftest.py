@@ -8,7 +8,9 @@ them): for whoever looks for new faults.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -18,3 +20,24 @@ settings.register_profile(
     ],
 )  # fmt: skip
 settings.load_profile("cohabit")
+
+HERE = Path(__file__).resolve().parent
+# Of the tests that steer a real Slurm or Grid Engine `make test` has these; the others are for `make test-all`.
+CLUSTER_SHORT = {
+    "slurm/test_steering.py", "slurm/test_deaths.py", "slurm/test_shadow.py", "attack/test_slurm_submission.py",
+}  # fmt: skip
+FIRST = ("cluster", "system", "slow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests go to one worker, which makes its fixtures once; files that take long come first."""
+    ranks: dict[str, list[bool]] = {}
+    for item in items:
+        file = item.path.relative_to(HERE).as_posix()
+        if item.get_closest_marker("cluster") and file not in CLUSTER_SHORT:
+            item.add_marker(pytest.mark.wide)
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(file))
+        rank = [item.get_closest_marker(name) is None for name in FIRST]
+        ranks[file] = min(ranks.get(file, rank), rank)
+    items.sort(key=lambda item: ranks[item.path.relative_to(HERE).as_posix()])

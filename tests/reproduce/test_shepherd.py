@@ -79,6 +79,7 @@ def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:
     assert page.count('class="plot"') == len(pictures) == 6
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
     def values(found: Reproduction) -> dict[str, float | None]:
@@ -88,6 +89,7 @@ def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
     assert values(reproduce("shepherd", tiny(seed=4))) != values(small)
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_hidden_programs_and_a_salt() -> None:
     found = reproduce("shepherd", tiny(seed=4, programs="hidden", salt="nobody knows"), draw=True)

@@ -61,6 +61,7 @@ def test_results_carry_the_calibration(small: Reproduction) -> None:
     assert small.calibration_hash == calibration_hash(Bench().programs.values())
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows(small: Reproduction) -> None:
     again, other = reproduce("sns", tiny(seed=3)), reproduce("sns", tiny(seed=2))
@@ -76,6 +77,7 @@ def test_the_page_has_every_row_and_is_whole(small: Reproduction) -> None:
     assert 'http-equiv="Content-Security-Policy"' in page
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_hidden_programs_run_without_error() -> None:
     found = reproduce("sns", tiny(seed=4, programs="hidden", salt="nobody knows"), draw=True)
@@ -85,6 +87,7 @@ def test_hidden_programs_run_without_error() -> None:
     assert found.calibration_hash != calibration_hash(Bench().programs.values())
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_sensitivity_adds_its_rows() -> None:
     found = reproduce("sns", tiny(seed=4, sensitivity=True))

@@ -119,6 +119,7 @@ def test_kept_machine_code_may_be_moved(tmp_path: Path) -> None:
     assert sorted(before) == sorted(after)
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("left", [0, 100])
