@@ -137,6 +137,7 @@ def test_train_by_the_contract(trained: tuple[Path, Path, Answer]) -> None:
     assert "http://" not in page.split("<script>")[0]
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_train_on_all_learners_names_the_best(tmp_path: Path) -> None:
     data = written(made_coruns(8, 3), tmp_path / "pairs.csv")

@@ -47,6 +47,7 @@ def test_small_cases_with_a_crash_as_far_as_time_allows() -> None:
     assert found.dead
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_campaign_bites(mutant: Mutant) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.breadth import few
 from tests.system.crash_round import plan_of, play
 from tests.system.crash_troubles import KINDS, NONE, possible
 from tests.system.deadly_rounds import End, Nursery, Ran, doubled
@@ -39,7 +40,7 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.skipif(CORES < 2, reason="needs two cores to share a node")
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", few(range(16), 5))
 def test_a_crash_round(nursery: Nursery, open_folder: Path, seed: int) -> None:
     plan = plan_of(seed, KINDS)
     if plan.trouble not in possible():

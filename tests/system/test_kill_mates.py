@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.breadth import few
 from tests.system.deadly_rounds import Nursery
 from tests.system.mates_round import broken, play
 
@@ -38,7 +39,7 @@ def test_mates_start_within_a_tenth_of_a_second(nursery: Nursery, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("die", "dead_s"),
-    [
+    few([
         (("alpha", "after batch", 1), 0.0),  # submitted, and nobody told
         (("beta", "before batch", 2), 0.0),
         (("beta", "before sending", 3), 0.0),
@@ -51,7 +52,7 @@ def test_mates_start_within_a_tenth_of_a_second(nursery: Nursery, tmp_path: Path
         (("alpha", "before fact", 1), 0.7),
         (("beta", "after sending", 9), 6.0),
         (("alpha", "after checkpoint", 2), 0.7),
-    ],
+    ], 4),
     ids=lambda value: "-".join(map(str, value)).replace(" ", "-") if isinstance(value, tuple) else f"{value}s",
 )
 def test_mates_keep_their_promises_whoever_dies(

@@ -11,6 +11,7 @@ import pytest
 
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
+from tests.breadth import few
 from tests.system.deadly_controller import Orders
 from tests.system.deadly_rounds import (
     Controller,
@@ -64,7 +65,7 @@ def one_round(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", few(range(10), 4))
 def test_no_job_is_lost_or_doubled(nursery: Nursery, seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     boundary = rng.randrange(1, 45)
@@ -76,14 +77,14 @@ def test_no_job_is_lost_or_doubled(nursery: Nursery, seed: int, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("boundary", range(1, 6))
+@pytest.mark.parametrize("boundary", few(range(1, 6), 3))
 def test_it_dies_at_the_first_boundaries(nursery: Nursery, boundary: int, tmp_path: Path) -> None:
     """Which every life has: five jobs are at least a batch, an order and a fact each."""
     assert one_round(nursery, tmp_path, ("", boundary), random.Random(boundary)).starts == 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_launchers_and_runners_may_die_too(nursery: Nursery, seed: int, tmp_path: Path) -> None:
     """A job whose runner is killed is started again; it never runs twice at once, and ends once."""
     rng = random.Random(seed)
