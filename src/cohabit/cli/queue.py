@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from cohabit.cli.declaring import Option
 from cohabit.cli.server_options import AsJson, Server
+
+if TYPE_CHECKING:
+    import typer
 
 EXAMPLES = "\b\nExamples:\n  cohabit queue\n  cohabit queue --all\n  cohabit queue --user ann --state failed"
 WIDE = ("queued", "running", "finished", "all")
@@ -24,17 +26,17 @@ def register(app: typer.Typer) -> None:
 
 
 def queue(
-    every: Annotated[bool, typer.Option("--all", "-a", help="Also those that are over.")] = False,
-    user: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this user.")] = "",
+    every: Annotated[bool, Option("--all", "-a", help="Also those that are over.")] = False,
+    user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
     state: Annotated[
-        str, typer.Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
+        str, Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
     ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="At most so many, the newest.")] = 1000,
+    limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 1000,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List the jobs that wait or run, and why each one waits."""
-    from cohabit.cli.console import note, show_json, table
+    from cohabit.cli.console import echo, note, show_json, table
     from cohabit.cli.server_options import asking
     from cohabit.model.errors import InputError
 
@@ -56,7 +58,7 @@ def queue(
         show_json({"jobs": jobs, "more": more})
         return
     if not jobs:
-        typer.echo(
+        echo(
             "no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over")
         )
         return

@@ -1,4 +1,4 @@
-"""The entry point: it answers Ctrl-C from the first moment on, and then loads the command, which takes a while."""
+"""The entry point: it answers Ctrl-C from the first moment on, and loads no more than the call needs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from cohabit.cli import interrupts
 def run() -> None:
     """The `cohabit` command."""
     interrupts.while_loading()
-    from cohabit.cli.main import run as whole
+    from cohabit.cli import ending, light
 
+    work = light.find(sys.argv[1:])
+    if work is None:
+        from cohabit.cli.main import whole as work
     try:
         interrupts.while_working()
-        whole()
+        ending.finish(work)
     except KeyboardInterrupt:  # before the command could answer it, or once more while it did
         sys.exit(interrupts.STATUS)
     finally:
