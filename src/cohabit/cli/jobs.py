@@ -1,7 +1,5 @@
 """`cohabit show`, `cancel`, `hold`, `release`, `requeue` and `change`: one job, or several the same way."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +17,7 @@ WORDS = {  # what is done, its past tense, one line about it
 }
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verbs."""
     app.command(name="show", short_help="All about one job.", epilog="\b\nExample:\n  cohabit show 12")(show)
     example = "\b\nExamples:\n  cohabit cancel 12 13\n  cohabit cancel --all"

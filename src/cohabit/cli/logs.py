@@ -1,7 +1,5 @@
 """`cohabit logs`: what a job has written, and what it writes from now on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 EXAMPLES = "\b\nExamples:\n  cohabit logs 12\n  cohabit logs 12 --follow\n  cohabit logs 12 --stderr --lines 20"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="logs", short_help="What a job has written.", epilog=EXAMPLES)(logs)
 

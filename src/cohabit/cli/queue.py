@@ -1,7 +1,5 @@
 """`cohabit queue`: the jobs of a living scheduler, and what each waits for."""
 
-from __future__ import annotations
-
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +18,7 @@ STATES = {  # what a job can be, and among which jobs the server looks for it
 COLUMNS = ["job", "user", "program", "state", "cores", "nodes", "waited", "ran", "limit", "why"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="queue", short_help="Jobs that wait and run.", epilog=EXAMPLES)(queue)
 

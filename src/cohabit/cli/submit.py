@@ -1,7 +1,5 @@
 """`cohabit submit`: hand in a command or a script, with what it needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +31,7 @@ OPTIONS = {  # of what the server may refuse
 }  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     from cohabit.cli.submit_command import SubmitCommand
 
@@ -136,7 +134,7 @@ def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str |
         raise InputError("--mate and --group do not go together", "", "give one of them")
 
 
-def _check_there(client: Client, document: dict[str, Any]) -> None:
+def _check_there(client: "Client", document: dict[str, Any]) -> None:
     """Catch names that are mistyped: files while the scheduler is on this machine, and jobs to wait for."""
     from cohabit.app.client_submission import check_files
     from cohabit.model.errors import InputError
@@ -218,7 +216,7 @@ def _foresee(seen: dict[str, Any], as_json: bool) -> None:
             echo(f"because {seen['why']}")
 
 
-def _say(client: Client, taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
+def _say(client: "Client", taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
     from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.job_words import counted
     from cohabit.cli.wait import wait_for

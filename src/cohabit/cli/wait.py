@@ -1,7 +1,5 @@
 """`cohabit wait`: until jobs are over; the exit status says how they ended."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = "\b\nExamples:\n  cohabit wait 12 13\n  cohabit wait 12 --timeout 10m && ./next-step"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="wait", short_help="Wait until jobs are over.", epilog=EXAMPLES)(wait)
 
@@ -36,7 +34,7 @@ def wait(
         wait_for(client, jobs, patience_s, as_json)
 
 
-def wait_for(client: Client, names: list[str], patience_s: float | None, as_json: bool) -> None:
+def wait_for(client: "Client", names: list[str], patience_s: float | None, as_json: bool) -> None:
     """Wait, say how each ended, and leave with the status of the worst. Ctrl-C stops the waiting, not the jobs."""
     from cohabit.app.client import OVER
     from cohabit.cli.console import echo, note, show_json
