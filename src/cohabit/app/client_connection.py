@@ -1,8 +1,8 @@
 """One question to a living scheduler, over its UNIX socket or a URL: JSON in and out, every refusal one sentence.
 
-A person at a shell waits for every import here with every command: what only some calls need is imported there, and HTTP
-is client_wire's, a tenth of http.client. A connection serves one question. It must never send a token in the clear to another machine, nor over
-plain HTTP to a program that does not know the token: any user of this machine can listen where a server was.
+A person at a shell waits for every import here with every command: what only some calls need is imported there. A
+connection serves one question. It must never send a token in the clear to another machine, nor over plain HTTP to a
+program that does not know the token: any user of this machine can listen where a server was.
 """
 
 from __future__ import annotations
@@ -269,7 +269,9 @@ def quoted(text: str) -> str:
     """A text as part of a URL; bytes that are not text, as a shell may give them, stay what they are."""
     if _AS_IT_IS.issuperset(text):
         return text
-    return "".join(chr(one) if chr(one) in _AS_IT_IS else f"%{one:02X}" for one in text.encode(errors="surrogateescape"))
+    return "".join(
+        chr(one) if chr(one) in _AS_IT_IS else f"%{one:02X}" for one in text.encode(errors="surrogateescape")
+    )
 
 
 def _written(query: Mapping[str, Any] | None) -> str:

@@ -1,8 +1,8 @@
 """HTTP/1.1 as the client needs it: one request over a connected socket, and its answer whole or piece by piece.
 
-`import http.client` takes as long as starting Python does, and a person at a shell waits for it with every command. This
-module knows sizes, chunks and closed connections, and no redirects, cookies or compression: a scheduler has none of
-them. What a server sends is bounded before it is kept, except for `pieces`, whose caller keeps what it wants.
+`import http.client` takes as long as starting Python does, and a person at a shell waits for it with every command.
+This module knows sizes, chunks and closed connections, and no redirects, cookies or compression: a scheduler sends
+none. What a server sends is bounded before it is kept, except for `pieces`, whose caller keeps what it wants.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping
 from io import BufferedReader
+from typing import cast
 
 PIECE = 65536  # bytes read at once
 LARGEST_HEAD = 65536
@@ -26,7 +27,7 @@ class Link:
 
     def __init__(self, sock: socket.socket, host: str) -> None:
         self.sock, self._host = sock, host
-        self._stream = sock.makefile("rb", PIECE)
+        self._stream = cast(BufferedReader, sock.makefile("rb", PIECE))
 
     def ask(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], last: bool = True
@@ -60,8 +61,8 @@ class Link:
         if not version.startswith("HTTP/1.") or not (rest[:3].isascii() and rest[:3].isdigit()):
             raise Garbled("not an answer in HTTP")
         told: dict[str, str] = {}
-        for line in lines[1:-1]:
-            name, _, value = line.partition(":")
+        for header in lines[1:-1]:
+            name, _, value = header.partition(":")
             name, value = name.strip().lower(), value.strip()
             if name == "content-length" and told.get(name, value) != value:
                 raise Garbled("two lengths")

@@ -2,9 +2,9 @@
 
     def queue(limit: Annotated[int, Option(metavar="N", help="At most so many.")] = 1000, ...) -> None:
 
-The light parser (light.py) understands calls that are right, for the verbs people type all day. Typer's (full_parser.py)
-understands all of them, explains wrong ones, and prints help. Nothing here may import typer: it takes 0.1 s. Modules of
-such verbs do without `from __future__ import annotations`: reading annotations back from text takes milliseconds.
+The light parser (light.py) understands correct calls of the verbs people type all day. Typer's (full_parser.py)
+understands every call, explains wrong ones, and prints help. Nothing here may import typer: that takes 0.1 s. Modules
+of such verbs do without `from __future__ import annotations`: reading annotations from text takes milliseconds.
 """
 
 from __future__ import annotations

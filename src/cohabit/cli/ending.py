@@ -1,4 +1,4 @@
-"""How every call of `cohabit` ends: an exit status, and at most one sentence on stderr. No traceback for what is known."""
+"""How every call of `cohabit` ends: an exit status, and at most one sentence on stderr."""
 
 from __future__ import annotations
 

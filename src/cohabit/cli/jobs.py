@@ -45,9 +45,7 @@ def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
 
 
 def cancel(
-    jobs: Annotated[
-        list[str] | None, Argument("JOB...", "Their numbers or names.", jobs=True)
-    ] = None,
+    jobs: Annotated[list[str] | None, Argument("JOB...", "Their numbers or names.", jobs=True)] = None,
     every: Annotated[bool, Option("--all", help="All your own that are not over.")] = False,
     server: Server = None,
     as_json: AsJson = False,

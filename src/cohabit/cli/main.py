@@ -109,8 +109,8 @@ def whole() -> object:
         if explain is None:
             raise
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(context.get_help())
-            return 2
+            return 2  # as ever: nothing was done
         command = context.command_path if context is not None else "cohabit"
         ending.leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)

@@ -56,9 +56,7 @@ def queue(
         show_json({"jobs": jobs, "more": more})
         return
     if not jobs:
-        echo(
-            "no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over")
-        )
+        echo("no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over"))
         return
     now = time.time()
     table("", COLUMNS, [row_of(job, now) for job in folded(jobs)])

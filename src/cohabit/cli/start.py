@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 
 from cohabit.cli import interrupts
 
@@ -13,9 +14,7 @@ def run() -> None:
     interrupts.while_loading()
     from cohabit.cli import ending, light
 
-    work = light.find(sys.argv[1:])
-    if work is None:
-        from cohabit.cli.main import whole as work
+    work = light.find(sys.argv[1:]) or _whole()
     try:
         interrupts.while_working()
         ending.finish(work)
@@ -24,3 +23,10 @@ def run() -> None:
     finally:
         interrupts.at_the_end()
         gc.freeze()  # or Python looks through all there is before it leaves: a third of a second
+
+
+def _whole() -> Callable[[], object]:
+    """The command with all its verbs: loading it takes a while."""
+    from cohabit.cli.main import whole
+
+    return whole

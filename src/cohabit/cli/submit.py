@@ -62,9 +62,7 @@ def submit(
     threads: Annotated[int, Option(metavar="T", help="For each process, where the framework has them.")] = 0,
     oversubscribe: Annotated[bool, Option("--oversubscribe", help="More processes than cores.")] = False,
     mate: Annotated[str | None, Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
-    group: Annotated[
-        str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")
-    ] = None,
+    group: Annotated[str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")] = None,
     workload_type: Annotated[str, Option(metavar="T", help="compute, network or io.")] = "",
     skip_threshold: Annotated[int, Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
     reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
@@ -75,9 +73,7 @@ def submit(
     output: Annotated[
         str, Option("--output", "-o", metavar="FILE", help="Its output; %j: job, %a: member. Else for `logs`.")
     ] = "",
-    error: Annotated[
-        str, Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")
-    ] = "",
+    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")] = "",
     chdir: Annotated[str | None, Option(metavar="DIR", help="Run there; else here.")] = None,
     export: Annotated[
         str | None, Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")

@@ -1,4 +1,4 @@
-"""`cohabit submit` for typer: options at the top of a script are put before those typed, and a wrong one names its line."""
+"""`cohabit submit` for typer: options in a script come before those typed, and a wrong one names its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a place has its socket. Apart from live/place.py because every client asks this, and nothing else of a place."""
+"""Where a place has its socket. A module of its own: clients need this and nothing else of a place (live/place.py)."""
 
 from __future__ import annotations
 

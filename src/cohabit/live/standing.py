@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 from cohabit.backend.protocol import Launch
@@ -41,7 +42,8 @@ class Explained(NamedTuple):
 def stand(record: Record, core: SchedulerCore, recorder: Recorder, launch: Launch | None) -> Standing:
     """Join a record with the core; in the thread of the core."""
     record = recorder.living.get(record.job_id, record)
-    return Standing(_copied(record), _state(record, core, recorder), _short_why(record, core), launch)
+    own = copy(record)  # the recorder goes on changing its own
+    return Standing(own, _state(record, core, recorder), _short_why(record, core), launch)
 
 
 def with_reason(why: str, notes: tuple[Note, ...]) -> str:
@@ -58,11 +60,6 @@ def asked(job: Job) -> str:
     )  # fmt: skip
     memory = f" with {job.memory_bytes >> 20:,} MiB for each process" if job.memory_bytes else ""
     return f"{much}{memory}" + (f" in partition {job.partition}" if job.partition else "")
-
-
-def _copied(record: Record) -> Record:
-    """The recorder goes on changing its own."""
-    return Record(**{name: getattr(record, name) for name in record.__struct_fields__})
 
 
 def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:
