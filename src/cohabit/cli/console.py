@@ -67,7 +67,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     from cohabit.cli.text_table import table_lines
 
     rule = "─" if "utf" in (sys.stdout.encoding or "utf").lower() else "-"
-    lines = table_lines(columns, rows, _width(), rule)
+    lines = table_lines(columns, rows, screen_width(), rule)
     if title:
         lines[0] = title
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and "NO_COLOR" not in os.environ:
@@ -76,8 +76,8 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     echo("\n".join(lines))
 
 
-def _width() -> int:
-    """Of the terminal; where there is none, wide enough for most."""
+def screen_width() -> int:
+    """Characters in a line of the terminal; where there is none, wide enough for most."""
     if not sys.stdout.isatty():
         return 140
     columns = os.environ.get("COLUMNS", "")

@@ -1,4 +1,4 @@
-"""A table as text: columns as wide as they need to be, the widest wrapped where the terminal is too narrow.
+"""A table as text: columns as wide as they need to be; where the terminal is too narrow, the last is wrapped first.
 
 Written for tens of thousands of rows: a library that also knows colours and boxes takes a second for every thousand.
 """
@@ -9,17 +9,22 @@ from collections.abc import Iterator, Sequence
 
 GAP = "   "
 MARGIN = "  "
+LEAST_PROSE = 16  # characters in a line of the last column
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, rule: str = "─") -> list[str]:
     """A blank line, the heads, a rule, the rows and a blank line; columns of numbers to the right, text to the left."""
     sizes = _fitted([max(map(cell_width, cells)) for cells in zip(columns, *rows, strict=True)], width)
     right = [_is_numeric(at, rows) for at in range(len(columns))]
-    total = sum(sizes) + len(GAP) * (len(sizes) - 1) + len(MARGIN)
-    lines = ["", *_lines(columns, sizes, right), " " + rule * total]
+    lines = ["", *_lines(columns, sizes, right), " " + rule * (table_width(sizes) - len(MARGIN))]
     for row in rows:
         lines += _lines(row, sizes, right)
     return [*lines, ""]
+
+
+def table_width(sizes: Sequence[int]) -> int:
+    """Of a table with columns of these widths."""
+    return sum(sizes) + len(GAP) * (len(sizes) - 1) + 2 * len(MARGIN)
 
 
 def cell_width(text: str) -> int:
@@ -65,8 +70,11 @@ def _is_numeric(at: int, rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _fitted(sizes: list[int], width: int) -> list[int]:
-    """What is too wide is taken from the widest columns, as evenly as possible; none becomes narrower than 4."""
-    over = sum(sizes) + len(GAP) * (len(sizes) - 1) + 2 * len(MARGIN) - width
+    """What is too wide is taken from the last column first, which is prose where one is, then from the widest."""
+    over = table_width(sizes) - width
+    prose = min(max(over, 0), max(sizes[-1] - LEAST_PROSE, 0))
+    sizes[-1] -= prose
+    over -= prose
     while over > 0:
         widest = max(sizes)
         if widest <= 4:
