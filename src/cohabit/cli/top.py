@@ -132,7 +132,6 @@ def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choi
     """
     from rich.console import Group
     from rich.text import Text
-    from rich.text import Text
 
     from cohabit.cli.job_words import counted, moment
     from cohabit.cli.queue import folded, place_of
