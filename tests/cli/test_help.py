@@ -37,10 +37,11 @@ def test_help_names_every_verb() -> None:
         assert re.search(rf"^  {verb} ", answer.out, re.MULTILINE), verb
 
 
-def test_without_arguments_the_help_is_shown() -> None:
-    answer = cohabit()
-    assert "Usage:" in answer.out + answer.err
-    assert "Traceback" not in answer.err
+@pytest.mark.parametrize("words", [(), ("token",)])
+def test_without_arguments_the_help_is_shown(words: tuple[str, ...]) -> None:
+    answer = cohabit(*words)
+    assert (answer.code, answer.err) == (2, "")
+    assert answer.out == cohabit(*words, "--help").out
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -98,8 +98,18 @@ def test_s41_operators_see_what_each_node_has_left_and_what_a_waiting_job_lacks(
     must(tell.run(0, "b", "neutral", 3))
     assert tell.run(1, "c", "single", 8) is None
     said = tell.why("c")
-    assert said.startswith("scale 1: needs 1 nodes with 8 cores, 8.0 GB/s and 2 ways, 0 have that")
-    assert "the nearest, node 1, lacks 4 cores" in said
+    assert said.startswith("needs 1 node with 8 cores, 8.0 GB/s and 2 ways, 0 have that")
+    assert "the nearest, node 1, lacks 4 cores: job a runs there; by requested times there is room in 100 s" in said
+
+
+def test_what_other_users_call_their_jobs_is_not_said() -> None:
+    tell = story(cluster=ONE_NODE)
+    must(tell.run(0, "secret", "neutral", 8, user=1))
+    assert tell.run(1, "mine", "neutral", 8, user=2) is None
+    assert "lacks 8 cores: a job of another user runs there; by requested times there is room in" in tell.why("mine", 1)
+    assert tell.run(2, "next", "neutral", 8, user=1) is None
+    assert "job secret runs there" in tell.why("next", 2)
+    assert tell.why("next", 2).endswith("; 1 job ahead of it")
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------------

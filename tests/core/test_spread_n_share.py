@@ -138,7 +138,7 @@ def test_s28_a_node_needs_cores_and_ways_and_bandwidth() -> None:
     assert must(tell.run(0, "gbs", "stream", 4)).bandwidth_mbs == 18_000
     assert must(tell.run(0, "gbs2", "stream", 4)).bandwidth_mbs == 18_000
     assert tell.run(1, "cores", "neutral", 1) is None
-    assert "lacks 1 cores" in tell.why("cores")
+    assert "lacks 1 core: job gbs and job gbs2 run there" in tell.why("cores")
     tell = story(cluster=ONE_NODE, profiles=(fat, profile("gulps", measured(1, 10.0, FLAT, 25.0), processes=2)))
     assert must(tell.run(0, "a", "gulps", 2)).bandwidth_mbs == 25_000
     assert tell.run(1, "b", "gulps", 2) is None

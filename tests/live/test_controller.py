@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -109,8 +110,9 @@ def test_checkpoints_are_made_and_continued_from(tmp_path: Path, monkeypatch: py
 
 def test_what_can_never_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     async def scene(controller: Controller, parts: Parts) -> None:
-        with pytest.raises(InputError, match="needs 3 nodes, 2 could take it"):
+        with pytest.raises(InputError, match="needs 3 nodes, 2 could take it") as caught:
             await controller.submit(job("big", 3), shell("exit 0"))
+        assert re.search(r"asks for 3 .*, and there are 2 nodes of 1 core: ask for less", caught.value.fix)
         with pytest.raises(InputError, match="nothing to execute"):
             await controller.submit(job("empty"), Launch(()))
         with pytest.raises(InputError, match="name has 1 to"):

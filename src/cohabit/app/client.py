@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
-from cohabit.app.client_connection import Connection, Refused, find_server, find_token
+from cohabit.app.client_connection import Connection, Refused, find_server, find_token, quoted
 
 PAGE = 1000
 NOT_FOUND = 404
@@ -126,11 +125,11 @@ class Client:
 
     def rotate_token(self, name: str, overlap_s: float) -> View:
         """Another one like it, which goes on for a while."""
-        return self._ask("POST", f"/tokens/{quote(name, safe='')}/rotate", {"overlap_s": overlap_s})
+        return self._ask("POST", f"/tokens/{quoted(name)}/rotate", {"overlap_s": overlap_s})
 
     def revoke_token(self, name: str) -> View:
         """It opens nothing any more."""
-        return self._ask("DELETE", f"/tokens/{quote(name, safe='')}")
+        return self._ask("DELETE", f"/tokens/{quoted(name)}")
 
     def _ask(self, method: str, path: str, body: Any = None, query: View | None = None) -> View:
         return dict(self._connection.ask(method, path, body, query)[1])
@@ -138,8 +137,9 @@ class Client:
 
 def connect(server: str | None) -> Client:
     """The scheduler of that address, of COHABIT_SERVER or of the default place."""
-    return Client(Connection(find_server(server), find_token()))
+    address = find_server(server)
+    return Client(Connection(address, find_token() if address.url else ""))
 
 
 def _of(name: str, what: str = "") -> str:
-    return f"/jobs/{quote(name, safe='')}" + (f"/{what}" if what else "")
+    return f"/jobs/{quoted(name)}" + (f"/{what}" if what else "")

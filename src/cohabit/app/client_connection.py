@@ -1,33 +1,34 @@
 """One question to a living scheduler, over its UNIX socket or a URL: JSON in and out, every refusal one sentence.
 
-The standard library's HTTP and not httpx, whose import alone takes 0.2 s: somebody who submits in a loop would wait for
-it every time. A connection serves one question. It must never send a token in the clear to another machine, nor over
-plain HTTP to a program that does not know the token: any user of this machine can listen where a server was.
+A person at a shell waits for every import here with every command: what only some calls need is imported there. A
+connection serves one question. It must never send a token in the clear to another machine, nor over plain HTTP to a
+program that does not know the token: any user of this machine can listen where a server was.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
-import ssl
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cohabit.live.place import Place
+from cohabit.app.client_wire import Answer, Garbled, Link
+from cohabit.live.socket_path import socket_of
 from cohabit.model.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from urllib.parse import SplitResult
 
 SERVER, TOKEN = "COHABIT_SERVER", "COHABIT_TOKEN"
 CONNECT_S, ANSWER_S = 5.0, 60.0
-PIECE = 65536
-MACHINE = Path("/var/lib/cohabit")  # the place of a scheduler that root started for all accounts
+MACHINE = "/var/lib/cohabit"  # the place of a scheduler that root started for all accounts
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 BUSY = (429, 503)
+_AS_IT_IS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 class Unavailable(Exception):
@@ -42,8 +43,7 @@ class Refused(InputError):
         self.status = status
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Where a scheduler listens: the path of its socket, or a URL."""
 
     path: str = ""
@@ -55,14 +55,24 @@ class Address:
 
 def default_place() -> Path:
     """Where `cohabit up` keeps everything unless told otherwise: root where other accounts reach it, others at home."""
-    if not _state_home() and os.geteuid() == 0:
-        return MACHINE
-    return home_place()
+    from pathlib import Path
+
+    return Path(_default_place())
 
 
 def home_place() -> Path:
     """The default place of an ordinary account; earlier versions had root's there, too."""
-    return Path(_state_home() or Path.home() / ".local" / "state") / "cohabit"
+    from pathlib import Path
+
+    return Path(_home_place())
+
+
+def _default_place() -> str:
+    return str(MACHINE) if not _state_home() and os.geteuid() == 0 else _home_place()
+
+
+def _home_place() -> str:
+    return os.path.join(_state_home() or os.path.expanduser("~/.local/state"), "cohabit")
 
 
 def _state_home() -> str:
@@ -70,23 +80,40 @@ def _state_home() -> str:
     return state if state.startswith("/") else ""
 
 
-def _usual_server() -> Path:
+def _usual_server() -> str:
     """One's own scheduler, if its socket is there, else the machine's, if that is there."""
-    own, machine = Place(default_place()).socket, Place(MACHINE).socket
+    own, machine = socket_of(_default_place()), socket_of(MACHINE)
     return machine if not os.path.exists(own) and os.path.exists(machine) else own
 
 
 def find_server(given: str | None) -> Address:
     """By option, else by COHABIT_SERVER, else one's own scheduler or the machine's; a folder means the socket in it."""
-    text = given or os.environ.get(SERVER, "") or str(_usual_server())
+    text = given or os.environ.get(SERVER, "") or _usual_server()
     if text.startswith(("http://", "https://")):
-        parts = urlsplit(text)
-        if not parts.hostname:
-            raise InputError(f"{text!r} names no machine", "--server", "write https://MACHINE:PORT")
+        _parts(text)
         return Address(url=text.rstrip("/"))
-    path = Path(text.removeprefix("unix:")).expanduser()
-    is_socket = path.suffix == ".sock" or path.is_socket()
-    return Address(path=str(path if is_socket else Place(path).socket))
+    path = os.path.expanduser(text.removeprefix("unix:"))
+    return Address(path=path if path.endswith(".sock") or _is_socket(path) else socket_of(path))
+
+
+def _parts(url: str) -> SplitResult:
+    """A URL, checked."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        if parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:  # brackets that do not close, or a port that is none
+        pass
+    raise InputError(f"{url!r} names no machine", "--server", "write https://MACHINE:PORT")
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def find_token() -> str:
@@ -94,25 +121,12 @@ def find_token() -> str:
     if token := os.environ.get(TOKEN, "").strip():
         return token
     home = os.environ.get("XDG_CONFIG_HOME", "")
-    path = (Path(home) if home.startswith("/") else Path.home() / ".config") / "cohabit" / "token"
+    folder = home if home.startswith("/") else os.path.expanduser("~/.config")
     try:
-        return path.read_text().strip()
-    except OSError:
+        with open(os.path.join(folder, "cohabit", "token")) as stream:
+            return stream.read().strip()
+    except (OSError, UnicodeError):
         return ""
-
-
-class _Local(http.client.HTTPConnection):
-    """HTTP over a UNIX socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=CONNECT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Reach the socket instead of a machine."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(CONNECT_S)
-        self.sock.connect(self._path)
 
 
 class Connection:
@@ -120,7 +134,9 @@ class Connection:
 
     def __init__(self, address: Address, token: str = "") -> None:
         self.address, self._token = address, token
-        if token and address.url.startswith("http://") and urlsplit(address.url).hostname not in LOOPBACK:
+        if not (token.isascii() and token.isprintable()):
+            raise InputError("has characters that no token has", TOKEN, "copy it again")
+        if token and address.url.startswith("http://") and _parts(address.url).hostname not in LOOPBACK:
             raise InputError("would get your token in the clear", str(address), "use https://")
 
     def ask(
@@ -129,86 +145,70 @@ class Connection:
     ) -> tuple[int, Any]:  # fmt: skip
         """The status and the document of the answer."""
         with self._answer(method, path, body, query, patience_s) as answer:
-            return answer.status, self._document(answer.read())
+            return answer.status, self._document(answer.body())
 
     def text(self, path: str, query: Mapping[str, Any] | None = None) -> str:
         """An answer that is plain text."""
         with self._answer("GET", path, None, query, ANSWER_S) as answer:
-            return answer.read().decode()
+            return answer.body().decode()
 
     def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
         """An answer as it comes, for as long as it takes."""
         with self._answer("GET", path, None, query, None) as answer:
-            while piece := answer.read1(PIECE):
-                yield piece
+            yield from answer.pieces()
 
     @contextmanager
     def _answer(
         self, method: str, path: str, body: Any, query: Mapping[str, Any] | None, patience_s: float | None
-    ) -> Iterator[http.client.HTTPResponse]:
-        given = {key: _plain(value) for key, value in (query or {}).items() if value is not None}
-        target = f"/v1{path}" + (f"?{urlencode(given)}" if given else "")
-        headers = {"Accept": "*/*"}
+    ) -> Iterator[Answer]:
+        headers = {}
         if self._token and self.address.url:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         link = self._connected()
         try:
-            assert link.sock is not None
             if headers.get("Authorization") and self.address.url.startswith("http://"):
                 self._check_server(link)
             link.sock.settimeout(patience_s)
-            link.request(method, target, None if body is None else json.dumps(body).encode(), headers)
-            answer = link.getresponse()
+            written = None if body is None else json.dumps(body).encode()
+            answer = link.ask(method, f"/v1{path}{_written(query)}", written, headers)
             if answer.status >= 400:
-                self._refused(answer.status, answer.read())
+                self._refused(answer.status, answer.body())
             yield answer
         except TimeoutError:
             raise Unavailable(f"{self.address}: the scheduler does not answer; ask again later") from None
-        except (http.client.HTTPException, OSError) as error:
+        except (Garbled, OSError) as error:
             raise Unavailable(f"{self.address}: the scheduler went away before it had answered") from error
         finally:
             link.close()
 
-    def _connected(self) -> http.client.HTTPConnection:
-        link: http.client.HTTPConnection
-        if self.address.path:
-            link = _Local(self.address.path)
-        else:
-            parts = urlsplit(self.address.url)
-            assert parts.hostname is not None
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            link = kind(parts.hostname, parts.port, timeout=CONNECT_S)
+    def _connected(self) -> Link:
         try:
-            link.connect()
-        except ssl.SSLCertVerificationError as error:
-            fix = "let SSL_CERT_FILE name the file of the authority that signed it"
-            raise InputError(
-                f"its certificate is not trusted ({error.verify_message})", str(self.address), fix
-            ) from error
+            return _over_url(self.address.url) if self.address.url else _over_socket(self.address.path)
         except PermissionError as error:
             raise InputError("you may not talk to this scheduler", str(self.address), "ask who runs it") from error
         except (FileNotFoundError, ConnectionRefusedError) as error:
             fix = "start one with `cohabit up`, or name another with --server"
             raise InputError("no scheduler is there", str(self.address), fix) from error
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
+            if distrust := getattr(error, "verify_message", ""):  # of TLS
+                fix = "let SSL_CERT_FILE name the file of the authority that signed it"
+                raise InputError(f"its certificate is not trusted ({distrust})", str(self.address), fix) from error
             reason = str(getattr(error, "strerror", None) or error).lower()
             fix = "check the address, or name another with --server"
             raise InputError(f"no scheduler can be reached ({reason})", str(self.address), fix) from error
-        return link
 
-    def _check_server(self, link: http.client.HTTPConnection) -> None:
+    def _check_server(self, link: Link) -> None:
         """Have it prove on this connection that it knows our token (live/api/page_door.py)."""
         import hashlib
         import hmac
         import secrets
 
-        link.auto_open = 0  # another connection might lead to another program
         nonce, known = secrets.token_urlsafe(16), hashlib.sha256(self._token.encode()).hexdigest()
         asked = json.dumps({"id": self._token.partition(".")[0][:40], "nonce": nonce})
-        link.request("POST", "/v1/page/prove", asked, {"Content-Type": "application/json"})
-        told = self._document(link.getresponse().read())
+        headers = {"Content-Type": "application/json"}
+        told = self._document(link.ask("POST", "/v1/page/prove", asked.encode(), headers, last=False).body())
         proof = told.get("proof") if isinstance(told, dict) else None
         expected = hmac.new(known.encode(), f"prove\n{nonce}".encode(), hashlib.sha256).hexdigest()
         if not isinstance(proof, str) or not hmac.compare_digest(proof.encode(), expected.encode()):
@@ -236,5 +236,49 @@ class Connection:
             raise InputError("does not answer like a scheduler", str(self.address), "check the address") from None
 
 
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def _over_socket(path: str) -> Link:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(CONNECT_S)
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return Link(sock, "localhost")
+
+
+def _over_url(url: str) -> Link:
+    parts = _parts(url)
+    host, secure = str(parts.hostname), parts.scheme == "https"
+    sock = socket.create_connection((host, parts.port or (443 if secure else 80)), CONNECT_S)
+    try:
+        if secure:
+            import ssl
+
+            context = ssl.create_default_context()
+            context.set_alpn_protocols(["http/1.1"])
+            sock = context.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
+    name = f"[{host}]" if ":" in host else host.encode("idna").decode()
+    return Link(sock, name if parts.port is None else f"{name}:{parts.port}")
+
+
+def quoted(text: str) -> str:
+    """A text as part of a URL; bytes that are not text, as a shell may give them, stay what they are."""
+    if _AS_IT_IS.issuperset(text):
+        return text
+    return "".join(
+        chr(one) if chr(one) in _AS_IT_IS else f"%{one:02X}" for one in text.encode(errors="surrogateescape")
+    )
+
+
+def _written(query: Mapping[str, Any] | None) -> str:
+    """The query of a URL; what is None is left out."""
+    given = [f"{key}={quoted(_plain(value))}" for key, value in (query or {}).items() if value is not None]
+    return f"?{'&'.join(given)}" if given else ""
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
-import shutil
-from pathlib import Path
 from typing import Any
 
 from cohabit.model.errors import InputError
@@ -30,27 +27,30 @@ _MB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 
 
-def is_script(word: str) -> Path | None:
+def is_script(word: str) -> str | None:
     """The file, if this first word of a command is one with `#!` or lines for us at its top."""
-    if "/" not in word and shutil.which(word):
+    if "/" not in word and find_program(word):
         return None
-    path = Path(word).expanduser()
+    path = os.path.expanduser(word)
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST_SCRIPT:
+        if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_SCRIPT:
             return None
-        with path.open("rb") as stream:
+        with open(path, "rb") as stream:
             top = stream.read(4096)
     except OSError:
         return None
     return path if top.startswith(b"#!") or MARK.encode() in top else None
 
 
-def script_options(path: Path) -> list[tuple[int, list[str]]]:
+def script_options(path: str) -> list[tuple[int, list[str]]]:
     """(line number, words) of every line for us before the first command."""
+    import shlex
+
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        with open(path, errors="replace") as stream:
+            lines = stream.read().splitlines()
     except OSError as error:
-        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", str(path)) from error
+        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", path) from error
     found = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
@@ -69,16 +69,28 @@ def script_options(path: Path) -> list[tuple[int, list[str]]]:
 def executable_command(words: list[str]) -> list[str]:
     """The command with the file it starts found from here: a script that may not be executed is given to its shell."""
     first = words[0]
-    path = Path(first).expanduser()
-    if "/" not in first and (shutil.which(first) or not path.is_file()):
+    path = os.path.expanduser(first)
+    if "/" not in first and (find_program(first) or not os.path.isfile(path)):
         return words
     full = os.path.abspath(path)
-    if path.is_file() and not os.access(path, os.X_OK) and is_script(first) is not None:
-        with path.open(errors="replace") as stream:
+    if os.path.isfile(path) and not os.access(path, os.X_OK) and is_script(first) is not None:
+        import shlex
+
+        with open(path, errors="replace") as stream:
             top = stream.readline()
         interpreter = shlex.split(top[2:]) if top.startswith("#!") else []
         return [*(interpreter or ["sh"]), full, *words[1:]]
     return [full, *words[1:]]
+
+
+def find_program(name: str, path: str | None = None) -> str | None:
+    """As shutil.which finds the name of a program, without all that shutil loads."""
+    searched = os.environ.get("PATH", os.defpath) if path is None else path
+    for folder in searched.split(os.pathsep) if searched else []:
+        file = os.path.join(folder, name)
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            return file
+    return None
 
 
 def program_of(words: list[str]) -> str:
@@ -119,7 +131,7 @@ def check_files(command: list[str], folder: str, path: str) -> None:
         raise InputError("there is no such folder", folder, "name another with --chdir")
     if command[0].startswith("/") and not os.path.exists(command[0]):
         raise InputError("there is no such program", command[0], "check its name and the folder you are in")
-    if "/" not in command[0] and shutil.which(command[0], path=path) is None:
+    if "/" not in command[0] and find_program(command[0], path) is None:
         raise InputError("there is no such program in PATH", command[0], "check its name, or give its whole path")
 
 

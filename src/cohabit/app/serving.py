@@ -187,7 +187,7 @@ class Service:
         runs_as = RunsAs(self._held is not None, self.config.launcher, os.geteuid())
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.local.output, parts.local.link.open_output, runs_as,
+            parts.local.output_path, parts.local.link.open_output, runs_as,
             self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
         listeners = None if self._held is None else self._held.listeners

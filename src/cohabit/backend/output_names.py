@@ -7,9 +7,12 @@ a file each in any case: where the name has neither %j nor %a the number is put 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from cohabit.backend.protocol import Launch
 from cohabit.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cohabit.backend.protocol import Launch
 
 _PLACE = re.compile(r"%(.?)", re.DOTALL)
 _OWN = ("a", "j")  # make the name of a member its own

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import typer
+from typing import Any, TextIO
 
 Advance = Callable[[int, int], None]
 SHORT_LABELS = {  # column heads that fit a narrow terminal
@@ -18,14 +17,25 @@ SHORT_LABELS = {  # column heads that fit a narrow terminal
 }  # fmt: skip
 
 
+def echo(text: str, end: str = "\n", stream: TextIO | None = None) -> None:
+    """Say it, now; what the terminal's encoding cannot say is a question mark."""
+    out = stream or sys.stdout
+    try:
+        out.write(text + end)
+    except UnicodeEncodeError:
+        encoding = out.encoding or "ascii"
+        out.write((text + end).encode(encoding, "replace").decode(encoding))
+    out.flush()
+
+
 def show_json(document: Any) -> None:
     """One JSON document, numbers or null, never NaN."""
-    typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    echo(json.dumps(document, indent=1, allow_nan=False))
 
 
 def note(text: str) -> None:
     """A message beside the result."""
-    typer.echo(f"cohabit: {text}", err=True)
+    echo(f"cohabit: {text}", stream=sys.stderr)
 
 
 @contextmanager
@@ -54,20 +64,24 @@ def progress(label: str) -> Iterator[Advance | None]:
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A table for people, on stdout; columns of numbers to the right, text to the left."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from cohabit.cli.text_table import table_lines
 
-    shown = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for index, column in enumerate(columns):
-        numbers = index > 0 and all(
-            row[index][:1].isdigit() or len(row[index]) <= 1 for row in rows if index < len(row)
-        )
-        shown.add_column(Text(column), justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
-    console.print(shown)
+    rule = "─" if "utf" in (sys.stdout.encoding or "utf").lower() else "-"
+    lines = table_lines(columns, rows, screen_width(), rule)
+    if title:
+        lines[0] = title
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and "NO_COLOR" not in os.environ:
+        head = 0 if title else 1
+        lines[head] = f"\x1b[1m{lines[head]}\x1b[0m"
+    echo("\n".join(lines))
+
+
+def screen_width() -> int:
+    """Characters in a line of the terminal; where there is none, wide enough for most."""
+    if not sys.stdout.isatty():
+        return 140
+    columns = os.environ.get("COLUMNS", "")
+    try:
+        return int(columns) if columns.isdecimal() else os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80

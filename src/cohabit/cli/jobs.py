@@ -1,14 +1,14 @@
 """`cohabit show`, `cancel`, `hold`, `release`, `requeue` and `change`: one job, or several the same way."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cohabit.cli.declaring import Argument, Option
+from cohabit.cli.server_options import AsJson, Jobs, OneJob, Server
 
-from cohabit.cli.server_options import AsJson, Jobs, OneJob, Server, job_names
+if TYPE_CHECKING:
+    import typer
 
 WORDS = {  # what is done, its past tense, one line about it
     "hold": ("held", "Keep jobs from starting."),
@@ -17,7 +17,7 @@ WORDS = {  # what is done, its past tense, one line about it
 }
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verbs."""
     app.command(name="show", short_help="All about one job.", epilog="\b\nExample:\n  cohabit show 12")(show)
     example = "\b\nExamples:\n  cohabit cancel 12 13\n  cohabit cancel --all"
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a job asked for, how it stands, where it runs, and how it ended."""
-    from cohabit.cli.console import show_json
+    from cohabit.cli.console import echo, show_json
     from cohabit.cli.server_options import asking
 
     with asking(server) as client:
@@ -41,14 +41,12 @@ def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
         show_json(view)
         return
     for label, text in _lines(view):
-        typer.echo(f"{label:>10}  {text}")
+        echo(f"{label:>10}  {text}")
 
 
 def cancel(
-    jobs: Annotated[
-        list[str] | None, typer.Argument(metavar="JOB...", help="Their numbers or names.", autocompletion=job_names)
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All your own that are not over.")] = False,
+    jobs: Annotated[list[str] | None, Argument("JOB...", "Their numbers or names.", jobs=True)] = None,
+    every: Annotated[bool, Option("--all", help="All your own that are not over.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,13 +89,13 @@ def requeue(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
 
 def change(
     job: OneJob,
-    limit: Annotated[str | None, typer.Option(metavar="T", help="A longer one needs an operator.")] = None,
-    qos: Annotated[int | None, typer.Option(metavar="N", help="Priority, higher first; needs an operator.")] = None,
+    limit: Annotated[str | None, Option(metavar="T", help="A longer one needs an operator.")] = None,
+    qos: Annotated[int | None, Option(metavar="N", help="Priority, higher first; needs an operator.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a job another time limit or priority."""
-    from cohabit.cli.console import show_json
+    from cohabit.cli.console import echo, show_json
     from cohabit.cli.job_words import span
     from cohabit.cli.server_options import asking, duration_s
     from cohabit.model.errors import InputError
@@ -111,12 +109,12 @@ def change(
     if as_json:
         show_json(view)
     else:
-        typer.echo(f"job {view['job']}: changed; its limit is {span(view['limit_s'])}")
+        echo(f"job {view['job']}: changed; its limit is {span(view['limit_s'])}")
 
 
 def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) -> None:
     """One after the other; those that cannot be are said at the end, the others are done."""
-    from cohabit.cli.console import show_json
+    from cohabit.cli.console import echo, show_json
     from cohabit.model.errors import InputError
 
     views: list[dict[str, Any]] = []
@@ -128,11 +126,11 @@ def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) 
             refused.append(error)
             continue
         if not as_json:
-            typer.echo(f"job {views[-1]['job']}: {past}")
+            echo(f"job {views[-1]['job']}: {past}")
     if as_json and (views or not refused):
         show_json({"jobs": views})
     elif not names:
-        typer.echo(f"nothing to {action}")
+        echo(f"nothing to {action}")
     if refused:
         first = refused[0]
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""

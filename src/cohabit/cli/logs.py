@@ -1,33 +1,33 @@
 """`cohabit logs`: what a job has written, and what it writes from now on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from cohabit.cli.declaring import Option
 from cohabit.cli.server_options import AsJson, OneJob, Server
+
+if TYPE_CHECKING:
+    import typer
 
 EXAMPLES = "\b\nExamples:\n  cohabit logs 12\n  cohabit logs 12 --follow\n  cohabit logs 12 --stderr --lines 20"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="logs", short_help="What a job has written.", epilog=EXAMPLES)(logs)
 
 
 def logs(
     job: OneJob,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is over.")] = False,
-    stderr: Annotated[bool, typer.Option("--stderr", help="Its error output, if that has a file of its own.")] = False,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", metavar="N", help="Only the last N lines.")] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until it is over.")] = False,
+    stderr: Annotated[bool, Option("--stderr", help="Its error output, if that has a file of its own.")] = False,
+    lines: Annotated[int | None, Option("--lines", "-n", metavar="N", help="Only the last N lines.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a job has written. With --follow also what it writes until it is over (Ctrl-C leaves it alone)."""
-    from cohabit.cli.console import note, show_json
+    from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.server_options import asking
     from cohabit.model.errors import InputError
 
@@ -43,7 +43,7 @@ def logs(
                 if as_json:
                     show_json({"job": job, "stream": stream, "text": kept})
                 else:
-                    typer.echo(kept, nl=False)
+                    echo(kept, end="")
             else:
                 _pass_on(pieces)
         except KeyboardInterrupt:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import sys
-from typing import NoReturn
 
 import typer
 
@@ -17,11 +15,11 @@ from cohabit.cli import (
     controller,
     demo,
     doctor,
+    ending,
     exercise,
     generate,
     gridengine,
     import_log,
-    interrupts,
     jobs,
     logs,
     match,
@@ -54,10 +52,8 @@ from cohabit.cli import (
     why,
 )
 from cohabit.cli.sections import Sections, section
-from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
-INTERRUPTED = interrupts.STATUS
 app = typer.Typer(
     name="cohabit",
     cls=Sections,
@@ -96,39 +92,25 @@ for title, verbs in SECTIONS.items():
 
 
 def run() -> None:
-    """Entry point."""
+    """The whole command, whatever the verb: as the entry point runs it where the light form (light.py) does not do."""
+    ending.finish(whole)
+
+
+def whole() -> object:
+    """Do what the command line says; its status, if it is not 0."""
     gc.set_threshold(200_000, 20, 20)  # start-up makes many objects that live on; collecting them costs a tenth of it
     atexit.register(gc.freeze)  # nor are they looked through when all is over, which takes a quarter of a second
     try:
-        code = app(standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        _leave("stopped; nothing was kept", INTERRUPTED)
-    except BrokenPipeError:
-        sys.exit(0)
+        return app(standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except Exception as error:
-        if _was_interrupted(error):
-            _leave("stopped; nothing was kept", INTERRUPTED)
-        if isinstance(error, InputError):
-            _leave(str(error), 2)
         explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
         if explain is None:
             raise
         context = getattr(error, "ctx", None)
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(context.get_help())
+            return 2  # as ever: nothing was done
         command = context.command_path if context is not None else "cohabit"
-        _leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)
-    if code == INTERRUPTED:  # typer swallows Ctrl-C where the verb does not handle it
-        _leave("stopped; nothing was kept", INTERRUPTED)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C began it: a library may turn the interruption into an error of its own."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None or interrupts.seen()
-
-
-def _leave(sentence: str, code: int) -> NoReturn:
-    interrupts.at_the_end()  # the sentence is said whole
-    typer.echo(f"cohabit: {sentence}", err=True)
-    sys.exit(code)
+        ending.leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)

@@ -1,13 +1,14 @@
 """`cohabit queue`: the jobs of a living scheduler, and what each waits for."""
 
-from __future__ import annotations
-
+import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from cohabit.cli.declaring import Option
 from cohabit.cli.server_options import AsJson, Server
+
+if TYPE_CHECKING:
+    import typer
 
 EXAMPLES = "\b\nExamples:\n  cohabit queue\n  cohabit queue --all\n  cohabit queue --user ann --state failed"
 WIDE = ("queued", "running", "finished", "all")
@@ -16,25 +17,26 @@ STATES = {  # what a job can be, and among which jobs the server looks for it
     "cancelled": "finished", "lost": "finished",
 }  # fmt: skip
 COLUMNS = ["job", "user", "program", "state", "cores", "nodes", "waited", "ran", "limit", "why"]
+LESS = ("limit", "nodes", "waited", "program", "cores", "ran")  # left out first on a narrow terminal, in this order
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="queue", short_help="Jobs that wait and run.", epilog=EXAMPLES)(queue)
 
 
 def queue(
-    every: Annotated[bool, typer.Option("--all", "-a", help="Also those that are over.")] = False,
-    user: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this user.")] = "",
+    every: Annotated[bool, Option("--all", "-a", help="Also those that are over.")] = False,
+    user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
     state: Annotated[
-        str, typer.Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
+        str, Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
     ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="At most so many, the newest.")] = 1000,
+    limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 1000,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List the jobs that wait or run, and why each one waits."""
-    from cohabit.cli.console import note, show_json, table
+    from cohabit.cli.console import echo, note, screen_width, show_json, table
     from cohabit.cli.server_options import asking
     from cohabit.model.errors import InputError
 
@@ -56,14 +58,31 @@ def queue(
         show_json({"jobs": jobs, "more": more})
         return
     if not jobs:
-        typer.echo(
-            "no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over")
-        )
+        echo("no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over"))
         return
     now = time.time()
-    table("", COLUMNS, [row_of(job, now) for job in folded(jobs)])
+    rows = [row_of(job, now) for job in folded(jobs)]
+    if sys.stdout.isatty():
+        shown = columns_that_fit(rows, screen_width())
+        table("", [COLUMNS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    else:
+        table("", COLUMNS, rows)
     if more:
         note(f"there are more than {limit:,}; --limit N shows more")
+
+
+def columns_that_fit(rows: list[list[str]], width: int) -> list[int]:
+    """Which columns to show: names of jobs and users are not to be cut, so others are left out until they fit."""
+    from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
+
+    sizes = [max(map(cell_width, cells)) for cells in zip(COLUMNS, *rows, strict=True)]
+    sizes[-1] = min(sizes[-1], LEAST_PROSE)
+    shown = list(range(len(COLUMNS)))
+    for name in LESS:
+        if table_width([sizes[at] for at in shown]) <= width:
+            break
+        shown.remove(COLUMNS.index(name))
+    return shown
 
 
 def place_of(job: dict[str, Any]) -> tuple[Any, ...]:

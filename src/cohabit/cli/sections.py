@@ -9,6 +9,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 
+from cohabit.cli.full_parser import for_typer
+
 _sections: dict[str, typer.Typer] = {}
 
 
@@ -40,10 +42,13 @@ class _Verbs(MutableMapping[str, Any]):
         if name not in self._made:
             maker = self._makers[name]
             if isinstance(maker, typer.models.TyperInfo):
+                for one in maker.typer_instance.registered_commands if maker.typer_instance else []:
+                    one.callback = one.callback and for_typer(one.callback)
                 self._made[name] = get_group_from_info(
                     maker, pretty_exceptions_short=True, rich_markup_mode=None, suggest_commands=True
                 )
             else:
+                maker.callback = for_typer(maker.callback)
                 self._made[name] = get_command_from_info(maker, pretty_exceptions_short=True, rich_markup_mode=None)
         return self._made[name]
 

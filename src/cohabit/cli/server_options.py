@@ -6,34 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cohabit.cli.declaring import Argument, Option
 
 if TYPE_CHECKING:
     from cohabit.app.client import Client
 
 Server = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Socket, folder or https URL; else COHABIT_SERVER, else `cohabit up`'s."),
+    Option(metavar="ADDRESS", help="Socket, folder or https URL; else COHABIT_SERVER, else `cohabit up`'s."),
 ]
 AsRoot = Annotated[
-    bool, typer.Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
+    bool, Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-
-
-def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """For the shell's completion: jobs that wait or run. Whatever goes wrong, nobody is disturbed at the prompt."""
-    from cohabit.app.client import connect
-
-    try:
-        jobs, _ = connect(ctx.params.get("server")).jobs()
-    except Exception:
-        return []
-    return [str(job["job"]) for job in jobs if str(job["job"]).startswith(incomplete)]
-
-
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB...", help="Their numbers or names.", autocompletion=job_names)]
-OneJob = Annotated[str, typer.Argument(metavar="JOB", help="Its number or name.", autocompletion=job_names)]
+AsJson = Annotated[bool, Option("--json", help="One JSON document on stdout.")]
+Jobs = Annotated[list[str], Argument("JOB...", "Their numbers or names.", jobs=True)]
+OneJob = Annotated[str, Argument("JOB", "Its number or name.", jobs=True)]
 
 
 @contextmanager
@@ -47,7 +34,7 @@ def asking(server: str | None) -> Iterator[Client]:
         yield connect(server)
     except Unavailable as error:
         note(str(error))
-        raise typer.Exit(1) from error
+        raise SystemExit(1) from error
 
 
 def duration_s(option: str, text: str) -> float:

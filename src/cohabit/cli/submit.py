@@ -1,19 +1,16 @@
 """`cohabit submit`: hand in a command or a script, with what it needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer.core import TyperCommand
-
+from cohabit.cli.declaring import Argument, Option
 from cohabit.cli.server_options import AsJson, Server
 
 if TYPE_CHECKING:
+    import typer
+
     from cohabit.app.client import Client
 
 EXAMPLES = """\b
@@ -34,39 +31,10 @@ OPTIONS = {  # of what the server may refuse
 }  # fmt: skip
 
 
-class SubmitCommand(TyperCommand):
-    """Options end where the command begins; a script's own lines come before what was typed, so that the typed wins."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the script's options in front."""
-        if not ctx.resilient_parsing:
-            args = self._script_words(ctx, args) + args
-        return super().parse_args(ctx, args)
-
-    def _script_words(self, ctx: Any, args: list[str]) -> list[str]:
-        from cohabit.app.client_submission import is_script, script_options
-        from cohabit.model.errors import InputError
-
-        command = self.make_parser(ctx).parse_args(args=list(args))[0].get("command") or ()
-        path = is_script(command[0]) if command else None
-        found: list[str] = []
-        for number, words in [] if path is None else script_options(path):
-            where = f"{path}, line {number}"
-            try:
-                left = self.make_parser(ctx).parse_args(args=list(words))[0].get("command") or ()
-            except Exception as error:
-                explain = getattr(error, "format_message", None)
-                if explain is None:
-                    raise
-                raise InputError(explain().rstrip("."), where, "see `cohabit submit --help`") from None
-            if left:
-                raise InputError(f"{left[0]!r} is not an option", where, "only options belong there")
-            found += words
-        return found
-
-
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
+    from cohabit.cli.submit_command import SubmitCommand
+
     settings = {"allow_interspersed_args": False}
     app.command(
         name="submit", short_help="Run a command when there is room for it.", epilog=EXAMPLES, cls=SubmitCommand,
@@ -75,47 +43,43 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run, or a script.")],
-    processes: Annotated[int, typer.Option("-n", "--processes", metavar="P", help="Cores it is to have.")] = 1,
-    nodes: Annotated[int, typer.Option(metavar="N", help="Whole nodes instead of cores.")] = 0,
-    limit: Annotated[str, typer.Option(metavar="T", help="Killed after this: 90s, 15m, 2h, 1-00:00:00.")] = "1h",
-    mem: Annotated[str, typer.Option(metavar="MB", help="Memory for each process: 512, or 4G.")] = "0",
-    program: Annotated[str, typer.Option(metavar="NAME", help="What it is; runs of one name are learned from.")] = "",
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Call the job this instead of a number.")] = None,
-    alpha: Annotated[float, typer.Option(metavar="A", help="Share of its solo speed to keep beside others.")] = 0.0,
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="Share its nodes with nobody.")] = False,
-    single_node: Annotated[bool, typer.Option("--single-node", help="It cannot span nodes.")] = False,
-    after: Annotated[str, typer.Option(metavar="JOB,...", help="Start when these have ended well.")] = "",
-    after_any: Annotated[bool, typer.Option("--after-any", help="With --after: however they ended.")] = False,
-    array: Annotated[str | None, typer.Option(metavar="A-B[%K]", help="A job for every number; K at once.")] = None,
+    command: Annotated[list[str], Argument("-- COMMAND...", "What to run, or a script.", command=True)],
+    processes: Annotated[int, Option("-n", "--processes", metavar="P", help="Cores it is to have.")] = 1,
+    nodes: Annotated[int, Option(metavar="N", help="Whole nodes instead of cores.")] = 0,
+    limit: Annotated[str, Option(metavar="T", help="Killed after this: 90s, 15m, 2h, 1-00:00:00.")] = "1h",
+    mem: Annotated[str, Option(metavar="MB", help="Memory for each process: 512, or 4G.")] = "0",
+    program: Annotated[str, Option(metavar="NAME", help="What it is; runs of one name are learned from.")] = "",
+    name: Annotated[str | None, Option(metavar="NAME", help="Call the job this instead of a number.")] = None,
+    alpha: Annotated[float, Option(metavar="A", help="Share of its solo speed to keep beside others.")] = 0.0,
+    exclusive: Annotated[bool, Option("--exclusive", help="Share its nodes with nobody.")] = False,
+    single_node: Annotated[bool, Option("--single-node", help="It cannot span nodes.")] = False,
+    after: Annotated[str, Option(metavar="JOB,...", help="Start when these have ended well.")] = "",
+    after_any: Annotated[bool, Option("--after-any", help="With --after: however they ended.")] = False,
+    array: Annotated[str | None, Option(metavar="A-B[%K]", help="A job for every number; K at once.")] = None,
     framework: Annotated[
-        str | None, typer.Option(metavar="NAME", help="plain, mpi, spark, tensorflow, pytorch or replicate.")
+        str | None, Option(metavar="NAME", help="plain, mpi, spark, tensorflow, pytorch or replicate.")
     ] = None,
-    threads: Annotated[int, typer.Option(metavar="T", help="For each process, where the framework has them.")] = 0,
-    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="More processes than cores.")] = False,
-    mate: Annotated[str | None, typer.Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")
-    ] = None,
-    workload_type: Annotated[str, typer.Option(metavar="T", help="compute, network or io.")] = "",
-    skip_threshold: Annotated[int, typer.Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
-    reprofile: Annotated[bool, typer.Option("--reprofile", help="It has changed: forget what was measured.")] = False,
-    partition: Annotated[str, typer.Option(metavar="NAME", help="Nodes it may use.")] = "",
-    qos: Annotated[int | None, typer.Option(metavar="N", help="Priority; higher first, where you may.")] = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Do not start before `cohabit release`.")] = False,
-    no_requeue: Annotated[bool, typer.Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
+    threads: Annotated[int, Option(metavar="T", help="For each process, where the framework has them.")] = 0,
+    oversubscribe: Annotated[bool, Option("--oversubscribe", help="More processes than cores.")] = False,
+    mate: Annotated[str | None, Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
+    group: Annotated[str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")] = None,
+    workload_type: Annotated[str, Option(metavar="T", help="compute, network or io.")] = "",
+    skip_threshold: Annotated[int, Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
+    reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
+    partition: Annotated[str, Option(metavar="NAME", help="Nodes it may use.")] = "",
+    qos: Annotated[int | None, Option(metavar="N", help="Priority; higher first, where you may.")] = None,
+    hold: Annotated[bool, Option("--hold", help="Do not start before `cohabit release`.")] = False,
+    no_requeue: Annotated[bool, Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Its output; %j: job, %a: member. Else for `logs`.")
+        str, Option("--output", "-o", metavar="FILE", help="Its output; %j: job, %a: member. Else for `logs`.")
     ] = "",
-    error: Annotated[
-        str, typer.Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")
-    ] = "",
-    chdir: Annotated[Path | None, typer.Option(metavar="DIR", help="Run there; else here.")] = None,
+    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")] = "",
+    chdir: Annotated[str | None, Option(metavar="DIR", help="Run there; else here.")] = None,
     export: Annotated[
-        str | None, typer.Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")
+        str | None, Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say when and where it would start.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is over; exit status 1 unless it is done.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say when and where it would start.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Until it is over; exit status 1 unless it is done.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -149,6 +113,14 @@ def submit(
             _say(client, taken, array, wait, as_json)
 
 
+def script_lines(command: list[str]) -> list[list[str]]:
+    """Options in a script that is submitted, line by line; they come before those typed, so that the typed win."""
+    from cohabit.app.client_submission import is_script, script_options
+
+    path = is_script(command[0]) if command else None
+    return [] if path is None else [words for _, words in script_options(path)]
+
+
 def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str | None) -> None:
     from cohabit.model.errors import InputError
 
@@ -158,7 +130,7 @@ def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str |
         raise InputError("--mate and --group do not go together", "", "give one of them")
 
 
-def _check_there(client: Client, document: dict[str, Any]) -> None:
+def _check_there(client: "Client", document: dict[str, Any]) -> None:
     """Catch names that are mistyped: files while the scheduler is on this machine, and jobs to wait for."""
     from cohabit.app.client_submission import check_files
     from cohabit.model.errors import InputError
@@ -185,11 +157,11 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _what_runs(
-    command: list[str], framework: str | None, chdir: Path | None, output: str, error: str
+    command: list[str], framework: str | None, chdir: str | None, output: str, error: str
 ) -> dict[str, Any]:  # fmt: skip
     """The command with its framework, where it runs and where its output goes, all as seen from here."""
     from cohabit.app.client_submission import executable_command, program_of
-    from cohabit.backend.launchers.registry import SYNONYMS, choose, find_launcher
+    from cohabit.backend.launchers.registry import choose, known_name
     from cohabit.backend.output_names import literal
 
     words, program = executable_command(command), program_of(command)
@@ -197,11 +169,9 @@ def _what_runs(
         framework, chosen = choose(tuple(words))
         if len(chosen) < len(words):  # the framework's own starter is not the program
             words, program = list(chosen), program_of(list(chosen))
-    else:
-        find_launcher(framework)
     here = os.getcwd()
     return {
-        "command": words, "program": program, "framework": SYNONYMS.get(framework, framework),
+        "command": words, "program": program, "framework": known_name(framework),
         "folder": here if chdir is None else os.path.abspath(chdir),
         "stdout": os.path.join(literal(here), output) if output else "",
         "stderr": os.path.join(literal(here), error) if error else "",
@@ -224,7 +194,7 @@ def _join(document: dict[str, Any], here: str | None, mate: str | None, group: s
 
 
 def _foresee(seen: dict[str, Any], as_json: bool) -> None:
-    from cohabit.cli.console import show_json
+    from cohabit.cli.console import echo, show_json
     from cohabit.cli.job_words import counted, moment, numbers, span
 
     if as_json:
@@ -233,17 +203,17 @@ def _foresee(seen: dict[str, Any], as_json: bool) -> None:
     nodes = seen["nodes"]
     where = f" on {counted(len(nodes), 'node').split()[1]} {numbers(nodes)}" if nodes else ""
     if seen["start_in_s"] is None:
-        typer.echo(f"cannot be said: {seen['why']}" if seen["why"] else "cannot be said")
+        echo(f"cannot be said: {seen['why']}" if seen["why"] else "cannot be said")
     elif seen["start_in_s"] < 1:
-        typer.echo(f"would start at once{where}")
+        echo(f"would start at once{where}")
     else:
-        typer.echo(f"would start in {span(seen['start_in_s'])}, at {moment(seen['start_at'])}{where}")
+        echo(f"would start in {span(seen['start_in_s'])}, at {moment(seen['start_at'])}{where}")
         if seen["why"]:
-            typer.echo(f"because {seen['why']}")
+            echo(f"because {seen['why']}")
 
 
-def _say(client: Client, taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
-    from cohabit.cli.console import note, show_json
+def _say(client: "Client", taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
+    from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.job_words import counted
     from cohabit.cli.wait import wait_for
 
@@ -255,4 +225,4 @@ def _say(client: Client, taken: dict[str, Any], array: str | None, wait: bool, a
     elif as_json:
         show_json(taken)
     else:
-        typer.echo(text)
+        echo(text)

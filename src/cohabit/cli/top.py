@@ -14,6 +14,7 @@ from cohabit.cli.server_options import AsJson, Server
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
     from cohabit.app.client import Client
     from cohabit.cli.top_keys import Choice
@@ -25,6 +26,8 @@ Examples:
   cohabit top --once"""
 MOST_NODES, MOST_ENDED = 16, 5
 BAR = 20
+LEAST_WHY = 8  # characters; with less room it is left out
+WIDE = 80  # columns of a screen with room for bars
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +58,7 @@ def top(
             console = Console()
             if not console.is_terminal:
                 console = Console(width=140)
-            console.print(_frame(_look(client), time.time(), 1000))
+            console.print(_frame(_look(client), time.time(), (console.width, 1000)))
         else:
             _watch(client, pause_s)
 
@@ -72,7 +75,7 @@ def _watch(client: Client, pause_s: float) -> None:
             while not choice.left:
                 seen, until = _look(client), time.monotonic() + pause_s
                 while not choice.left:
-                    live.update(_frame(seen, time.time(), live.console.size.height, choice), refresh=True)
+                    live.update(_frame(seen, time.time(), live.console.size, choice), refresh=True)
                     left_s = until - time.monotonic()
                     if left_s <= 0 and not choice.paused:
                         break
@@ -122,8 +125,11 @@ def _look(client: Client) -> dict[str, Any]:
             "ended": ended}  # fmt: skip
 
 
-def _frame(seen: dict[str, Any], now: float, height: int, choice: Choice | None = None) -> Group:
-    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended; or as chosen."""
+def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choice | None = None) -> Group:
+    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended; or as chosen.
+
+    `size`: columns and lines of the screen.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -131,6 +137,7 @@ def _frame(seen: dict[str, Any], now: float, height: int, choice: Choice | None 
     from cohabit.cli.queue import folded, place_of
     from cohabit.cli.top_keys import HELP, Choice
 
+    width, height = size
     nodes, jobs = seen["nodes"], seen["jobs"]
     running = [job for job in jobs if job["state"] in ("running", "starting")]
     waiting = sorted((job for job in jobs if job["state"] not in ("running", "starting")), key=place_of)
@@ -146,50 +153,54 @@ def _frame(seen: dict[str, Any], now: float, height: int, choice: Choice | None 
     shown_nodes = nodes[:MOST_NODES] if choice is None or choice.nodes else []
     room = max(height - len(shown_nodes) - 12, 6)
     if shown_nodes:
-        parts.append(_node_table(shown_nodes))
+        parts.append(_node_table(shown_nodes, width))
         if len(nodes) > MOST_NODES:
             parts.append(Text(f"  and {len(nodes) - MOST_NODES} more nodes", style="dim"))
     if choice is not None and choice != Choice(nodes=choice.nodes, paused=choice.paused, keys=choice.keys):
-        return Group(*parts, _job_table([], choice.shown(jobs, now)[:room], [], now))
+        return Group(*parts, _job_table(choice.shown(jobs, now)[:room], now, width))
     ran = running[: max(room - min(len(waiting), room // 2), 1)]
-    parts.append(_job_table(ran, folded(waiting)[: max(room - len(ran), 1)], seen["ended"], now))
+    parts.append(_job_table([*ran, *folded(waiting)[: max(room - len(ran), 1)], *seen["ended"]], now, width))
     return Group(*parts)
 
 
-def _node_table(nodes: list[dict[str, Any]]) -> Any:
+def _node_table(nodes: list[dict[str, Any]], width: int) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     from cohabit.cli.nodes import jobs_text
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("node", "state", "cores in use", "", "jobs"):
+    table, bars = Table(box=box.SIMPLE_HEAD), width >= WIDE
+    for name in ("node", "state", "cores in use", *[""] * bars):
         table.add_column(name, no_wrap=True)
+    table.add_column("jobs")
     for node in nodes:
         filled = round(BAR * node["used_cores"] / max(node["cores"], 1))
         bar = Text("█" * filled + "·" * (BAR - filled), style="green" if node["state"] != "down" else "red")
         use = f"{node['used_cores']} of {node['cores']}"
-        table.add_row(str(node["node"]), node["state"], use, bar, Text(jobs_text(node["jobs"])))
+        table.add_row(str(node["node"]), node["state"], use, *[bar] * bars, Text(jobs_text(node["jobs"])))
     return table
 
 
-def _job_table(running: list[Any], waiting: list[Any], ended: list[Any], now: float) -> Any:
-    from rich import box
-    from rich.table import Table
+def _job_table(jobs: list[dict[str, Any]], now: float, width: int) -> Text:
+    """One line for each; of `why` as much as there is room for, of other columns those that fit, uncut."""
     from rich.text import Text
 
-    from cohabit.cli.queue import COLUMNS, row_of
+    from cohabit.cli.job_words import shortened
+    from cohabit.cli.queue import COLUMNS, columns_that_fit, row_of
+    from cohabit.cli.text_table import cell_width, table_lines, table_width
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in COLUMNS:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    rows = [row_of(job, now) for job in jobs]
+    if not rows:
+        rows = [[*["-"] * (len(COLUMNS) - 1), "no jobs yet: cohabit submit -- sleep 60"]]
+    *others, why = columns_that_fit(rows, width)
+    sizes = [max(map(cell_width, [COLUMNS[at], *(row[at] for row in rows)])) for at in others]
+    room = width - table_width([*sizes, 0])
+    shown = others if room < LEAST_WHY else [*others, why]
+    cells = [[shortened(row[at], room) if at == why else row[at] for at in shown] for row in rows]
+    lines = [Text(line, no_wrap=True) for line in table_lines([COLUMNS[at] for at in shown], cells, max(width, 1000))]
     styles = {"running": "green", "failed": "red", "killed": "red", "lost": "red"}
-    for job in (*running, *waiting, *ended):
-        style = "dim" if job["ended_at"] is not None else ""
-        cells = [Text(cell, style=style) for cell in row_of(job, now)]
-        cells[3].stylize(styles.get(job["state"], ""))
-        table.add_row(*cells)
-    if not (running or waiting or ended):
-        table.add_row(*(["-"] * (len(COLUMNS) - 1)), "no jobs yet: cohabit submit -- sleep 60")
-    return table
+    lines[1].stylize("bold")
+    for line, job in zip(lines[3:], jobs, strict=False):
+        line.stylize("dim" if job["ended_at"] is not None else styles.get(job["state"], ""))
+    return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)

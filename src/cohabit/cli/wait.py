@@ -1,29 +1,28 @@
 """`cohabit wait`: until jobs are over; the exit status says how they ended."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from cohabit.cli.declaring import Option
 from cohabit.cli.server_options import AsJson, Jobs, Server
 
 if TYPE_CHECKING:
+    import typer
+
     from cohabit.app.client import Client
 
 EXAMPLES = "\b\nExamples:\n  cohabit wait 12 13\n  cohabit wait 12 --timeout 10m && ./next-step"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: "typer.Typer") -> None:
     """Add the verb."""
     app.command(name="wait", short_help="Wait until jobs are over.", epilog=EXAMPLES)(wait)
 
 
 def wait(
     jobs: Jobs,
-    timeout: Annotated[str | None, typer.Option(metavar="T", help="Give up after this: 90s, 10m, 2h.")] = None,
+    timeout: Annotated[str | None, Option(metavar="T", help="Give up after this: 90s, 10m, 2h.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -35,10 +34,10 @@ def wait(
         wait_for(client, jobs, patience_s, as_json)
 
 
-def wait_for(client: Client, names: list[str], patience_s: float | None, as_json: bool) -> None:
+def wait_for(client: "Client", names: list[str], patience_s: float | None, as_json: bool) -> None:
     """Wait, say how each ended, and leave with the status of the worst. Ctrl-C stops the waiting, not the jobs."""
     from cohabit.app.client import OVER
-    from cohabit.cli.console import note, show_json
+    from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.job_words import outcome, ran_s, span
 
     until = None if patience_s is None else time.monotonic() + patience_s
@@ -49,7 +48,7 @@ def wait_for(client: Client, names: list[str], patience_s: float | None, as_json
             views.append(view)
             if not as_json and view["state"] in OVER:
                 ran = ran_s(view, time.time())
-                typer.echo(f"job {view['job']}: {outcome(view)}" + (f" after {span(ran)}" if ran is not None else ""))
+                echo(f"job {view['job']}: {outcome(view)}" + (f" after {span(ran)}" if ran is not None else ""))
     except KeyboardInterrupt:
         note("stopped waiting; the jobs go on")
         sys.exit(130)
@@ -59,4 +58,4 @@ def wait_for(client: Client, names: list[str], patience_s: float | None, as_json
     if waiting:
         note(f"still not over after {span(patience_s)}: {', '.join(waiting)}")
     if any(view["state"] != "done" for view in views):
-        raise typer.Exit(1)
+        raise SystemExit(1)

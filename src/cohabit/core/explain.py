@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_sharing import why_not_shared
+from cohabit.core.explain_words import counted, span
 from cohabit.core.gating import why_kept_back
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.kernels import CONSERVATIVE, STRICT
@@ -31,7 +30,7 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
         names = ", ".join(f"job {name}" for name in sorted(pending)[:3])
         return f"waits for {len(pending)} that must finish first: {names}"
     if (until := state.refused_until.get(row, 0)) > now_us:
-        return f"its start was refused; it is tried again in {_span(until - now_us)}"
+        return f"its start was refused; it is tried again in {span(until - now_us)}"
     if together := why_not_together(state, row, now_us):
         return together
     if view.is_running(row):
@@ -51,17 +50,18 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     busy = len(view.running())
     if need > idle:
         freed, when = _when_enough(view, row, idle)
-        text = f"needs {_count(need, 'node')}, {idle} idle ({_count(busy, 'job')} running)"
+        text = f"needs {counted(need, 'node')}, {idle} idle ({counted(busy, 'job')} running)"
         if place:
-            text += f"; {_count(place, 'job')} ahead of it"
+            text += f"; {counted(place, 'job')} ahead of it"
         return text + (
-            f"; by requested times {freed} nodes are free in {_span(when - now_us)}" if when < FOREVER else ""
+            f"; by requested times {freed} nodes are free in {span(when - now_us)}" if when < FOREVER else ""
         )
     head = queue[0]
     if place == 0:
         return f"{idle} nodes are idle and it needs {need}, but not for its whole requested time (a maintenance window)"
     if policies.backfill.depth == STRICT:
-        return f"it fits ({need} of {idle} idle nodes), but {_count(place, 'job')} ahead of it and nothing may overtake"
+        ahead = counted(place, "job")
+        return f"it fits ({need} of {idle} idle nodes), but {ahead} ahead of it and nothing may overtake"
     return _kept_back(view, policies, row, head, need, idle, place)
 
 
@@ -75,13 +75,13 @@ def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, 
         else "the first job in the queue"
     )
     if counts is None:
-        return f"it fits ({need} of {idle} idle nodes), but {_count(place, 'job')} ahead of it"
+        return f"it fits ({need} of {idle} idle nodes), but {counted(place, 'job')} ahead of it"
     at_shadow = timeline.free_throughout(shadow_us, 1)
     extra = int(at_shadow.sum() - counts.sum())
     return (
         f"it fits now ({need} of {idle} idle nodes) but would delay {whose}: the first needs {view.need(head)} nodes "
-        f"and starts in {_span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
-        f"{_span(limit_us)} on {need}"
+        f"and starts in {span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
+        f"{span(limit_us)} on {need}"
     )
 
 
@@ -92,15 +92,3 @@ def _when_enough(view: View, row: int, idle: int) -> tuple[int, int]:
         if free >= need:
             return free, int(view.jobs[EXPECTED, other])
     return free, FOREVER
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _span(us: int) -> str:
-    seconds = us / 1e6
-    for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {name}"
-    return f"{np.round(seconds, 3):g} s"

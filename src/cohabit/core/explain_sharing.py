@@ -1,15 +1,21 @@
-"""Why a job waits for shared nodes: which scales were tried and what the nearest node lacked."""
+"""Why a job waits for shared nodes: the scales tried, what the nearest node lacks, which jobs are there, until when."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cohabit.core.columns import EXPECTED
+from cohabit.core.explain_words import counted, span
 from cohabit.core.kernels import STRICT
 from cohabit.core.ledger import Ledger, Takes
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.sharing import open_kinds
+from cohabit.core.timeline import FOREVER
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
+
+MOST_NAMES = 3  # of jobs in a sentence
+MOST_RUNNING = 1000  # jobs; with more it takes too long to find out when there is room
 
 
 def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: int, queue: list[int]) -> str:
@@ -19,32 +25,80 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
         return own
     age_limit_us = view.age_limit_us()
     strict = policies.backfill.depth == STRICT
-    for other in queue[: queue.index(row)]:
+    ahead = queue[: queue.index(row)]
+    for other in ahead:
         if strict or view.waited_us(other) >= age_limit_us:
             why = "nothing may overtake" if strict else "it has reached the age limit and may not be overtaken"
-            return f"job {view.job_id(other)} is ahead of it and {why}"
+            return f"{_named(view, row, [other])} is ahead of it and {why}"
     if own:
         return own
     asks = view.asks(row, placer)
     shared = [ask for ask in asks if not ask.exclusive]
-    tried = [_what_is_missing(ask, row, view) for ask in (asks if not shared else asks[: asks.index(shared[-1]) + 1])]
-    return "; ".join(tried) if tried else "no scale is possible for it"
+    tried = asks if not shared else asks[: asks.index(shared[-1]) + 1]
+    if not tried:
+        return "no scale is possible for it"
+    several = any(ask.scale > 1 for ask in tried)
+    said = [(f"scale {ask.scale}: " if several else "") + _what_is_missing(ask, row, view) for ask in tried]
+    said = list(dict.fromkeys(said))
+    if (room_us := _room_at(view, [(open_kinds(ask, row, view), ask.nodes) for ask in tried])) is not None:
+        said.append(f"by requested times there is room in {span(room_us - view.now_us)}")
+    if ahead:
+        said.append(f"{counted(len(ahead), 'job')} ahead of it")
+    return "; ".join(said)
 
 
 def _what_is_missing(ask: Ask, row: int, view: View) -> str:
     """How far one way of running the job is from fitting."""
     ledger, takes = view.ledger, open_kinds(ask, row, view)
     if not any(takes):
-        return f"scale {ask.scale}: a maintenance window closes the nodes it may use before its time is over"
+        return "a maintenance window closes the nodes it may use before its time is over"
     have = ledger.room(takes)
-    where = "empty nodes" if ask.exclusive else f"nodes with {_listed(ledger, next(filter(None, takes)))}"
-    text = f"scale {ask.scale}: needs {ask.nodes} {where}, {have} have that"
+    if ask.exclusive:
+        text = f"needs {counted(ask.nodes, 'empty node')}, {have} {_is(have)} empty"
+    else:
+        what = _listed(ledger, next(filter(None, takes)))
+        text = f"needs {counted(ask.nodes, 'node')} with {what}, {have} {'has' if have == 1 else 'have'} that"
     if have >= ask.nodes:
         return text + ", but jobs ahead of it take them"
+    if out := sum(int(ledger.count[index]) for index in ledger.classes() if not ledger.up[index]):
+        text += f", {counted(out, 'node')} {_is(out)} down or drained"
     nearest = _nearest(ledger, takes)
     if nearest is None:
         return text
-    return f"{text}; the nearest, node {nearest[0]}, lacks {nearest[1]}"
+    node, lacks = nearest
+    text += f"; the nearest, node {node}, " + ("is not empty" if ask.exclusive else f"lacks {lacks}")
+    tenants = ledger.rows_on(node)
+    return f"{text}: {_named(view, row, tenants)} {'runs' if len(tenants) == 1 else 'run'} there" if tenants else text
+
+
+def _named(view: View, row: int, others: Sequence[int]) -> str:
+    """Other jobs: those of the same user by name, three at most; what others call theirs is not for everybody."""
+    user = view.job(row).user
+    own = [view.job_id(other) for other in others if view.job(other).user == user]
+    words = [f"job {name}" for name in own[:MOST_NAMES]]
+    if more := len(own) - len(words):
+        words.append(f"{more} more")
+    if foreign := len(others) - len(own):
+        words.append("a job of another user" if foreign == 1 else f"{foreign} jobs of other users")
+    return _joined(words)
+
+
+def _room_at(view: View, wanted: Sequence[tuple[Takes, int]]) -> int | None:
+    """When running jobs that end at their limits have left room for one of these; None: there is some, or unknown."""
+    ledger = view.ledger.draft()
+
+    def has_room() -> bool:
+        return any(any(takes) and ledger.room(takes) >= nodes for takes, nodes in wanted)
+
+    running = sorted(view.running().tolist(), key=lambda other: int(view.jobs[EXPECTED, other]))
+    if len(running) > MOST_RUNNING or has_room():
+        return None
+    for other in running:
+        ledger.release(other)
+        if has_room():
+            end_us = int(view.jobs[EXPECTED, other])
+            return None if end_us >= FOREVER else max(end_us, view.now_us)
+    return None
 
 
 def _nearest(ledger: Ledger, takes: Takes) -> tuple[int, str] | None:
@@ -65,8 +119,21 @@ def _nearest(ledger: Ledger, takes: Takes) -> tuple[int, str] | None:
 
 def _listed(ledger: Ledger, amounts: Sequence[int]) -> str:
     shown = [
-        f"{amount / 1000:.1f} GB/s" if dimension.unit == "MB/s" else f"{amount} {dimension.unit}"
+        f"{amount / 1000:.1f} GB/s" if dimension.unit == "MB/s" else _amount(amount, dimension.unit)
         for dimension, amount in zip(ledger.dimensions, amounts, strict=True)
         if amount and dimension.name != "partitions"
     ]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return _joined(shown)
+
+
+def _amount(amount: int, unit: str) -> str:
+    """1 core, 2 cores; units that are measures have no plural."""
+    return f"{amount} {unit[:-1]}" if amount == 1 and unit.endswith("s") and "/" not in unit else f"{amount} {unit}"
+
+
+def _joined(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from cohabit import trusted
+from cohabit.live.socket_path import SOCKET
 from cohabit.model.errors import InputError
 
 PRIVATE, JOURNAL, LOCK, SITE = "private", "journal.db", "lock", "site.toml"
@@ -97,7 +98,7 @@ class Place:
     @property
     def socket(self) -> Path:
         """Where callers connect."""
-        return self.root / "cohabit.sock"
+        return self.root / SOCKET
 
     @property
     def lease(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 from cohabit.backend.protocol import Launch
@@ -9,6 +10,7 @@ from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.recorder import Recorder
 from cohabit.live.records import OVER, REFUSED, RUNS, Note, Record
+from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
 
 QUEUED, HELD, STARTING, RUNNING, CANCELLED = "queued", "held", "starting", "running", "cancelled"
@@ -41,7 +43,8 @@ class Explained(NamedTuple):
 def stand(record: Record, core: SchedulerCore, recorder: Recorder, launch: Launch | None) -> Standing:
     """Join a record with the core; in the thread of the core."""
     record = recorder.living.get(record.job_id, record)
-    return Standing(_copied(record), _state(record, core, recorder), _short_why(record, core), launch)
+    own = copy(record)  # the recorder goes on changing its own
+    return Standing(own, _state(record, core, recorder), _short_why(record, core), launch)
 
 
 def with_reason(why: str, notes: tuple[Note, ...]) -> str:
@@ -51,18 +54,29 @@ def with_reason(why: str, notes: tuple[Note, ...]) -> str:
     return why
 
 
-def asked(job: Job) -> str:
-    """What a job wants, for whoever is told that nobody has it."""
-    much = f"{job.nodes} whole node{'' if job.nodes == 1 else 's'}" if job.nodes else (
-        f"{job.processes} core{'' if job.processes == 1 else 's'}"
-    )  # fmt: skip
+def advice(reason: str, job: Job, cluster: Cluster) -> str:
+    """For the owner of a job that can never run: what it asks for and what there is, where that is the reason."""
+    if "needs" not in reason:
+        return ""
+    groups = [one for one in cluster.groups if not job.partition or job.partition in one.partitions]
+    if not groups:
+        return f"no node is in partition {job.partition}: name another"
+    words = []
+    for one in groups:
+        memory = f" and {one.memory_bytes >> 20:,} MiB" if job.memory_bytes and one.memory_bytes else ""
+        words.append(f"{_counted(one.count, 'node')} of {_counted(one.cores, 'core')}{memory}")
+    there = "there is" if sum(one.count for one in groups) == 1 else "there are"
+    return f"it asks for {_asked(job)}, and {there} {', '.join(words)}: ask for less"
+
+
+def _asked(job: Job) -> str:
+    much = _counted(job.nodes, "whole node") if job.nodes else _counted(job.processes, "core")
     memory = f" with {job.memory_bytes >> 20:,} MiB for each process" if job.memory_bytes else ""
     return f"{much}{memory}" + (f" in partition {job.partition}" if job.partition else "")
 
 
-def _copied(record: Record) -> Record:
-    """The recorder goes on changing its own."""
-    return Record(**{name: getattr(record, name) for name in record.__struct_fields__})
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cohabit.backend.launchers.contract import Launcher
 from cohabit.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cohabit.backend.launchers.contract import Launcher
 
 
 class LauncherEntry(NamedTuple):
@@ -34,13 +35,20 @@ SYNONYMS = {"replicate": "replicated", "tf": "tensorflow", "torch": "pytorch", "
 
 def find_launcher(name: str) -> Launcher:
     """The launcher of that name."""
-    entry = LAUNCHERS.get(SYNONYMS.get(name, name))
-    if entry is None:
+    launcher: Launcher = importlib.import_module(LAUNCHERS[known_name(name)].module).prepare
+    return launcher
+
+
+def known_name(name: str) -> str:
+    """A launcher's own name; refuses what is none. It loads no launcher."""
+    own = SYNONYMS.get(name, name)
+    if own not in LAUNCHERS:
+        import difflib
+
         near = difflib.get_close_matches(name, [*LAUNCHERS, *SYNONYMS], n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(LAUNCHERS)}"
         raise InputError(f"there is no framework called {name!r}", "--framework", hint)
-    launcher: Launcher = importlib.import_module(entry.module).prepare
-    return launcher
+    return own
 
 
 def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -79,6 +79,7 @@ class LocalBackend:
     ) -> None:  # fmt: skip
         self.place, self.nodes, self._boot_us = place.absolute(), nodes, boot_us
         self._out, self._separate = self.place / "output", begun is not None
+        self._folders: dict[int, str] = {}  # of output, by the uid of a launch
         self._watched: dict[Key, _Watched] = {}
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
         self._said: list[str] = []
@@ -172,11 +173,16 @@ class LocalBackend:
 
     def output(self, job_id: str, uid: int = -1) -> Path:
         """Where a job's output goes unless its owner named a file; `uid` as its launch says."""
-        own = os.geteuid()
-        if self._separate and uid < 0:
-            uid = own
-        folder = self._out / str(uid) if self._separate or (uid >= 0 and own == 0) else self._out
-        return folder / f"{file_name(job_id)}.out"
+        return Path(self.output_path(job_id, uid))
+
+    def output_path(self, job_id: str, uid: int = -1) -> str:
+        """The same as text: a list of jobs asks for thousands."""
+        if uid not in self._folders:
+            own = os.geteuid()
+            chosen = own if self._separate and uid < 0 else uid
+            inner = self._separate or (chosen >= 0 and own == 0)
+            self._folders[uid] = str(self._out / str(chosen) if inner else self._out)
+        return f"{self._folders[uid]}/{file_name(job_id)}.out"
 
     # ---- orders -----------------------------------------------------------------------------------------------------
 

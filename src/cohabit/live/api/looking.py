@@ -32,7 +32,7 @@ class Looking:
         self,
         controller: Controller,
         accounts: Accounts,
-        output_of: Callable[[str, int], Any],
+        output_of: Callable[[str, int], str],
         waiting: Callable[[], int],
     ) -> None:
         self._controller, self._accounts = controller, accounts
@@ -68,7 +68,7 @@ class Looking:
         record, launch, stdout, stderr = found.record, found.launch, "", ""
         seen = may_see(caller, record)
         if launch is not None and seen:
-            own = "" if record.members else str(self._output_of(record.job_id, launch.uid))
+            own = "" if record.members else self._output_of(record.job_id, launch.uid)
             stdout = _file(launch.stdout, record, launch) or own
             stderr = _file(launch.stderr, record, launch) or stdout
         return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr)

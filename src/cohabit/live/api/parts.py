@@ -47,7 +47,7 @@ class Living:
     policies: PolicySet
     place: Path
     domain: str
-    output_of: Callable[[str, int], Path]  # where a job's output goes that named no file, by its launch's uid
+    output_of: Callable[[str, int], str]  # where a job's output goes that named no file, by its launch's uid
     open_output: OpenOutput
     runs_as: RunsAs
     policy: str = ""  # as the site file calls it
