@@ -180,7 +180,7 @@ def test_events_are_told_as_they_happen(server: Server, tmp_path: Path) -> None:
         ({"command": []}, 422, "at least 1 item"),
         ({}, 422, "required"),
         ({"command": ["true"], "colour": "red"}, 422, "not permitted"),
-        ({"command": ["true"], "framework": "cobol"}, 400, "no framework called"),
+        ({"command": ["true"], "framework": "cobol"}, 422, "no framework called"),
         ({"command": ["true"], "limit_s": 0}, 422, "greater than 0"),
         ({"command": ["a\0b"]}, 422, "NUL"),
         ({"command": ["true"], "environment": {"A=B": "c"}}, 422, "'='"),

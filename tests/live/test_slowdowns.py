@@ -65,7 +65,7 @@ def test_whole_nodes_promise_the_speed_of_a_job_alone(tmp_path: Path) -> None:
     known(tale)
     record = run(tale, "a", "compact", 130)
     assert record.predicted_slowdown == 1.0
-    assert record.actual_slowdown == pytest.approx(1.3)
+    assert record.actual_slowdown is None  # whatever it took longer for, no neighbour slowed it
     assert run(tale, "b", "", 10).predicted_slowdown is None
 
 

@@ -81,11 +81,6 @@ def executable_command(words: list[str]) -> list[str]:
     return [full, *words[1:]]
 
 
-def program_of(words: list[str]) -> str:
-    """The base name of the command."""
-    return os.path.basename(words[0].rstrip("/")) or words[0]
-
-
 def environment(export: str | None) -> dict[str, str]:
     """What the job finds in its environment: by default what programs need, else everything, or the names given."""
     chosen = {name: os.environ[name] for name in os.environ if name in SENT or name.startswith("LC_")}

@@ -24,7 +24,7 @@ from cohabit.live.journal import Journal, JournalError
 from cohabit.live.recovery import Restored
 from cohabit.live.refusals import Busy, NotWritable
 from cohabit.live.reserve import Reserve
-from cohabit.live.standing import asked
+from cohabit.live.standing import advice
 from cohabit.live.stepping import OneByOne, Stepper, Turn
 from cohabit.live.telling import CoreFailed
 from cohabit.model import codec
@@ -308,7 +308,7 @@ class Controller(Answers):
             job = one.event.job if isinstance(one.event, JobSubmitted) else None
             first = "" if job is None else f"{job.job_id}_{job.array_first}" if job.array_count else job.job_id
             if job is not None and first in never:
-                fix = f"it asks for {asked(job)}; `cohabit nodes` shows what there is"
+                fix = advice(job, never[first])
                 one.answer.set_exception(InputError(never[first], f"job {job.job_id}", fix))
             else:
                 one.answer.set_result(None)

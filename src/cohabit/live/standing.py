@@ -13,6 +13,8 @@ from cohabit.model.job import Job
 
 QUEUED, HELD, STARTING, RUNNING, CANCELLED = "queued", "held", "starting", "running", "cancelled"
 
+_UNMET = "it depends on did not finish well"  # how the core's reason ends (core/apply.py)
+
 
 class Standing(NamedTuple):
     """A job as it is now."""
@@ -58,6 +60,13 @@ def asked(job: Job) -> str:
     )  # fmt: skip
     memory = f" with {job.memory_bytes >> 20:,} MiB for each process" if job.memory_bytes else ""
     return f"{much}{memory}" + (f" in partition {job.partition}" if job.partition else "")
+
+
+def advice(job: Job, reason: str) -> str:
+    """What whoever submitted a job can do about the reason why it was cancelled at once."""
+    if job.after and reason.endswith(_UNMET):
+        return "run that job again first, or submit with --after-any (after_any)"
+    return f"it asks for {asked(job)}; `cohabit nodes` shows what there is"
 
 
 def _copied(record: Record) -> Record:

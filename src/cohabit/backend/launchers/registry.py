@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cohabit.backend.launchers.contract import Launcher
 from cohabit.model.errors import InputError
+from cohabit.model.texts import LONGEST_NAME, one_line
 
 
 class LauncherEntry(NamedTuple):
@@ -59,3 +62,9 @@ def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if bare and word == "spark-submit":
         return "spark", command
     return "plain", command
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The program a job is learned by where none is named: the base name of what its command runs."""
+    word = choose(tuple(command))[1][0]
+    return one_line(os.path.basename(word.rstrip("/")) or word, LONGEST_NAME)

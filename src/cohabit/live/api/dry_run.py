@@ -21,7 +21,7 @@ from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller
 from cohabit.live.refusals import Busy, CannotTake
 from cohabit.live.slots import Slots
-from cohabit.live.standing import asked
+from cohabit.live.standing import advice
 from cohabit.live.telling import reason_of
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
@@ -90,8 +90,7 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
     commands = core.step(now_us, [JobSubmitted(job)])
     refusal = next((one for one in commands if isinstance(one, CancelJob) and one.job_id == name), None)
     if refusal is not None:
-        fix = f"it asks for {asked(job)}; `cohabit nodes` shows what there is"
-        raise InputError(f"the job {refusal.reason}", "", fix)
+        raise InputError(refusal.reason, "dry run", advice(job, refusal.reason))
     why = why_waiting(core.state, policies, name, now_us)
     if (start := _start_of(name, commands)) is not None:
         return Foresight(now_us, _numbers(start), "it would start at once")

@@ -84,8 +84,6 @@ async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Respo
     """Another limit or priority for a job that waits; more of either needs an operator."""
     record = (await parts.looking.job(job, caller)).record
     limit_us = None if wishes.limit_s is None else microseconds(wishes.limit_s)
-    if limit_us is None and wishes.qos is None:
-        raise Refusal(422, "nothing is to be changed", "body", "give limit_s or qos")
     if (limit_us is not None and limit_us > record.limit_us) or (wishes.qos is not None and wishes.qos != record.qos):
         operator(caller, "a longer limit or another qos")
     await parts.change(caller, "change", job, parts.controller.change(job, limit_us, wishes.qos))
