@@ -251,3 +251,23 @@ def test_half_a_request_stops_nobody(server: Server) -> None:
     assert server.ask("GET", "/v1/ping").status == 200
     link.close()
     assert server.over(server.submit("exit 0"))["state"] == "done"
+
+
+def test_a_job_without_a_program_is_learned_by_its_command(server: Server) -> None:
+    for command, name in ((["/bin/sleep", "0"], "sleep"), (["mpirun", "./ring"], "ring")):
+        job = server.ask("POST", "/v1/jobs", {"command": command, "hold": True}).body["job"]
+        assert server.show(job)["program"] == name
+        server.ask("POST", f"/v1/jobs/{job}/cancel")
+    named = server.submit("exit 0", hold=True, program="own", nodes=1)
+    assert (server.show(named)["program"], server.show(named)["whole_nodes"]) == ("own", 1)
+    server.ask("POST", f"/v1/jobs/{named}/cancel")
+
+
+def test_a_job_whose_forerunner_failed_is_not_told_about_nodes(server: Server) -> None:
+    failed = server.submit("exit 3")
+    server.over(failed)
+    for path in ("/v1/jobs", "/v1/jobs?dry_run=true"):
+        answer = server.ask("POST", path, {"command": ["true"], "after": [failed]})
+        assert (answer.status, answer.body["error"]) == (400, f"job {failed} it depends on did not finish well")
+        assert "after_any" in answer.body["fix"]
+        assert "nodes" not in answer.body["fix"]
