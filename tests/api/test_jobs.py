@@ -271,3 +271,13 @@ def test_a_job_whose_forerunner_failed_is_not_told_about_nodes(server: Server) -
         assert (answer.status, answer.body["error"]) == (400, f"job {failed} it depends on did not finish well")
         assert "after_any" in answer.body["fix"]
         assert "nodes" not in answer.body["fix"]
+
+
+def test_an_array_is_held_as_long_as_all_that_is_left_of_it_is(server: Server) -> None:
+    server.submit("sleep 60", name="few", array="1-2", hold=True)
+    assert server.show("few")["state"] == "held"
+    server.ask("POST", "/v1/jobs/few_1/cancel")
+    assert server.show("few")["state"] == "held"
+    server.ask("POST", "/v1/jobs/few/release")
+    assert server.show("few")["state"] in ("queued", "running")
+    server.ask("POST", "/v1/jobs/few/cancel")

@@ -77,7 +77,7 @@ def test_a_job_cancelled_before_its_start_waits_until_then() -> None:
     submit, start, end = np.array([0, 0, 0]), np.array([NEVER, 50, NEVER]), np.array([20, 90, NEVER])
     found = series(submit, start, end, np.ones(3, np.int64), NEVER, 0, 100, bins=10)
     assert found["waiting"] == [3, 3, 2, 2, 2, 1, 1, 1, 1, 1]  # the third waits still
-    assert sum(found["ended"]) == 2
+    assert (sum(found["ended"]), found["waiting_at_end"]) == (2, 1)
 
 
 def test_a_finished_run_counts_no_cancelled_job_as_waiting(tmp_path: Path) -> None:
@@ -89,5 +89,5 @@ def test_a_finished_run_counts_no_cancelled_job_as_waiting(tmp_path: Path) -> No
     jobs = [usual | {"job": "ran"}, *(usual | never | {"job": f"cancelled-{number}"} for number in range(7))]
     write_jobs_parquet(run_table(jobs, [{"cores": 1}], "cs"), tmp_path / "jobs.parquet")
     run = FinishedRun(tmp_path)
-    assert run.overview(50.0)["counts"]["queued"] == run.whole_series["waiting"][-1] == 0
+    assert run.overview(50.0)["counts"]["queued"] == run.whole_series["waiting_at_end"] == 0
     assert run.whole_series["waiting"][0] == 1  # the one that ran

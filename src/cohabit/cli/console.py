@@ -62,7 +62,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     shown = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
         numbers = index > 0 and all(
-            row[index].lstrip("-")[:1].isdigit() or len(row[index]) <= 1 for row in rows if index < len(row)
+            row[index].lstrip("-<")[:1].isdigit() or len(row[index]) <= 1 for row in rows if index < len(row)
         )
         shown.add_column(Text(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:

@@ -166,4 +166,6 @@ def _slowed(job: dict[str, Any]) -> str:
 def _core_hours(core_s: float) -> str:
     """Two digits behind the point, and as many as it takes to see a short job."""
     hours = core_s / 3600
+    if 0 < hours < 0.0001:
+        return "<0.0001"
     return f"{hours:,.2f}" if hours >= 0.1 or not hours else f"{hours:.4f}"

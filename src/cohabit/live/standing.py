@@ -79,8 +79,11 @@ def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:
         return CANCELLED if record.status in ("rejected", "") else record.status
     if record.members:
         names = (f"{record.job_id}_{n}" for n in range(record.array_first, record.array_first + record.members))
-        runs = any(one in recorder.living and recorder.living[one].phase == RUNS for one in names)
-        return RUNNING if runs else QUEUED
+        left = [one for one in names if one in recorder.living]
+        if any(recorder.living[one].phase == RUNS for one in left):
+            return RUNNING
+        rows = [core.state.rows.get(one) for one in left]
+        return HELD if rows and all(row in core.state.held for row in rows) else QUEUED
     row = core.state.rows.get(record.job_id)
     if row is None:
         return QUEUED  # it has just been taken

@@ -40,7 +40,8 @@ function members(job) {
 function bar(job, now, clock) {
   const end = job.ended_at ?? now;
   const begin = job.started_at ?? end;
-  const until = Math.max(end, job.started_at !== null ? job.started_at + job.limit_s : end, job.submitted_at + 1e-6);
+  const limit = job.started_at === null || job.ended_at !== null ? end : job.started_at + job.limit_s;
+  const until = Math.max(end, limit, job.submitted_at + 1e-6);
   const share = (from, to) => `${(100 * Math.max(to - from, 0)) / (until - job.submitted_at)}%`;
   const parts = [["var(--warn)", "waited", job.submitted_at, begin], ...(job.started_at === null ? [] : [["var(--accent)", "ran", begin, end]])];
   return el("div", {}, el("div", { class: "stack", role: "img",
