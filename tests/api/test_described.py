@@ -109,3 +109,69 @@ def send(port: int, token: str, case: Any, job: str) -> tuple[int, bytes]:
     found = answer.status, answer.read()
     link.close()
     return found
+
+
+# ---- the description is as strict as the server ---------------------------------------------------------------------
+
+TEXTS = (
+    "", "a", "12", "a_1", "a.b-c_d", ".a", "-a", "a b", "ä", "a" * 64, "a" * 65, "a" * 80, "a" * 81,
+    "a" * 255, "a" * 256,
+    "a\n", "a\x00b", "a\x1bb", "a\x85b", "a\u2028b", "a\u202eb", "a=b", "/", "/tmp", "tmp/x", "%j", "/%j", "/%a", "/%A",
+    "/%%", "/%", "/%z", "plain", "torch", "mpi", "compute", "io", "wait", "fail", "1-3", "1-3%2", "1-3%0", "1-3%00",
+    "1-3%07", "1-", "-3", "1-3%", "1" * 10 + "-3", "0-0",
+)  # fmt: skip
+NUMBERS = (-1e9, -1001, -1000, -1, -0.5, 0, 1e-7, 1e-6, 0.5, 1, 1.0, 1.5, 2, 64, 1000, 1001, 10**6, 10**6 + 1,
+           366 * 86400, 366 * 86400 + 1, 2**40, 2**40 + 1)  # fmt: skip
+OTHERS = (None, True, False, [], ["a"], [""], ["a\x00"], [1], ["a", ""], {}, {"a": "b"}, {"": "b"}, {"a=": "b"},
+          {"a": "b\x00"}, {"a\n": "b"}, {"a": 1})  # fmt: skip
+GROUP = {"name": "pair", "members": {"alpha": "a", "beta": "b"}}
+PAIRS = (
+    {"folder": "/tmp", "stdout": "x"}, {"folder": "", "stdout": "x"}, {"folder": "/tmp", "stderr": "%a"},
+    {"folder": "/tmp", "stderr": "%a", "array": "1-3"}, {"stdout": "x", "array": "1-3"},
+    {"array": "1-3", "group": GROUP},
+    {"array": None, "group": GROUP}, {"group": GROUP | {"window": [{"first": "alpha", "second": "beta"}]}},
+    {"group": GROUP | {"window": [{"first": "alpha"}]}}, {"group": GROUP | {"members": {"alpha": "a"}}},
+    {"group": GROUP | {"members": {"alpha": "a", "b\n": "b"}}}, {"unknown": 1},
+)  # fmt: skip
+
+
+def door(server: Server, method: str, path: str, body: Any) -> bool:
+    """Whether the server understands it; what it then says about jobs and nodes is another matter."""
+    answer = server.ask(method, path, body)
+    assert answer.status < 500, (path, body, answer)
+    return answer.status != 422
+
+
+def cases(described: dict[str, Any], least: dict[str, Any]) -> list[dict[str, Any]]:
+    """A smallest document with one key at a time set to anything of ours that could be near a bound."""
+    return [least | {key: value} for key in described["properties"] for value in (*TEXTS, *NUMBERS, *OTHERS)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "method", "path", "least"),
+    [
+        ("Submission", "POST", "/v1/jobs?dry_run=true", {"command": ["true"]}),
+        ("GroupShape", "POST", "/v1/jobs?dry_run=true", GROUP),
+        ("Change", "PATCH", "/v1/jobs/nobody", {"limit_s": 1}),
+        ("TokenWish", "POST", "/v1/tokens", {"expires_in_s": 1}),
+        ("ProfileShare", "POST", "/v1/profiles/share", {"program": "a", "user": "nobody"}),
+    ],
+)
+def test_the_server_takes_what_the_description_allows_and_nothing_else(
+    server: Server, shape: str, method: str, path: str, least: dict[str, Any]
+) -> None:
+    import jsonschema_rs
+
+    described = server.ask("GET", "/v1/openapi.json").body
+    schema = {"$ref": f"#/components/schemas/{shape}", "components": described["components"]}
+    judge, wrong, said = jsonschema_rs.Draft202012Validator(schema), [], {True: 0, False: 0}
+    documents = cases(described["components"]["schemas"][shape], least)
+    documents += [least | pair for pair in PAIRS] if shape == "Submission" else [{}, least | {"unknown": 1}]
+    for document in documents:
+        allowed = judge.is_valid(document)
+        said[allowed] += 1
+        sent = {"command": ["true"], "group": document} if shape == "GroupShape" else document
+        if door(server, method, path, sent) != allowed:
+            wrong.append((document, "is allowed and refused" if allowed else "is forbidden and taken"))
+    assert not wrong, wrong[:10]
+    assert min(said.values()) > 5

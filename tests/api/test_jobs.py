@@ -180,7 +180,7 @@ def test_events_are_told_as_they_happen(server: Server, tmp_path: Path) -> None:
         ({"command": []}, 422, "at least 1 item"),
         ({}, 422, "required"),
         ({"command": ["true"], "colour": "red"}, 422, "not permitted"),
-        ({"command": ["true"], "framework": "cobol"}, 400, "no framework called"),
+        ({"command": ["true"], "framework": "cobol"}, 422, "no framework called"),
         ({"command": ["true"], "limit_s": 0}, 422, "greater than 0"),
         ({"command": ["a\0b"]}, 422, "NUL"),
         ({"command": ["true"], "environment": {"A=B": "c"}}, 422, "'='"),
@@ -251,3 +251,33 @@ def test_half_a_request_stops_nobody(server: Server) -> None:
     assert server.ask("GET", "/v1/ping").status == 200
     link.close()
     assert server.over(server.submit("exit 0"))["state"] == "done"
+
+
+def test_a_job_without_a_program_is_learned_by_its_command(server: Server) -> None:
+    for command, name in ((["/bin/sleep", "0"], "sleep"), (["mpirun", "./ring"], "ring")):
+        job = server.ask("POST", "/v1/jobs", {"command": command, "hold": True}).body["job"]
+        assert server.show(job)["program"] == name
+        server.ask("POST", f"/v1/jobs/{job}/cancel")
+    named = server.submit("exit 0", hold=True, program="own", nodes=1)
+    assert (server.show(named)["program"], server.show(named)["whole_nodes"]) == ("own", 1)
+    server.ask("POST", f"/v1/jobs/{named}/cancel")
+
+
+def test_a_job_whose_forerunner_failed_is_not_told_about_nodes(server: Server) -> None:
+    failed = server.submit("exit 3")
+    server.over(failed)
+    for path in ("/v1/jobs", "/v1/jobs?dry_run=true"):
+        answer = server.ask("POST", path, {"command": ["true"], "after": [failed]})
+        assert (answer.status, answer.body["error"]) == (400, f"job {failed} it depends on did not finish well")
+        assert "after_any" in answer.body["fix"]
+        assert "nodes" not in answer.body["fix"]
+
+
+def test_an_array_is_held_as_long_as_all_that_is_left_of_it_is(server: Server) -> None:
+    server.submit("sleep 60", name="few", array="1-2", hold=True)
+    assert server.show("few")["state"] == "held"
+    server.ask("POST", "/v1/jobs/few_1/cancel")
+    assert server.show("few")["state"] == "held"
+    server.ask("POST", "/v1/jobs/few/release")
+    assert server.show("few")["state"] in ("queued", "running")
+    server.ask("POST", "/v1/jobs/few/cancel")

@@ -17,6 +17,13 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PATIENCE_MS = 60_000
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+TABLET = {"width": 768, "height": 1024}
+CUT = """() => [...document.querySelectorAll('body *')].filter((one) => {
+  const box = one.getBoundingClientRect();
+  if (one.closest('.jobs-table') && one.matches('.scroll') && one.scrollWidth > one.clientWidth + 1) return true;
+  return box.width && !one.closest('.hidden, .skip') && (!one.closest('.scroll') || one.matches('.scroll'))
+    && (box.right > document.documentElement.clientWidth + 1 || box.left < -1);
+}).map((one) => `${one.tagName} ${one.className}: ${one.textContent.slice(0, 30)}`)"""
 SERIOUS = ("serious", "critical")
 
 
@@ -87,6 +94,10 @@ class Tab:
               }}
             }}"""
         )
+
+    def cut(self) -> list[str]:
+        """What stands out of the window at a side, but for tables that can be scrolled; the list of jobs must fit."""
+        return list(self.page.evaluate(CUT))
 
     def complaints(self) -> list[str]:
         """What axe finds that keeps people out."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.serving import Server
-from tests.page.browsing import PHONE, Tab
+from tests.page.browsing import PHONE, TABLET, WIDE, Tab
 from tests.page.conftest import link_of
 
 if TYPE_CHECKING:
@@ -133,14 +133,58 @@ def test_dark_is_chosen_and_kept(server: Server, tab: NewTab) -> None:
     assert one.page.evaluate(ground) == dark
 
 
-def test_a_phone_is_wide_enough(server: Server, tab: NewTab) -> None:
+def test_nothing_is_cut_on_a_phone_a_tablet_and_a_screen(server: Server, tab: NewTab) -> None:
     name = server.submit("sleep 300", name="on-the-phone", program="a-program-with-quite-a-long-name")
-    one = tab(viewport=PHONE, has_touch=True).open(link_of(server))
+    one = tab(has_touch=True).open(link_of(server))
+    found = {}
     for path in (*VIEWS, f"jobs/{name}"):
-        one.view(path)
-        spare = one.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert spare <= 0, path
+        for size in (WIDE, TABLET, PHONE):
+            one.page.set_viewport_size(size)
+            one.view(path)
+            found[path, size["width"]] = one.cut()
     server.ask("POST", f"/v1/jobs/{name}/cancel")
+    assert not {where: what for where, what in found.items() if what}
+    assert one.page.locator("#tabs a").count() == 8
+
+
+def test_a_job_that_never_ran_and_an_array_say_so(server: Server, tab: NewTab) -> None:
+    server.submit("exit 0", name="never-ran", hold=True)
+    server.submit("exit 0", name="a-few", array="1-3", hold=True)
+    for name in ("never-ran", "a-few"):
+        server.ask("POST", f"/v1/jobs/{name}/cancel")
+    one = tab().open(link_of(server))
+    one.view("jobs/never-ran", ".facts")
+    shown = one.page.locator("main").inner_text()
+    assert "It never ran." in shown
+    assert "It never had nodes." in shown
+    assert "yet" not in shown
+    assert "Output" not in shown
+    assert one.page.locator(".timeline .when", has_text="now").count() == 0
+    one.view("jobs/a-few", ".facts")
+    assert one.page.locator("main .card", has_text="Members").locator("a").all_inner_texts() == [
+        "a-few_1", "a-few_2", "a-few_3",
+    ]  # fmt: skip
+    assert "waited" not in one.page.locator("main").inner_text()
+    one.view("", ".chart")
+    waiting = one.page.locator(".tile", has_text="Waiting").locator(".value").inner_text()
+    one.see(f"{waiting} waiting at the end.")
+
+
+def test_a_slowdown_that_nobody_expected_is_shown(server: Server, tab: NewTab) -> None:
+    point = {"ended_at": 1e9, "job": "j", "program": "p", "predicted": None, "actual": 1.5}
+    one = tab()
+    one.page.route("**/v1/slowdowns*", lambda route: route.fulfill(json={"points": [point], "mean_abs_error": None}))
+    one.open(link_of(server)).view("predictions", "caption:has-text('Slowdowns')")
+    row = one.page.locator("table", has_text="Came out").locator("tbody tr").inner_text()
+    assert row.split() == ["j", "p", "\u2013", "1.50\u00d7"]
+
+
+def test_one_is_singular_and_nothing_is_zero(server: Server, tab: NewTab) -> None:
+    one = tab().open(link_of(server))
+    one.view("nodes/0", ".stack")
+    assert re.search(r"0 of 1 core \(", one.page.locator("main").inner_text())
+    spans = "import('/page/words.js').then(({ span }) => [59.7, 60, 125, 3600, 3725, 86400, 90000].map(span))"
+    assert one.page.evaluate(spans) == ["1 min", "1 min", "2 min 5 s", "1 h", "1 h 2 min", "1 d", "1 d 1 h"]
 
 
 def test_the_list_is_searched_and_sorted(server: Server, tab: NewTab) -> None:

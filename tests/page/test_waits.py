@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
+from cohabit.app.client_report import run_table
+from cohabit.app.view_run import FinishedRun
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api import page_waits
+from cohabit.live.api.page_series import series
 from cohabit.live.api.page_waits import AGAIN_US, NOTES_MOST, Waits, first_waits
 from cohabit.live.controller import Controller
 from cohabit.live.records import Note
@@ -15,7 +20,9 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import StartJob
 from cohabit.model.event import JobStarted, JobSubmitted
 from cohabit.model.job import Job
+from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
+from cohabit.report.tables import write_jobs_parquet
 
 
 def waits() -> Waits:
@@ -64,3 +71,23 @@ def test_the_first_of_the_queue_are_asked_about() -> None:
     found = dict(first_waits(core, 2))
     assert set(found) == {"1", "2"}
     assert "needs 1 node, 0 idle" in found["1"]
+
+
+def test_a_job_cancelled_before_its_start_waits_until_then() -> None:
+    submit, start, end = np.array([0, 0, 0]), np.array([NEVER, 50, NEVER]), np.array([20, 90, NEVER])
+    found = series(submit, start, end, np.ones(3, np.int64), NEVER, 0, 100, bins=10)
+    assert found["waiting"] == [3, 3, 2, 2, 2, 1, 1, 1, 1, 1]  # the third waits still
+    assert (sum(found["ended"]), found["waiting_at_end"]) == (2, 1)
+
+
+def test_a_finished_run_counts_no_cancelled_job_as_waiting(tmp_path: Path) -> None:
+    usual: dict[str, Any] = {
+        "user": "ann", "program": "p", "processes": 1, "cores": 1, "scale": 1, "nodes": [0], "limit_s": 100.0,
+        "submitted_at": 0.0, "started_at": 10.0, "ended_at": 100.0, "state": "done",
+    }  # fmt: skip
+    never = {"state": "cancelled", "started_at": None, "nodes": [], "ended_at": 5.0}
+    jobs = [usual | {"job": "ran"}, *(usual | never | {"job": f"cancelled-{number}"} for number in range(7))]
+    write_jobs_parquet(run_table(jobs, [{"cores": 1}], "cs"), tmp_path / "jobs.parquet")
+    run = FinishedRun(tmp_path)
+    assert run.overview(50.0)["counts"]["queued"] == run.whole_series["waiting_at_end"] == 0
+    assert run.whole_series["waiting"][0] == 1  # the one that ran

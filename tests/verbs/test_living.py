@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # together; each takes a second
 VIEW = {
     "job", "name", "user", "program", "command", "state", "why", "processes", "nodes", "cores", "scale", "limit_s",
     "submitted_at", "started_at", "ended_at", "attempt", "exit_status", "exit_signal", "stdout", "stderr", "array",
-    "after", "predicted_slowdown", "actual_slowdown",
+    "after", "predicted_slowdown", "actual_slowdown", "slowdown_why", "whole_nodes",
 }  # fmt: skip
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cohabit.app import client_submission as making
 from cohabit.app.client_connection import Address, Connection, find_server, find_token
+from cohabit.backend.launchers.registry import program_of
 from cohabit.cli.job_words import moment, numbers, outcome, span
+from cohabit.cli.jobs import _lines
+from cohabit.cli.queue import row_of
+from cohabit.cli.report import _show
 from cohabit.cli.up_site import site_file
 from cohabit.model.errors import InputError
 from tests.cli.cli_calls import cohabit
@@ -39,6 +44,67 @@ def test_how_a_job_ended() -> None:
     assert outcome(job | {"exit_signal": 9}) == "failed: signal 9"
     assert outcome(job | {"state": "killed"}) == "killed: at its limit of 1m"
     assert outcome(job | {"state": "done"}) == "done"
+
+
+VIEW: dict[str, Any] = {
+    "job": "4", "name": "4", "user": "ann", "program": "true", "command": ["/bin/true"], "state": "done", "why": "",
+    "processes": 1, "nodes": [0], "cores": 1, "scale": 1, "limit_s": 60.0, "submitted_at": 1e9, "started_at": 1e9 + 2,
+    "ended_at": 1e9 + 3, "attempt": 1, "exit_status": 0, "exit_signal": None, "stdout": "/out/4", "stderr": "/out/4",
+    "array": None, "after": [], "predicted_slowdown": 1.0, "actual_slowdown": None,
+    "slowdown_why": "too short to tell", "whole_nodes": 0,
+}  # fmt: skip
+WAITS = {"state": "queued", "started_at": None, "ended_at": None, "nodes": [], "cores": 0}
+NEVER_RAN = WAITS | {"state": "cancelled", "ended_at": 1e9 + 3, "slowdown_why": "", "predicted_slowdown": None}
+
+
+@pytest.mark.parametrize(
+    ("changed", "label", "text"),
+    [
+        ({}, "slowed by", "0 % expected, too short to tell"),
+        ({"actual_slowdown": 1.25, "slowdown_why": ""}, "slowed by", "0 % expected, 25 % measured"),
+        ({}, "ran on", "1 core on node 0"),
+        ({"nodes": [0, 1], "cores": 2}, "ran on", "2 cores on nodes 0-1"),
+        ({"whole_nodes": 3}, "asks for", "3 whole nodes for up to 1m"),
+        ({"array": "1-6"} | WAITS, "array", "members 1-6"),
+        ({"array": "4", "job": "4_2"}, "array", "member of 4"),
+        (NEVER_RAN, "output", None),  # there is no such file
+        (WAITS, "output", "/out/4"),
+    ],
+)
+def test_show_says_what_is_so(changed: dict[str, Any], label: str, text: str | None) -> None:
+    assert dict(_lines(VIEW | changed)).get(label) == text
+
+
+def test_show_says_how_long_a_job_waits_but_not_an_array() -> None:
+    assert dict(_lines(VIEW))["submitted"].endswith(", waited 2.0s")
+    assert ", waiting for " in dict(_lines(VIEW | WAITS))["submitted"]
+    assert "wait" not in dict(_lines(VIEW | {"array": "1-6"}))["submitted"]
+
+
+def test_queue_does_not_call_whole_nodes_cores() -> None:
+    assert row_of(VIEW | WAITS | {"whole_nodes": 3}, 2e9)[4] == "-"
+    assert row_of(VIEW | WAITS, 2e9)[4] == "1"
+
+
+def test_report_shows_short_jobs_and_does_not_call_noise_a_slowdown(capsys: pytest.CaptureFixture[str]) -> None:
+    faster = {"job": "5", "actual_slowdown": 0.95, "slowdown_why": "", "cores": 7200}
+    _show([VIEW, VIEW | faster])
+    *_, first, second, _, total = capsys.readouterr().out.splitlines()
+    assert first.split()[-6:] == ["too", "short", "to", "tell", "0", "%"]
+    assert first.split()[-7] == "0.0003"
+    assert second.split()[-5:] == ["2.00", "-5", "%", "0", "%"]
+    assert total == "2 jobs: 2 done; 2.00 core-hours"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/bin/true"], "true"), (["./solve/", "x"], "solve"), (["mpirun", "./ring"], "ring"), (["/"], "/"),
+        (["mpirun", "-n", "2", "./ring"], "mpirun"), (["a\nb"], "a b"), (["a" * 300], "a" * 255),
+    ],
+)  # fmt: skip
+def test_the_program_of_a_command(command: list[str], name: str) -> None:
+    assert program_of(command) == name
 
 
 @pytest.mark.parametrize(("text", "mb"), [("512", 512), ("4G", 4096), ("1.5g", 1536), ("100K", 1), ("2GiB", 2048)])

@@ -93,11 +93,6 @@ def find_program(name: str, path: str | None = None) -> str | None:
     return None
 
 
-def program_of(words: list[str]) -> str:
-    """The base name of the command."""
-    return os.path.basename(words[0].rstrip("/")) or words[0]
-
-
 def environment(export: str | None) -> dict[str, str]:
     """What the job finds in its environment: by default what programs need, else everything, or the names given."""
     chosen = {name: os.environ[name] for name in os.environ if name in SENT or name.startswith("LC_")}

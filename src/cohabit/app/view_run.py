@@ -103,9 +103,17 @@ class FinishedRun:
     def waiting(self, now_us: int) -> Ints:
         """Rows that wait then."""
         table = self.table
-        never = (table.status == REJECTED) | ((table.status == CANCELLED) & (table.start_us == NEVER))
         later = (table.start_us == NEVER) | (table.start_us > now_us)
-        return np.flatnonzero((table.workload.submit_us <= now_us) & later & ~never)
+        return np.flatnonzero((table.workload.submit_us <= now_us) & later & self._queued)
+
+    @cached_property
+    def _queued(self) -> NDArray[np.bool_]:
+        """Which rows wait until their start: not those rejected, or cancelled before it, nobody knows when."""
+        table = self.table
+        found: NDArray[np.bool_] = (table.status != REJECTED) & (
+            (table.status != CANCELLED) | (table.start_us != NEVER)
+        )
+        return found
 
     def over(self, now_us: int) -> Ints:
         """Rows that have ended by then, latest first."""
@@ -156,7 +164,7 @@ class FinishedRun:
     def whole_series(self) -> dict[str, Any]:
         """Jobs started, ended and waiting, and cores in use, over the whole run."""
         table = self.table
-        entered = np.flatnonzero(table.status != REJECTED)
+        entered = np.flatnonzero(self._queued)
         columns = (table.workload.submit_us, table.start_us, table.end_us, table.cores)
         submit, start, end, cores = (column[entered] for column in columns)
         found = series(submit, start, end, cores, NEVER, self.origin_us, self.until_us)

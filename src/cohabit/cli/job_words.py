@@ -81,6 +81,18 @@ def plain(text: str) -> str:
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def slowdown(factor: float | None) -> str:
+    """How much longer than alone, in percent."""
+    return NOTHING if factor is None else f"{100 * (factor - 1):.0f} %"
+
+
+def asked_for(job: dict[str, Any]) -> str:
+    """2 cores, or 3 whole nodes; a server of an earlier version only tells cores."""
+    if nodes := job.get("whole_nodes"):
+        return counted(nodes, "whole node")
+    return counted(job["processes"], "core")
+
+
 def shortened(text: str, most: int) -> str:
     """Not longer than that."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -141,28 +141,29 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
     """Label and text of everything worth a line."""
     import shlex
 
-    from cohabit.cli.job_words import counted, moment, numbers, outcome, plain, ran_s, span, waited_s
+    from cohabit.cli.job_words import asked_for, counted, moment, numbers, outcome, plain, ran_s, span
 
-    now, stands = time.time(), outcome(view)
+    now, stands, ran = time.time(), outcome(view), view["started_at"] is not None
     cores = counted(view["cores"] or view["processes"], "core")
-    where = f"{cores} on node {numbers(view['nodes'])}" if view["nodes"] else cores
+    on = "node" if len(view["nodes"]) == 1 else "nodes"
+    where = f"{cores} on {on} {numbers(view['nodes'])}" if view["nodes"] else ""
     lines = [
         ("job", f"{view['job']} of {view['user']}"),
         ("state", _with_why(stands, view["why"])),
         ("program", view["program"]),
         ("command", shlex.join(view["command"]) if view.get("command") else ""),
-        ("asks for", f"{counted(view['processes'], 'core')} for up to {span(view['limit_s'])}"),
-        ("runs on" if view["ended_at"] is None else "ran on", where if view["nodes"] else ""),
+        ("asks for", f"{asked_for(view)} for up to {span(view['limit_s'])}"),
+        ("runs on" if view["ended_at"] is None else "ran on", where),
         ("scale", f"spread over {view['scale']} times the nodes it needs" if (view["scale"] or 1) > 1 else ""),
         ("after", ", ".join(view["after"])),
-        ("array", str(view["array"]) if view["array"] else ""),
-        ("submitted", f"{moment(view['submitted_at'], now)}, waited {span(waited_s(view, now))}"),
+        ("array", _array(view)),
+        ("submitted", moment(view["submitted_at"], now) + _waited(view, now)),
         ("started", moment(view["started_at"], now) if view["started_at"] else ""),
         ("ended", moment(view["ended_at"], now) if view["ended_at"] else ""),
         ("ran for", span(ran_s(view, now)) if view["started_at"] else ""),
         ("attempt", str(view["attempt"]) if (view["attempt"] or 0) > 1 else ""),
-        ("output", view["stdout"] or ""),
-        ("errors", view["stderr"] if view["stderr"] not in (None, view["stdout"]) else ""),
+        ("output", view["stdout"] if ran or view["ended_at"] is None else ""),
+        ("errors", view["stderr"] if ran and view["stderr"] not in (None, view["stdout"]) else ""),
         ("slowed by", _slowdown(view)),
     ]
     return [(label, plain(text)) for label, text in lines if text]
@@ -175,10 +176,34 @@ def _with_why(stands: str, why: str) -> str:
     return why if why.startswith(stands) else f"{stands}: {why}"
 
 
+def _is_array(view: dict[str, Any]) -> bool:
+    return bool(view["array"]) and view["job"] == view["name"]
+
+
+def _array(view: dict[str, Any]) -> str:
+    if not view["array"]:
+        return ""
+    return f"members {view['array']}" if _is_array(view) else f"member of {view['array']}"
+
+
+def _waited(view: dict[str, Any], now: float) -> str:
+    """How long it has waited so far or did wait; members of an array wait each for itself."""
+    from cohabit.cli.job_words import span, waited_s
+
+    if _is_array(view):
+        return ""
+    waits = view["started_at"] is None and view["ended_at"] is None
+    return f", {'waiting for' if waits else 'waited'} {span(waited_s(view, now))}"
+
+
 def _slowdown(view: dict[str, Any]) -> str:
+    from cohabit.cli.job_words import slowdown
+
     parts = [
-        f"{100 * (view[key] - 1):.0f} % {word}"
+        f"{slowdown(view[key])} {word}"
         for key, word in (("predicted_slowdown", "expected"), ("actual_slowdown", "measured"))
         if view.get(key) is not None
     ]
+    if view.get("slowdown_why"):
+        parts.append(view["slowdown_why"])
     return ", ".join(parts)

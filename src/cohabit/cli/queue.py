@@ -118,7 +118,12 @@ def row_of(job: dict[str, Any], now: float) -> list[str]:
     why = outcome(job).partition(": ")[2] if job["why"] in ("", job["state"]) else job["why"]
     cells = [
         str(job["job"]), job["user"], shortened(job["program"] or "", 20), job["state"],
-        str(job["cores"] or job["processes"]), numbers(job["nodes"]), span(waited_s(job, now)), span(ran_s(job, now)),
+        _cores(job), numbers(job["nodes"]), span(waited_s(job, now)), span(ran_s(job, now)),
         span(job["limit_s"]), why,
     ]  # fmt: skip
     return [plain(cell) for cell in cells]
+
+
+def _cores(job: dict[str, Any]) -> str:
+    """Those it has or asks for; a job that waits for whole nodes gets as many as they have."""
+    return str(job["cores"] or ("-" if job.get("whole_nodes") else job["processes"]))

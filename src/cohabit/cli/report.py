@@ -132,13 +132,13 @@ def _write_page(client: Client, out: Path, span: tuple[float | None, float | Non
 
 def _show(jobs: list[dict[str, Any]]) -> None:
     from cohabit.cli.console import table
-    from cohabit.cli.job_words import counted, moment, outcome, plain, ran_s, shortened, span, waited_s
+    from cohabit.cli.job_words import counted, moment, outcome, plain, ran_s, shortened, slowdown, span, waited_s
 
     if not jobs:
         typer.echo("no jobs in that time")
         return
     now = time.time()
-    slowed = any(job["actual_slowdown"] is not None for job in jobs)
+    slowed = any(job["actual_slowdown"] is not None or job.get("slowdown_why") for job in jobs)
     rows, core_s, states = [], 0.0, dict[str, int]()
     for job in jobs:
         ran = ran_s(job, now)
@@ -147,15 +147,25 @@ def _show(jobs: list[dict[str, Any]]) -> None:
         core_s += used
         states[job["state"]] = states.get(job["state"], 0) + 1
         row = [job["job"], job["user"], shortened(job["program"] or "", 20), outcome(job), str(cores),
-               moment(job["submitted_at"], now), span(waited_s(job, now)), span(ran), f"{used / 3600:.2f}"]  # fmt: skip
+               moment(job["submitted_at"], now), span(waited_s(job, now)), span(ran), _core_hours(used)]  # fmt: skip
         rows.append(
             [plain(cell) for cell in row]
-            + ([_percent(job["actual_slowdown"]), _percent(job["predicted_slowdown"])] if slowed else [])
+            + ([_slowed(job), slowdown(job["predicted_slowdown"])] if slowed else [])
         )
     table("", COLUMNS + (SLOWED if slowed else []), rows)
     told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-    typer.echo(f"{counted(len(jobs), 'job')}: {told}; {core_s / 3600:.2f} core-hours")
+    typer.echo(f"{counted(len(jobs), 'job')}: {told}; {_core_hours(core_s)} core-hours")
 
 
-def _percent(slowdown: float | None) -> str:
-    return "-" if slowdown is None else f"{100 * (slowdown - 1):.0f} %"
+def _slowed(job: dict[str, Any]) -> str:
+    from cohabit.cli.job_words import slowdown
+
+    return job.get("slowdown_why") or slowdown(job["actual_slowdown"])
+
+
+def _core_hours(core_s: float) -> str:
+    """Two digits behind the point, and as many as it takes to see a short job."""
+    hours = core_s / 3600
+    if 0 < hours < 0.0001:
+        return "<0.0001"
+    return f"{hours:,.2f}" if hours >= 0.1 or not hours else f"{hours:.4f}"

@@ -160,15 +160,14 @@ def _what_runs(
     command: list[str], framework: str | None, chdir: str | None, output: str, error: str
 ) -> dict[str, Any]:  # fmt: skip
     """The command with its framework, where it runs and where its output goes, all as seen from here."""
-    from cohabit.app.client_submission import executable_command, program_of
-    from cohabit.backend.launchers.registry import choose, known_name
+    from cohabit.app.client_submission import executable_command
+    from cohabit.backend.launchers.registry import choose, known_name, program_of
     from cohabit.backend.output_names import literal
 
     words, program = executable_command(command), program_of(command)
     if framework is None:
         framework, chosen = choose(tuple(words))
-        if len(chosen) < len(words):  # the framework's own starter is not the program
-            words, program = list(chosen), program_of(list(chosen))
+        words = list(chosen)
     here = os.getcwd()
     return {
         "command": words, "program": program, "framework": known_name(framework),

@@ -66,7 +66,7 @@ def _head(word: str, width: int) -> str:
 
 
 def _is_numeric(at: int, rows: Sequence[Sequence[str]]) -> bool:
-    return at > 0 and all(row[at][:1].isdigit() or len(row[at]) <= 1 for row in rows)
+    return at > 0 and all(row[at].lstrip("-<")[:1].isdigit() or len(row[at]) <= 1 for row in rows)
 
 
 def _fitted(sizes: list[int], width: int) -> list[int]:

@@ -100,6 +100,6 @@ def _farewell(left: dict[str, Any]) -> str:
     running, waiting = len(left["running"]), left["waiting"]
     if not running and not waiting:
         return "stopped; no jobs are left"
-    runs = f"{counted(running, 'job')} still running go on by themselves" if running else "nothing runs"
-    waits = f", {counted(waiting, 'job')} wait until the next `cohabit up`" if waiting else ""
+    runs = f"{counted(running, 'job')} still running without the scheduler" if running else "nothing runs"
+    waits = f", {counted(waiting, 'job')} left waiting for the next `cohabit up`" if waiting else ""
     return f"stopped; {runs}{waits}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.state import State
 from cohabit.live.records import OVER, REFUSED, RUNS, WAITS, Record
-from cohabit.live.slowdowns import actual_slowdown, predicted_slowdown
+from cohabit.live.slowdowns import NOT_KNOWN, actual_slowdown, predicted_slowdown
 from cohabit.model import event as fact
 from cohabit.model.command import CancelJob, Command, HoldJob, ReleaseJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event
@@ -22,6 +23,7 @@ from cohabit.model.job import Job
 
 MEMBERS_BITS = 21  # jobs one batch can bring, as a power of two
 _LOST = "lost"
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -132,7 +134,7 @@ class Recorder:
                 record.ways, record.bandwidth_mbs = command.ways, command.bandwidth_mbs
                 record.exclusive, record.purpose = command.exclusive, command.purpose
                 self._meets(record, core.state, row)
-                record.predicted_slowdown = _judged(lambda: predicted_slowdown(core, row, now_us))
+                record.predicted_slowdown = _judged(lambda: predicted_slowdown(core, row, now_us), None)
             case CancelJob(job_id, _, reason):
                 record = self._touch(job_id)
                 if record is not None:
@@ -180,7 +182,8 @@ class Recorder:
         ended = self._ends.get(name)
         record.phase, record.status, record.end_us = OVER, _LOST if ended == _LOST else status, now_us
         if record.status == "done" and not record.members:
-            record.actual_slowdown = _judged(lambda: actual_slowdown(core, record, now_us))
+            found = _judged(lambda: actual_slowdown(core, record, now_us), NOT_KNOWN)
+            record.actual_slowdown, record.slowdown_why = found
         if status not in ("cancelled", "rejected"):
             record.reason = self._faults.get(name, "")
         self.living.pop(name, None)
@@ -206,13 +209,13 @@ def _record(job: Job, ordinal: int, submit_us: int) -> Record:
     )  # fmt: skip
 
 
-def _judged(judge: Callable[[], float | None]) -> float | None:
+def _judged(judge: Callable[[], T], otherwise: T) -> T:
     """A figure nobody's job depends on: whatever goes wrong with it, the batch goes on."""
     try:
         return judge()
     except Exception:
         log.exception("a slowdown cannot be told")
-        return None
+        return otherwise
 
 
 def _cores(state: State, row: int) -> int:

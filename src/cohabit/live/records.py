@@ -65,7 +65,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     exit_status: int | None = None
     exit_signal: int | None = None
     predicted_slowdown: float | None = None  # against running alone, as booked at its start
-    actual_slowdown: float | None = None  # where the time it takes alone is known
+    actual_slowdown: float | None = None  # where the time it takes alone is known and it had neighbours
+    slowdown_why: str = ""  # why none is told though the time alone is known: too short, or runs alone vary too much
     notes: tuple[Note, ...] = ()
 
     def with_note(self, at_us: int, why: str) -> None:

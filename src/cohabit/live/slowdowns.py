@@ -3,13 +3,17 @@
 Alone means: exclusively, at the same scale and number of processes, as its program's profile says. A policy that books
 ways or chooses neighbours by degradation is taken at its word. Under the others the profiles of all on the node say it:
 the ways each has there (live/neighbours.py) and what they draw from memory together. None where a profile is missing.
-Nothing here decides anything.
+
+A slowdown is told only where it stands out from the noise: what a run's time is uncertain by (its start and end as the
+controller sees them, and twice the standard deviation of the runs alone) is at most a tenth of the time alone. A run
+that had its nodes to itself was slowed by nobody. Nothing here decides anything.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +23,23 @@ from cohabit.core.view import View
 from cohabit.live.neighbours import expected_slowdown
 from cohabit.live.records import Record
 from cohabit.model.cluster import NodeGroup
-from cohabit.model.profile import Profile, Tenant, demand, owner_of
+from cohabit.model.profile import Profile, ScaleProfile, Tenant, demand, owner_of
 from cohabit.model.units import seconds
 
 LEAST = 0.8  # of its time alone: whoever is sooner done beside others had less to do
+START_AND_END_S = 0.5  # of a run as the controller sees it: starting it and hearing of its end, on a busy machine
+MOST_DOUBT = 0.1  # of the time alone
+TOO_SHORT, TOO_VARIED = "too short to tell", "its runs alone vary too much to tell"
+
+
+class Slowdown(NamedTuple):
+    """Against running alone; None: not known. `why`: what keeps it from being told though the time alone is known."""
+
+    factor: float | None
+    why: str = ""
+
+
+NOT_KNOWN = Slowdown(None)
 
 
 class _Degradations(Protocol):
@@ -80,18 +97,31 @@ def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup
     return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
 
 
-def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> float | None:
+def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdown:
     """Of a job that ended well just now."""
     view = core.view(now_us)
     profile = view.profile(record.program, record.processes, owner_of(record.user))
     if profile is None or record.start_us is None or record.purpose != "run" or not record.nodes:
-        return None
-    if not (record.exclusive or record.met or record.ways):
-        return None  # nobody came: nothing was shared that could have slowed it
+        return NOT_KNOWN
+    if record.exclusive or not (record.met or record.ways):
+        return NOT_KNOWN  # nobody came: nothing was shared that could have slowed it
     node = view.kinds.groups[int(view.kinds.of_node[record.nodes[0][0]])]
-    alone_s = _alone_s(profile, record, node)
-    found = None if not alone_s else seconds(now_us - record.start_us) / alone_s
-    return None if found is not None and record.met and found < LEAST else found
+    alone_s, measured = _alone_s(profile, record, node), profile.at_scale(record.scale)
+    if not alone_s or measured is None:
+        return NOT_KNOWN
+    if doubt := _doubt(measured, alone_s):
+        return Slowdown(None, doubt)
+    found = seconds(now_us - record.start_us) / alone_s
+    return NOT_KNOWN if record.met and found < LEAST else Slowdown(found)
+
+
+def _doubt(measured: ScaleProfile, alone_s: float) -> str:
+    """Why no slowdown can be told from runs of this length and spread; empty: it can."""
+    bound_s, runs = MOST_DOUBT * alone_s, measured.samples
+    if bound_s < START_AND_END_S:
+        return TOO_SHORT
+    deviation_s = math.sqrt(measured.time_variance * runs / (runs - 1)) if runs > 1 else 0.0
+    return TOO_VARIED if START_AND_END_S + 2 * deviation_s > bound_s else ""
 
 
 def _alone_s(profile: Profile, record: Record, node: NodeGroup) -> float:

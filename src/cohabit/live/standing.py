@@ -15,6 +15,8 @@ from cohabit.model.job import Job
 
 QUEUED, HELD, STARTING, RUNNING, CANCELLED = "queued", "held", "starting", "running", "cancelled"
 
+_UNMET = "it depends on did not finish well"  # how the core's reason ends (core/apply.py)
+
 
 class Standing(NamedTuple):
     """A job as it is now."""
@@ -55,7 +57,9 @@ def with_reason(why: str, notes: tuple[Note, ...]) -> str:
 
 
 def advice(reason: str, job: Job, cluster: Cluster) -> str:
-    """For the owner of a job that can never run: what it asks for and what there is, where that is the reason."""
+    """What the owner of a job that was cancelled at once can do about it."""
+    if job.after and reason.endswith(_UNMET):
+        return "run that job again first, or submit with --after-any (after_any)"
     if "needs" not in reason:
         return ""
     groups = [one for one in cluster.groups if not job.partition or job.partition in one.partitions]
@@ -84,8 +88,11 @@ def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:
         return CANCELLED if record.status in ("rejected", "") else record.status
     if record.members:
         names = (f"{record.job_id}_{n}" for n in range(record.array_first, record.array_first + record.members))
-        runs = any(one in recorder.living and recorder.living[one].phase == RUNS for one in names)
-        return RUNNING if runs else QUEUED
+        left = [one for one in names if one in recorder.living]
+        if any(recorder.living[one].phase == RUNS for one in left):
+            return RUNNING
+        rows = [core.state.rows.get(one) for one in left]
+        return HELD if rows and all(row in core.state.held for row in rows) else QUEUED
     row = core.state.rows.get(record.job_id)
     if row is None:
         return QUEUED  # it has just been taken

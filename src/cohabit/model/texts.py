@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+LONGEST_NAME = 255
+NOT_IN_NAMES = r"\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # a class of a pattern
+_NOT_IN_NAMES = re.compile(f"[{NOT_IN_NAMES}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

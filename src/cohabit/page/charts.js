@@ -23,7 +23,7 @@ export function lineChart({ lines, width = 560, height = 190, xLabel = (x) => nu
   words = "", xTicks = 5, step = false }) {
   const all = lines.flatMap((line) => line.points);
   const [low, high] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x]) => x))];
-  const top = most ?? Math.max(...all.map(([, y]) => y), 1e-9) * 1.05;
+  const top = most ?? (Math.max(...all.map(([, y]) => y), 0) || 1) * 1.05;
   const marks = ticks(top);
   const x = (at) => LEFT + ((at - low) / (high - low || 1)) * (width - LEFT - 8);
   const y = (at) => height - BOTTOM - (at / top) * (height - BOTTOM - 8);

@@ -22,7 +22,7 @@ function past(told, source) {
     { title: "First ready", cell: (one) => instant(one.first_ready, source.clock) }, { title: "Started", cell: (one) => instant(one.start, source.clock) },
     { title: "Apart", number: true, cell: (one) => span(one.apart_s) }, { title: "Waited for mates", number: true, cell: (one) => span(one.waited_s) }];
   return el("div", {}, table(columns, told.past, { caption: "Groups and how they started" }),
-    told.left_out ? el("p", { class: "hover", text: `${number(told.left_out)} more groups are left out.` }) : null);
+    told.left_out ? el("p", { class: "hover", text: `${count(told.left_out, "more group")} left out.` }) : null);
 }
 
 export async function open(root, source) {

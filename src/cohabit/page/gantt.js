@@ -300,7 +300,7 @@ export async function open(root, source) {
   const chart = new Gantt(source);
   await chart.load();
   const control = (text, label, act) => el("button", { type: "button", text, "aria-label": label, on: { click: act } });
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "Gantt" }), el("p", { text: `${number(chart.data.ids.length)} jobs on ${count(chart.data.nodes, "node")}` })),
+  root.append(el("div", { class: "page-head" }, el("h1", { text: "Gantt" }), el("p", { text: `${count(chart.data.ids.length, "job")} on ${count(chart.data.nodes, "node")}` })),
     card("Who had which nodes when", { aside: el("div", { class: "row" }, control("−", "Zoom out", () => chart.zoom(1 / 0.6)), control("+", "Zoom in", () => chart.zoom(0.6)),
       control("◀", "Earlier", () => chart.pan(-0.25)), control("▶", "Later", () => chart.pan(0.25)), control("All", "Show all of it", () => { chart.home(); chart.redraw(); chart.later(); })),
     note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, fewer nodes show who lies beside whom." },

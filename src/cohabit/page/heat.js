@@ -11,9 +11,9 @@ const LEAST = 6; // pixels of a cell
 const BLOCK = 1024; // nodes shown one by one where a cell of a huge machine was chosen
 const ROWS = 200; // of the table
 export const MEASURES = {
-  cores: ["Cores", "used_cores", "cores", "cores"],
-  ways: ["Cache ways", "used_ways", "ways", "ways"],
-  bandwidth: ["Bandwidth", "used_bandwidth_gbs", "bandwidth_gbs", "GB/s"],
+  cores: ["Cores", "used_cores", "cores", (whole) => count(whole, "core")],
+  ways: ["Cache ways", "used_ways", "ways", (whole) => count(whole, "way")],
+  bandwidth: ["Bandwidth", "used_bandwidth_gbs", "bandwidth_gbs", (whole) => `${number(whole)} GB/s`],
 };
 
 export class HeatMap {
@@ -153,7 +153,7 @@ export class HeatMap {
       .filter(([many]) => many).map(([many, name]) => `${number(many)} ${name}`);
     const parts = [one ? `node ${first}` : `nodes ${first} to ${behind - 1}`, states.join(", ")];
     for (const [, used, all, unit] of Object.values(MEASURES)) {
-      if (this.nodes[used]) parts.push(`${number(this.sum(used, first, behind))} of ${number(this.sum(all, first, behind))} ${unit}`);
+      if (this.nodes[used]) parts.push(`${number(this.sum(used, first, behind))} of ${unit(this.sum(all, first, behind))}`);
     }
     const tenants = this.sum("tenants", first, behind);
     return [...parts, one ? count(tenants, "job") : `${number(tenants)} times a job on a node`].join(" · ");

@@ -5,6 +5,7 @@ import { colourOf } from "./colours.js";
 import { lineChart } from "./charts.js";
 import { count, instant, lasted, number, percent, ranges, span } from "./words.js";
 
+const MOST_MEMBERS = 100;
 const WORDS = { cancel: "Cancel", hold: "Hold", release: "Release", requeue: "Requeue" };
 
 function buttons(source, job, actions, again) {
@@ -24,21 +25,35 @@ function buttons(source, job, actions, again) {
   })));
 }
 
+/** An array as a whole: its members wait and run, each for itself. */
+const isArray = (job) => Boolean(job.array) && job.name === job.job;
+const neverRan = (job) => job.started_at === null && (job.ended_at !== null || ["cancelled", "rejected"].includes(job.state));
+
+function members(job) {
+  const [first, last] = job.array.split("-").map(Number);
+  const shown = Math.min(last, first + MOST_MEMBERS - 1);
+  const links = Array.from({ length: shown - first + 1 }, (_, at) => jobLink(`${job.job}_${first + at}`));
+  return el("span", { class: "row" }, links, last > shown ? `and ${number(last - shown)} more` : null);
+}
+
 /** Waiting and running on one bar, with what was asked for. */
 function bar(job, now, clock) {
   const end = job.ended_at ?? now;
   const begin = job.started_at ?? end;
-  const until = Math.max(end, job.started_at !== null ? job.started_at + job.limit_s : end, job.submitted_at + 1e-6);
+  const limit = job.started_at === null || job.ended_at !== null ? end : job.started_at + job.limit_s;
+  const until = Math.max(end, limit, job.submitted_at + 1e-6);
   const share = (from, to) => `${(100 * Math.max(to - from, 0)) / (until - job.submitted_at)}%`;
   const parts = [["var(--warn)", "waited", job.submitted_at, begin], ...(job.started_at === null ? [] : [["var(--accent)", "ran", begin, end]])];
   return el("div", {}, el("div", { class: "stack", role: "img",
-    "aria-label": `waited ${lasted(job.submitted_at, begin)}, ran ${job.started_at === null ? "not yet" : lasted(begin, end)}` },
+    "aria-label": `waited ${lasted(job.submitted_at, begin)}, ${job.started_at === null ? (neverRan(job) ? "never started" : "not started yet") : `ran ${lasted(begin, end)}`}` },
   parts.filter(([, , from, to]) => to > from).map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
   el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => el("span", {},
     el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${lasted(from, to)}`)),
   job.started_at !== null && job.ended_at === null ? el("span", { text: `limit in ${span(job.started_at + job.limit_s - now)}` }) : null,
   el("span", { text: `submitted ${instant(job.submitted_at, clock)}` })));
 }
+
+const untold = (job) => `Its slowdown is not known: ${job.slowdown_why}.`;
 
 function speedOf(job, placement) {
   const promised = placement?.promised ?? null;
@@ -49,7 +64,9 @@ function speedOf(job, placement) {
   const rows = placement?.holds ? [] : [["Promised", promised], ["Expected at its start", expected], ["Measured lately", measured?.last ?? null],
     ["Measured on average", kept]].filter(([, value]) => value !== null);
   if (!rows.length) {
-    return empty(job.started_at === null && job.ended_at === null ? "It has not begun." : "Nothing is known of its speed yet.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
+    if (neverRan(job)) return empty("It never ran.");
+    if (job.slowdown_why) return empty(untold(job));
+    return empty(job.started_at === null ? "It has not started." : job.ended_at === null ? "Nothing is known of its speed yet." : "Nothing is known of its speed.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
   }
   const most = Math.max(1, ...rows.map(([, value]) => value));
   const line = promised === null ? null : { style: { "--at": `${(100 * promised) / most}%` }, class: "promise" };
@@ -57,12 +74,13 @@ function speedOf(job, placement) {
   return el("div", {}, el("div", { class: "mask" }, rows.map(([name, value]) => el("div", { class: "lane" }, el("span", { text: name }),
     el("div", { class: "meter" }, el("span", { style: { "--share": `${(100 * value) / most}%` } }), line ? el("i", line) : null),
     el("span", { class: "number", text: percent(value) })))),
+  job.slowdown_why ? el("p", { class: "verdict", text: untold(job) }) : null,
   promised !== null && kept !== null ? el("p", { class: short ? "verdict bad-word" : "verdict good-word",
     text: short ? `${percent(promised - kept, 1)} of its speed short of the promise.` : "The promise is kept." }) : null);
 }
 
 function place(job, placement) {
-  if (!placement && !(job.nodes || []).length) return empty("It has no nodes yet.");
+  if (!placement && !(job.nodes || []).length) return empty(neverRan(job) ? "It never had nodes." : "It has no nodes yet.");
   const nodes = placement?.nodes ?? job.nodes;
   const many = nodes.length > 24;
   return el("div", {}, facts([
@@ -87,10 +105,10 @@ function reasons(told, clock) {
   for (const entry of [...told.history, ...(told.placement?.story ?? [])].sort((a, b) => a.at - b.at)) {
     if (!entries.some((other) => other.why === entry.why && Math.abs(other.at - entry.at) < 1)) entries.push(entry);
   }
-  if (told.why && !entries.some((entry) => entry.why === told.why)) entries.push({ at: null, why: told.why });
+  if (told.why && !entries.some((entry) => entry.why === told.why)) entries.push({ at: told.job.ended_at, why: told.why });
   if (!entries.length) {
     const waited = Math.max((told.job.started_at ?? told.job.ended_at ?? told.at) - told.job.submitted_at, 0);
-    return waited < 1 ? empty("It started at once: nothing kept it waiting.")
+    return neverRan(told.job) ? empty(`It was ${told.job.state} before it started.`) : waited < 1 ? empty("It started at once: nothing kept it waiting.")
       : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
   }
   return el("ol", { class: "timeline" }, entries.map((entry) => el("li", {},
@@ -125,26 +143,30 @@ export async function open(root, source, name) {
       output.textContent = error.message;
     }
   };
+  const parts = (job, placement, now) => [
+    card("Timeline", {}, bar(job, now, source.clock), told.summary ? el("p", { text: told.summary }) : null),
+    el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
+      reasons(told, source.clock))),
+    el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),
+    el("div", { class: "half" }, card(placement?.holds ? "What it holds" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
+  ];
   const draw = () => {
     const { job, placement } = told;
     const now = source.now();
     body.replaceChildren(
       el("div", { class: "page-head" }, el("h1", { text: `Job ${job.job}` }), badge(placement?.holds ? "holding" : job.state),
         el("p", { text: job.program || "" }), buttons(source, job.job, told.actions, load)),
-      card("Timeline", {}, bar(job, now, source.clock), told.summary ? el("p", { text: told.summary }) : null),
-      el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
-        reasons(told, source.clock))),
-      el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),
-      el("div", { class: "half" }, card(placement?.holds ? "What it holds" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
-      el("div", { class: "half" }, card("About it", {}, facts([
+      ...(isArray(job) ? [card("Members", { note: "Each waits and runs for itself." }, members(job))] : parts(job, placement, now)),
+      el("div", { class: isArray(job) ? "" : "half" }, card("About it", {}, facts([
         ["User", job.user], ["Command", job.command ? el("code", { text: job.command.join(" ") }) : null],
-        ["Processes", number(job.processes)], ["Time limit", span(job.limit_s)], ["Started", instant(job.started_at, source.clock)],
+        ["Nodes asked for", job.whole_nodes ? `${number(job.whole_nodes)}, whole` : null], ["Processes", job.whole_nodes ? null : number(job.processes)],
+        ["Time limit", span(job.limit_s)], ["Started", isArray(job) ? null : instant(job.started_at, source.clock)],
         ["Ended", instant(job.ended_at, source.clock)], ["Runs so far", job.attempt || null], ["Exit status", job.exit_status],
         ["Signal", job.exit_signal], ["Waits for", (job.after || []).length ? el("span", { class: "row" }, job.after.map(jobLink)) : null],
-        ["Array", job.array], ["Starts together as", job.mate ?? told.mates?.group], ["With", told.mates ? mateList(told.mates.mates) : null],
+        ["Array", isArray(job) ? null : job.array && jobLink(job.array)], ["Starts together as", job.mate ?? told.mates?.group], ["With", told.mates ? mateList(told.mates.mates) : null],
       ]))),
       ...[speeds(told.segments && Object.assign(told.segments, { end: job.ended_at }), source.clock)].filter(Boolean));
-    if (source.live) {
+    if (source.live && !isArray(job) && !neverRan(job)) {
       body.append(card("Output", { aside: el("button", { type: "button", text: "Read it", on: { click: readOutput } }) }, output));
     }
   };

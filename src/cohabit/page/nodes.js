@@ -37,14 +37,14 @@ function masks(told) {
     el("span", { class: "number", text: `${tenant.ways} of ${told.ways}` }))));
 }
 
-function stack(told, amount, whole, unit, words = (value) => `${number(value)} ${unit}`) {
+function stack(told, amount, whole, words) {
   const parts = told.tenants.map((tenant, index) => [tenant, amount(tenant), seriesColour(index)]);
   const used = parts.reduce((sum, [, value]) => sum + value, 0);
-  return el("div", {}, el("div", { class: "stack", role: "img", "aria-label": `${number(used)} of ${number(whole)} ${unit}` },
+  return el("div", {}, el("div", { class: "stack", role: "img", "aria-label": `${number(used)} of ${words(whole)}` },
     parts.map(([, value, colour]) => el("span", { style: { "--share": `${(100 * value) / Math.max(whole, used)}%`, "--colour": colour } }))),
   el("div", { class: "legend" }, parts.map(([tenant, value, colour]) => el("span", {},
     el("span", { class: "swatch", style: { "--colour": colour } }), who(tenant), ` ${words(value)}`)),
-  el("strong", { text: `${number(used)} of ${number(whole)} ${unit} (${percent(used / whole)})` })));
+  el("strong", { text: `${number(used)} of ${words(whole)} (${percent(used / whole)})` })));
 }
 
 function bandwidth(told) {
@@ -57,9 +57,9 @@ function bandwidth(told) {
     { name: "booked", colour: "#b5524a", points: [[0, booked], [told.cores, booked]], dash: "5 3" },
     { name: "cores in use", colour: "#8a6d4b", points: [[cores, 0], [cores, whole]], dash: "2 3" }];
   const steps = [4, 3, 2].find((one) => told.cores % one === 0) ?? 1; // marks at whole cores only
-  return el("div", {}, stack(told, (tenant) => tenant.bandwidth_gbs, whole, "GB/s"),
+  return el("div", {}, stack(told, (tenant) => tenant.bandwidth_gbs, whole, (value) => `${number(value)} GB/s`),
     lineChart({ lines, xLabel: (x) => count(Math.round(x), "core"), yLabel: (y) => `${number(y)}`, height: 170, xTicks: steps + 1,
-      words: `${number(booked)} GB/s booked; ${number(whole)} GB/s at most with ${told.cores} cores.` }), legend(lines));
+      words: `${number(booked)} GB/s booked; ${number(whole)} GB/s at most with ${count(told.cores, "core")}.` }), legend(lines));
 }
 
 async function one(root, source, node) {
@@ -85,16 +85,16 @@ async function one(root, source, node) {
       { title: "Since", cell: (tenant) => instant(tenant.started_at, source.clock) }];
     body.replaceChildren(
       el("div", { class: "page-head" }, el("h1", { text: `Node ${node}` }), badge(told.state),
-        el("p", { text: `${count(told.cores, "core")}${told.ways ? `, ${told.ways} cache ways` : ""}` }),
+        el("p", { text: `${count(told.cores, "core")}${told.ways ? `, ${count(told.ways, "cache way")}` : ""}` }),
         el("div", { class: "aside" },
           node > 0 ? el("a", { href: `#/nodes/${node - 1}`, text: "← before" }) : null,
           node + 1 < source.about.nodes ? el("a", { href: `#/nodes/${node + 1}`, text: "next →" }) : null, told.actions.map(act))),
       card("Who is here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
         : empty("Nobody.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
-      el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, "cores", (value) => count(value, "core")))),
+      el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, (value) => count(value, "core")))),
       el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
         ["Least ways of a job", told.ways ? told.min_ways : null],
-        ["Server", told.domains > 1 ? `${told.server}, which has ${told.domains} L3 domains` : null]]))),
+        ["Server", told.domains > 1 ? `${told.server}, which is divided into ${told.domains} nodes` : null]]))),
       el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Equal masks are shared." : "" }, masks(told))),
       el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against what the node has." }, bandwidth(told))));
   };

@@ -4,7 +4,7 @@ import { card, choice, el } from "./elements.js";
 import { HeatMap } from "./heat.js";
 import { JobList, submitButton } from "./jobs.js";
 import { legend, lineChart } from "./charts.js";
-import { count, instant, number, percent } from "./words.js";
+import { count, instant, number, percent, span } from "./words.js";
 
 function tile(label, value, more, share = null) {
   return el("div", { class: "tile" }, el("div", { class: "label", text: label }), el("div", { class: "value", text: value }),
@@ -30,19 +30,18 @@ function tiles(seen) {
     found.push(tile("Bandwidth booked", percent(gbs), `${number(sum(nodes.used_bandwidth_gbs))} of ${number(sum(nodes.bandwidth_gbs))} GB/s`, gbs));
   }
   found.push(tile("Running", number(counts.running), `on ${count(nodes.tenants.filter(Boolean).length, "node")}`));
-  found.push(tile("Waiting", number(counts.queued + counts.held), counts.held ? `${number(counts.held)} of them held` : "none held"));
-  found.push(tile("Nodes", number(nodes.state.length), away.length ? away.join(", ") : `${number(state(0))} idle, ${number(state(2))} shared`));
+  found.push(tile("Waiting", number(counts.queued + counts.held), counts.held ? `${counts.queued ? number(counts.held) : "all"} of them held` : "none held"));
+  found.push(tile("Nodes", number(nodes.state.length), [[state(0), "idle"], [state(1), "in use"], [state(2), "shared"]].filter(([many]) => many).map(([many, word]) => `${number(many)} ${word}`).concat(away).join(", ")));
   return found;
 }
 
 function flow(told, clock) {
   const at = (place) => told.from + place * told.step_s;
-  const per = 3600 / told.step_s;
   const line = (name, colour, values, more = {}) => ({ name, colour, points: values.map((value, place) => [at(place), value]), ...more });
-  const ended = line("Ended per hour", "#2f7f86", told.ended.map((one) => one * per), { fill: true });
+  const ended = line(`Jobs ended in each ${span(told.step_s)}`, "#2f7f86", told.ended, { fill: true });
   const waiting = line("Jobs waiting", "#d08a2e", told.waiting, { dash: "5 3" });
   const total = sum(told.ended);
-  const words = `Throughput from ${instant(told.from, clock)}: ${count(total, "job")} ended, ${number(Math.round(told.waiting.at(-1)))} wait at the end.`;
+  const words = `Throughput from ${instant(told.from, clock)}: ${count(total, "job")} ended, ${number(told.waiting_at_end)} waiting at the end.`;
   return el("div", {}, lineChart({ lines: [ended, waiting], width: 400, height: 215, xLabel: (x) => instant(x, clock), words, xTicks: 3, step: true }),
     legend([ended, waiting]), el("p", { class: "hover", text: words }));
 }

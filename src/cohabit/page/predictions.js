@@ -1,7 +1,7 @@
 // What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
 
 import { card, el, empty, jobLink, table } from "./elements.js";
-import { lasted, number, percent } from "./words.js";
+import { count, lasted, number, percent } from "./words.js";
 
 const EXPECTED = { none: "no variation", little: "a little variation", variation: "variation" };
 const BY = { KnownPairs: "measured pairs", PredictedPairs: "a trained model", ProfiledPairs: "profiles and the law of a shared cache" };
@@ -16,7 +16,7 @@ function matrix(told) {
       el("tbody", {}, programs.map((name, row) => el("tr", {}, el("th", { scope: "row", text: name }),
         cells[row].map((cell, column) => el("td", { title: cell === null ? "unknown" : `${name} beside ${programs[column]}: ${cell} %`,
           style: { "--heat": String(cell === null ? 0 : Math.log1p(Math.max(cell, 0)) / Math.log1p(most)) }, text: cell === null ? "?" : number(cell) }))))))),
-  el("p", { class: "hover", text: `Percent, by ${BY[told.by] || told.by}.${told.left_out ? ` ${told.left_out} more programs are left out.` : ""}` }));
+  el("p", { class: "hover", text: `Percent, by ${BY[told.by] || told.by}.${told.left_out ? ` ${count(told.left_out, "more program")} left out.` : ""}` }));
 }
 
 function gate(told) {
@@ -36,15 +36,15 @@ function counters(told) {
   const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...(looked ? [{ title: "The model", cell: (row) => (row[4] ? "looks at it" : "") }] : []), ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
     cell: (row) => (row[at + 1] === null ? "–" : Number(row[at + 1].toPrecision(4)).toLocaleString("en")) }))];
   return el("div", {}, table(columns, told.rows, { caption: "The latest counters over all nodes" }),
-    el("p", { class: "hover", text: `The window ended ${lasted(0, told.age_s)} ago.${told.left_out ? ` ${told.left_out} more counters are left out.` : ""}` }));
+    el("p", { class: "hover", text: `The window ended ${lasted(0, told.age_s)} ago.${told.left_out ? ` ${count(told.left_out, "more counter")} left out.` : ""}` }));
 }
 
 function points(told) {
   if (!told || !told.points.length) return null;
   const rows = [...told.points].reverse().slice(0, 200);
   const columns = [{ title: "Job", cell: (one) => jobLink(one.job) }, { title: "Program", cell: (one) => one.program },
-    { title: "Expected", number: true, cell: (one) => `${one.predicted.toFixed(2)}×` }, { title: "Came out", number: true, cell: (one) => `${one.actual.toFixed(2)}×` }];
-  return card("Expected against measured", { note: `Time against running alone; mean error ${number(told.mean_abs_error)}.` }, table(columns, rows, { caption: "Slowdowns" }));
+    { title: "Expected", number: true, cell: (one) => (one.predicted === null ? "–" : `${one.predicted.toFixed(2)}×`) }, { title: "Came out", number: true, cell: (one) => `${one.actual.toFixed(2)}×` }];
+  return card("Expected against measured", { note: `Time against running alone${told.mean_abs_error === null ? "" : `; mean error ${number(told.mean_abs_error)}`}.` }, table(columns, rows, { caption: "Slowdowns" }));
 }
 
 export async function open(root, source) {

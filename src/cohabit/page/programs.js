@@ -12,7 +12,7 @@ function picture(program, key, title, unit) {
     points: curve(one, key), dots: true }));
   if (!lines.length) return null;
   const last = lines[0].points.at(-1);
-  return el("div", {}, el("h3", { text: title }), lineChart({ lines, width: 420, height: 150, xLabel: (x) => `${Math.round(x)}`, xTicks: 4,
+  return el("div", {}, el("h3", { text: title }), lineChart({ lines, width: 420, height: 150, xLabel: (x) => number(x), xTicks: Math.min(4, last[0] - lines[0].points[0][0] + 1),
     words: `${title} against cache ways; at scale 1 it is ${number(last[1])} ${unit} with ${last[0]} ways.` }),
   lines.length > 1 ? legend(lines) : null);
 }
@@ -32,7 +32,7 @@ function trials(program) {
 }
 
 function about(program) {
-  const times = program.scales.filter((one) => one.time_s).map((one) => `${span(one.time_s)} at scale ${one.scale}`).join(", ");
+  const times = program.scales.filter((one) => one.time_s).map((one) => `${one.time_s < 0.05 ? "under 0.1 s" : span(one.time_s)} at scale ${one.scale}`).join(", ");
   return card(program.program || "(no name)", { id: `p-${encodeURIComponent(program.program)}-${program.processes}${program.owner ? `-${encodeURIComponent(program.owner)}` : ""}`,
     aside: el("span", { class: "badge", text: program.class }) },
   el("p", { class: "soft", text: program.why }),

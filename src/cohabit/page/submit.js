@@ -63,7 +63,7 @@ export function submitDialog(source) {
       const answer = await source.change("POST", `jobs${dry ? "?dry_run=true" : ""}`, wish());
       if (dry) {
         said.textContent = answer.start_at === null ? answer.why
-          : `It would start ${answer.start_in_s < 1 ? "at once" : `in ${span(answer.start_in_s)}, at ${instant(answer.start_at)}`} on node ${ranges(answer.nodes)}.`;
+          : `It would start ${answer.start_in_s < 1 ? "at once" : `in ${span(answer.start_in_s)}, at ${instant(answer.start_at)}`} on ${answer.nodes.length === 1 ? "node" : "nodes"} ${ranges(answer.nodes)}.`;
       } else {
         dialog.close();
         toast(`Submitted job ${answer.job}`);

@@ -10,17 +10,22 @@ export function percent(share, digits = 0) {
   return share === null || share === undefined || !Number.isFinite(share) ? "–" : `${(100 * share).toFixed(digits)} %`;
 }
 
+/** 2 min 5 s, and 2 min rather than 2 min 0 s. */
+function units(large, one, small, other) {
+  return small ? `${large} ${one} ${small} ${other}` : `${large} ${one}`;
+}
+
 /** A span in its two largest units. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (Math.abs(seconds) < 0.05) return "0 s";
   if (seconds < 0) return `-${span(-seconds)}`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
   const whole = Math.round(seconds);
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
-  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return units(Math.floor(whole / 60), "min", whole % 60, "s");
+  if (whole < 86400) return units(Math.floor(whole / 3600), "h", Math.floor((whole % 3600) / 60), "min");
+  return units(Math.floor(whole / 86400), "d", Math.floor((whole % 86400) / 3600), "h");
 }
 
 /** How long something has lasted; a clock that is a little ahead makes it no less than nothing. */

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cohabit.model.errors import InputError
+from cohabit.model.texts import LONGEST_NAME, one_line
 
 if TYPE_CHECKING:
     from cohabit.backend.launchers.contract import Launcher
@@ -67,3 +70,9 @@ def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if bare and word == "spark-submit":
         return "spark", command
     return "plain", command
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The program a job is learned by where none is named: the base name of what its command runs."""
+    word = choose(tuple(command))[1][0]
+    return one_line(os.path.basename(word.rstrip("/")) or word, LONGEST_NAME)

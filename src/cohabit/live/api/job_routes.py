@@ -84,8 +84,6 @@ async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Respo
     """Another limit or priority for a job that waits; more of either needs an operator."""
     record = (await parts.looking.job(job, caller)).record
     limit_us = None if wishes.limit_s is None else microseconds(wishes.limit_s)
-    if limit_us is None and wishes.qos is None:
-        raise Refusal(422, "nothing is to be changed", "body", "give limit_s or qos")
     if (limit_us is not None and limit_us > record.limit_us) or (wishes.qos is not None and wishes.qos != record.qos):
         operator(caller, "a longer limit or another qos")
     await parts.change(caller, "change", job, parts.controller.change(job, limit_us, wishes.qos))
@@ -147,7 +145,7 @@ async def _release(parts: Parts, record: Record) -> None:
         return
     free = [name for name in _members(record) if parts.limits.may_release(record.user, name, limits)]
     if not free:
-        raise Refusal(409, f"at most {limits.max_running} jobs of its user may run", f"job {record.job_id}",
+        raise Refusal(409, f"its user may have {limits.max_running:,} running at a time", f"job {record.job_id}",
                       "it is released when one of them ends")  # fmt: skip
     for name in free:
         await parts.controller.release(name)

@@ -21,20 +21,20 @@ def series(
     submit_us: Ints, start_us: Ints, end_us: Ints, cores: Ints, never: int, from_us: int, until_us: int,
     bins: int = BINS,
 ) -> dict[str, Any]:  # fmt: skip
-    """Counts per bin of starts and ends, and means per bin of jobs waiting and cores in use."""
+    """Counts per bin of starts and ends, means per bin of jobs waiting and cores in use, and who waits at the end."""
     span = max(until_us - from_us, bins)
     step = span / bins
     started, ended = start_us[start_us != never], end_us[end_us != never]
     ran = start_us != never
-    wait_end = np.where(ran, start_us, until_us)
-    run_end = np.where(end_us != never, end_us, until_us)
-    ones = np.ones(len(submit_us))
+    over = np.where(end_us != never, end_us, until_us)
+    wait_end = np.where(ran, start_us, over)  # a job cancelled before its start waits until then
+    ones, waits = np.ones(len(submit_us)), (submit_us <= until_us) & (wait_end >= until_us)
     return {
-        "from": from_us / SECOND, "step_s": step / SECOND,
+        "from": from_us / SECOND, "step_s": step / SECOND, "waiting_at_end": int(waits.sum()),
         "started": _counted(started, from_us, step, bins), "ended": _counted(ended, from_us, step, bins),
         "waiting": slice_means(submit_us, np.maximum(wait_end, submit_us), ones, from_us, span, bins).round(2).tolist(),
         "busy_cores": slice_means(
-            start_us[ran], np.maximum(run_end, start_us)[ran], cores[ran].astype(float), from_us, span, bins
+            start_us[ran], np.maximum(over, start_us)[ran], cores[ran].astype(float), from_us, span, bins
         ).round(2).tolist(),
     }  # fmt: skip
 

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/profiles", tags=["profiles"], responses=PROBLEMS)
 class ProfileShare(BaseModel):
     """Whose profile of which program."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     program: Annotated[Short, Field(min_length=1)]
     user: Annotated[UserName, Field(min_length=1)]
 

@@ -1,24 +1,41 @@
 """What callers may send and what they get: the documents of the API, checked before anything else looks at them.
 
-Every number is bounded and every text is something a file name, an environment or a command line can hold. Nothing
-here knows who calls or what the scheduler would say.
+Every number is bounded and every text is something a file name, an environment or a command line can hold. The OpenAPI
+description is made of these classes: a check that JSON Schema can state is stated beside it, and types are not
+converted, so that a document is refused where the description forbids it. Nothing here knows who calls or what the
+scheduler would say.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cohabit.backend.launchers.registry import LAUNCHERS, SYNONYMS
 from cohabit.live.api.settings import LONGEST_ARRAY
-from cohabit.model.texts import wrong_in_name, wrong_in_variable, wrong_in_word
+from cohabit.model.peer import MOST_MEMBERS
+from cohabit.model.texts import LONGEST_NAME, NOT_IN_NAMES, wrong_in_name, wrong_in_variable, wrong_in_word
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ARRAY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:%([0-9]{1,9}))?")
 LONGEST_S = 366 * 86400.0
+LEAST_S = 1e-6  # instants are whole microseconds
+FRAMEWORKS = (*LAUNCHERS, *SYNONYMS)
 _MOST = 1_000_000  # of anything that is counted
+_LONGEST_WORD = 200_000
+
+# The checks as patterns, for the description
+_WORD = r"^[^\u0000]*$"
+_SHOWN = f"^[^{NOT_IN_NAMES}]*$"
+_VARIABLE = f"^[^={NOT_IN_NAMES}]+$"
+_ABSOLUTE = f"^(/[^{NOT_IN_NAMES}]*)?$"
+_FILE = f"^([^%{NOT_IN_NAMES}]|%[jAa%])*$"
+_NOT_OF_ARRAYS = f"^([^%{NOT_IN_NAMES}]|%[j%])*$"
+_JOB_NAME = "^(?![0-9]+$)(?!.*_[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_ARRAY = "^[0-9]{1,9}-[0-9]{1,9}(%(?=0*[1-9])[0-9]{1,9})?$"
 
 
 def _job_name(text: str) -> str:
@@ -40,19 +57,61 @@ def _sound(wrong_in: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-Text = Annotated[str, Field(max_length=200_000), _sound(wrong_in_word)]
-Short = Annotated[str, Field(max_length=255), _sound(wrong_in_name)]
-Variable = Annotated[str, Field(max_length=1024), _sound(wrong_in_variable)]
-FilePath = Annotated[str, Field(max_length=4096), _sound(wrong_in_name)]
-JobId = Annotated[str, Field(min_length=1, max_length=80), _sound(wrong_in_name)]
-UserName = Annotated[str, Field(max_length=64), _sound(wrong_in_name)]
-Framework = Annotated[str, Field(max_length=40), _sound(wrong_in_name)]
-GroupName = Annotated[str, Field(min_length=1, max_length=64), _sound(wrong_in_name)]
+def _framework(text: str) -> str:
+    if text not in FRAMEWORKS:
+        raise ValueError(f"there is no framework called {text!r}; known: {', '.join(FRAMEWORKS)}")
+    return text
+
+
+def _absolute(text: str) -> str:
+    if text and not text.startswith("/"):
+        raise ValueError("is not an absolute path; begin it with /")
+    return text
+
+
+def _whole(value: object) -> object:
+    """4.0 is an integer in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _stated(pattern: str) -> dict[str, Any]:
+    return {"pattern": pattern}
+
+
+def _keys(pattern: str, most: int) -> dict[str, Any]:
+    return {"propertyNames": {"pattern": pattern, "maxLength": most}}
+
+
+_Whole = BeforeValidator(_whole)
+Text = Annotated[str, Field(max_length=_LONGEST_WORD, json_schema_extra=_stated(_WORD)), _sound(wrong_in_word)]
+Short = Annotated[str, Field(max_length=LONGEST_NAME, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
+Variable = Annotated[str, Field(min_length=1, max_length=1024), _sound(wrong_in_variable)]
+Domain = Annotated[str, Field(max_length=LONGEST_NAME), _sound(wrong_in_name)]
+Folder = Annotated[
+    str, Field(max_length=4096, json_schema_extra=_stated(_ABSOLUTE)), _sound(wrong_in_name), AfterValidator(_absolute)
+]
+FilePath = Annotated[str, Field(max_length=4096, json_schema_extra=_stated(_FILE)), _sound(wrong_in_name)]
+JobName = Annotated[
+    str,
+    Field(min_length=1, max_length=64, description="the job's id; else the server gives a number",
+          json_schema_extra=_stated(_JOB_NAME)),
+    AfterValidator(_job_name),
+]  # fmt: skip
+JobId = Annotated[str, Field(min_length=1, max_length=80, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
+UserName = Annotated[str, Field(max_length=64, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
+Framework = Annotated[
+    str, Field(max_length=40, json_schema_extra={"enum": list(FRAMEWORKS)}), AfterValidator(_framework)
+]
+GroupName = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=LEAST_S, le=LONGEST_S, allow_inf_nan=False)]
+Offset = Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S, allow_inf_nan=False)]
+Priority = Annotated[int, Field(ge=-1000, le=1000), _Whole]
+Count = Annotated[int, Field(ge=0, le=_MOST), _Whole]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=False)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class WindowShape(_Shape):
@@ -60,23 +119,26 @@ class WindowShape(_Shape):
 
     first: Short
     second: Short
-    least_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S, allow_inf_nan=False)] = 0.0
-    most_s: Annotated[float, Field(ge=-LONGEST_S, le=LONGEST_S, allow_inf_nan=False)] = 0.0
+    least_s: Offset = 0.0
+    most_s: Offset = 0.0
 
 
 class GroupShape(_Shape):
     """Jobs in several domains that start together: the keys of a site file's [group.NAME], and its name."""
 
     name: GroupName
-    members: Annotated[dict[Short, Short], Field(min_length=2, max_length=64)]
-    lease_s: Seconds = 60.0
+    members: Annotated[
+        dict[Domain, Short],
+        Field(min_length=2, max_length=MOST_MEMBERS, json_schema_extra=_keys(_SHOWN, LONGEST_NAME)),
+    ]
+    lease_s: Positive = 60.0
     lead_s: Seconds = 2.0
     late_s: Seconds = 0.05
     round_trip_s: Seconds = 0.05
-    ask_s: Seconds = 10.0
-    retry_s: Seconds = 30.0
-    dead_after_s: Seconds = 180.0
-    when_dead: Short = "start_alone"
+    ask_s: Positive = 10.0
+    retry_s: Positive = 30.0
+    dead_after_s: Positive = 180.0
+    when_dead: Literal["start_alone", "wait", "fail"] = "start_alone"
     overlap_s: Annotated[float, Field(ge=-1, le=LONGEST_S, allow_inf_nan=False)] = -1.0
     window: Annotated[list[WindowShape], Field(max_length=64)] = []
 
@@ -84,33 +146,50 @@ class GroupShape(_Shape):
 class Submission(_Shape):
     """A job to be run. Only the command is needed."""
 
-    command: Annotated[list[Text], Field(min_length=1, max_length=10_000)]
-    name: Annotated[str, Field(max_length=64, description="the job's id; else the server gives a number"),
-                    AfterValidator(_job_name)] | None = None  # fmt: skip
-    environment: Annotated[dict[Variable, Text], Field(max_length=10_000)] = {}
-    folder: FilePath = ""
+    model_config = ConfigDict(json_schema_extra={"allOf": [
+        {"if": {"properties": {"folder": {"maxLength": 0}}},
+         "then": {"properties": {"stdout": {"pattern": "^(/|$)"}, "stderr": {"pattern": "^(/|$)"}}}},
+        {"if": {"properties": {"array": {"type": "null"}}},
+         "then": {"properties": {"stdout": {"pattern": _NOT_OF_ARRAYS}, "stderr": {"pattern": _NOT_OF_ARRAYS}}},
+         "else": {"properties": {"group": {"type": "null"}}}},
+    ]})  # fmt: skip
+
+    command: Annotated[
+        list[Text],
+        Field(min_length=1, max_length=10_000, json_schema_extra={"prefixItems": [
+            {"type": "string", "minLength": 1, "maxLength": _LONGEST_WORD, "pattern": _WORD}]}),
+    ]  # fmt: skip
+    name: JobName | None = None
+    environment: Annotated[
+        dict[Variable, Text], Field(max_length=10_000, json_schema_extra=_keys(_VARIABLE, 1024))
+    ] = {}
+    folder: Folder = ""
     stdout: FilePath = ""
     stderr: FilePath = ""
-    processes: Annotated[int, Field(ge=1, le=_MOST)] = 1
-    nodes: Annotated[int, Field(ge=0, le=_MOST)] = 0
+    processes: Annotated[int, Field(ge=1, le=_MOST), _Whole] = 1
+    nodes: Count = 0
     limit_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)] = 3600.0
-    memory_mb: Annotated[int, Field(ge=0, le=2**40, description="per process")] = 0
+    memory_mb: Annotated[int, Field(ge=0, le=2**40, description="per process"), _Whole] = 0
     program: Short = ""
     alpha: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     exclusive: bool = False
     single_node: bool = False
     after: Annotated[list[JobId], Field(max_length=1000)] = []
     after_any: bool = False
-    array: Annotated[str, Field(max_length=40, description="A-B or A-B%K: numbers, at most K at a time")] | None = None
+    array: Annotated[
+        str,
+        Field(max_length=29, json_schema_extra=_stated(_ARRAY),
+              description=f"A-B or A-B%K: numbers from A to B, at most {LONGEST_ARRAY} of them, K at a time"),
+    ] | None = None  # fmt: skip
     hold: bool = False
     requeue: bool = True
     partition: Short = ""
-    qos: Annotated[int, Field(ge=-1000, le=1000)] | None = None
-    workload_type: Annotated[str, Field(pattern="^(|compute|network|io)$")] = ""
-    skip_threshold: Annotated[int, Field(ge=-1, le=_MOST)] = -1
+    qos: Priority | None = None
+    workload_type: Literal["", "compute", "network", "io"] = ""
+    skip_threshold: Annotated[int, Field(ge=-1, le=_MOST), _Whole] = -1
     reprofile: bool = False
     framework: Framework = "plain"
-    threads: Annotated[int, Field(ge=0, le=_MOST)] = 0
+    threads: Count = 0
     oversubscribe: bool = False
     group: GroupShape | None = None
 
@@ -118,6 +197,8 @@ class Submission(_Shape):
     def _fits_together(self) -> Submission:
         if not self.command[0]:
             raise ValueError("the first word of the command is empty")
+        if self.array is not None and self.group is not None:
+            raise ValueError("an array has no mates: submit its members one by one")
         if self.array is not None:
             first, count, _ = array_of(self.array)
             if count > LONGEST_ARRAY:
@@ -141,8 +222,19 @@ def array_of(text: str) -> tuple[int, int, int]:
 class Change(_Shape):
     """What of a queued job is to be different; a longer limit or another qos needs an operator."""
 
+    model_config = ConfigDict(json_schema_extra={"allOf": [{"anyOf": [
+        {"required": ["limit_s"], "properties": {"limit_s": {"type": "number"}}},
+        {"required": ["qos"], "properties": {"qos": {"type": "integer"}}},
+    ]}]})  # fmt: skip
+
     limit_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)] | None = None
-    qos: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+    qos: Priority | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Change:
+        if self.limit_s is None and self.qos is None:
+            raise ValueError("nothing is to be changed; give limit_s or qos")
+        return self
 
 
 class TokenWish(_Shape):
@@ -227,6 +319,8 @@ class JobView(BaseModel):
     after: list[str]
     predicted_slowdown: float | None
     actual_slowdown: float | None
+    slowdown_why: str
+    whole_nodes: int
 
 
 class JobList(BaseModel):

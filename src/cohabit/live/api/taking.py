@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cohabit.backend import output_names
-from cohabit.backend.launchers.registry import find_launcher
+from cohabit.backend.launchers.registry import program_of
 from cohabit.backend.local.room import shortage
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Account, Accounts, Caller
@@ -130,13 +130,12 @@ class Taking:
         if submission.group is not None:
             table = msgspec.convert(submission.group.model_dump(exclude={"name"}), GroupTable)
             mates = group_of(submission.group.name, table, self._settings.domains, "group")
-        find_launcher(submission.framework)
         return Job(
             submission.name or "0", microseconds(submission.limit_s), submission.processes, submission.nodes,
-            submission.memory_mb * MEGABYTE, caller.number, submission.program, submission.partition,
-            limits.qos if submission.qos is None else submission.qos, tuple(submission.after), submission.after_any,
-            submission.hold, first, count, at_most, submission.requeue, submission.alpha, submission.exclusive,
-            submission.single_node, workload_type=submission.workload_type,
+            submission.memory_mb * MEGABYTE, caller.number, submission.program or program_of(submission.command),
+            submission.partition, limits.qos if submission.qos is None else submission.qos, tuple(submission.after),
+            submission.after_any, submission.hold, first, count, at_most, submission.requeue, submission.alpha,
+            submission.exclusive, submission.single_node, workload_type=submission.workload_type,
             skip_threshold=submission.skip_threshold, reprofile=submission.reprofile, mates=mates,
             profile_owner=owner_of(caller.number),
         )  # fmt: skip
@@ -150,12 +149,13 @@ def _bytes_of(submission: Submission) -> int:
 
 def _launch(submission: Submission, account: Account | None, own: int) -> Launch:
     folder = submission.folder
-    if folder and not os.path.isabs(folder):
-        raise Refusal(422, "is not an absolute path", "folder", "begin it with /")
     for where, path in (("stdout", submission.stdout), ("stderr", submission.stderr)):
         if path and not folder and not os.path.isabs(path):
             raise Refusal(422, "is relative, and there is no folder", where, "give a folder, or begin it with /")
-        output_names.check(path, submission.array is not None, where)
+        try:
+            output_names.check(path, submission.array is not None, where)
+        except InputError as error:
+            raise Refusal(422, error.what, where, error.fix) from error
     environment = dict(submission.environment)
     other = account is not None and account.uid != own  # the back end knows what a login would set
     if account is not None and not other:

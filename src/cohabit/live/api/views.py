@@ -28,7 +28,8 @@ def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: 
         "started_at": at(record.start_us), "ended_at": at(record.end_us), "attempt": record.attempt,
         "exit_status": record.exit_status, "exit_signal": record.exit_signal, "stdout": stdout, "stderr": stderr,
         "array": _array(record), "after": list(record.after), "predicted_slowdown": record.predicted_slowdown,
-        "actual_slowdown": record.actual_slowdown,
+        "actual_slowdown": record.actual_slowdown, "slowdown_why": record.slowdown_why,
+        "whole_nodes": record.whole_nodes,
     }  # fmt: skip
 
 
