@@ -58,7 +58,9 @@ class RunFolder:
         runs = os.open(self.path.parent, _FOLDER)
         draft = f".{self.path.name}.{os.getpid()}"
         try:
-            shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
+            with contextlib.suppress(FileNotFoundError):
+                os.stat(draft, dir_fd=runs, follow_symlinks=False)  # of a process that had our number
+                shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
             os.mkdir(draft, 0o700, dir_fd=runs)
             folder = os.open(draft, _FOLDER, dir_fd=runs)
             try:
@@ -212,12 +214,33 @@ class RunFolder:
 
     def remove(self) -> None:
         """All of it goes, at once for everyone who looks."""
-        away = self.path.with_name(f".{self.path.name}.gone")
+        if not self.put_away():
+            self.clear_away()
+
+    def put_away(self) -> bool:
+        """It is gone for everyone who looks. False: the job left files in its own folder, which `clear_away` removes."""
+        away = self._away()
         try:
             os.rename(self.path, away)
         except FileNotFoundError:
-            return
-        shutil.rmtree(away, ignore_errors=True)
+            return True
+        try:
+            for name in os.listdir(away):
+                if name != JOB:
+                    os.unlink(f"{away}/{name}")
+            os.rmdir(f"{away}/{JOB}")
+            os.rmdir(away)
+        except OSError:
+            return False
+        return True
+
+    def clear_away(self) -> bool:
+        """What `put_away` has left; what cannot be removed now is when the next launcher begins."""
+        shutil.rmtree(self._away(), ignore_errors=True)
+        return True
+
+    def _away(self) -> str:
+        return f"{self.path.parent}/.{self.path.name}.gone"
 
     def sync(self) -> None:
         """What is named in the folder is on the disk."""

@@ -5,6 +5,9 @@
 Every request has an `id`, and its answer has the same; `REQUESTS` below is the whole list. Reports: `open` when it
 serves, or `unable` and why; `started` and `ended` of runs; `said` for what people should hear. It ends with its
 controller; runners do not.
+
+Each run costs two forks of this process, so it stays small. `threading` (and `subprocess`, which imports it) is not
+imported here: what it does after a fork touches as many pages as the rest of a runner does.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Launcher:
             "stop": (requests.STOP, runs.stop),
             "renew": (requests.RENEW, runs.renew),
             "bind": (requests.BIND, child(runs.bind)),
-            "settle": (requests.RUN, child(runs.settle)),
+            "settle": (requests.RUN, runs.settle),
             "observe": ({}, runs.observe),
             "threads": (requests.RUN, runs.threads),
             "probe": (requests.PROBE, child(runs.probe)),

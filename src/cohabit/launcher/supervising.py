@@ -298,14 +298,15 @@ class Supervisor:
         rebind(folder, before, after)
         return True
 
-    def settle(self, request: wire.Message) -> bool:
+    def settle(self, request: wire.Message) -> Any:
         """The record of a run may go; one that lives stays."""
         folder = self.folder(request)
         claim = folder.runner()
         if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
             raise Refused(f"run {folder.path.name} is not over")
-        folder.remove()
-        return True
+        if folder.put_away():
+            return True
+        return self.channel.in_child(lambda _: folder.clear_away())(request)  # files of the job may be many
 
     def threads(self, request: wire.Message) -> list[int]:
         """All threads of a run, as they are now."""
