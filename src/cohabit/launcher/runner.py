@@ -98,10 +98,9 @@ class Run(Tree):
         if not why and self.status and control_groups.out_of_memory(self.groups):
             fault = f"went over the {self.spec['memory_bytes'] >> 20} MiB of memory it asked for"
         control_groups.remove(self.groups)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.record_end({
             "why": why, "fault": fault, "status": self.status, "began_us": self.began_us, "ended_us": clock_us(),
-            "user_s": used.ru_utime, "system_s": used.ru_stime, "peak_rss_bytes": used.ru_maxrss * 1024,
+            "user_s": self.user_s, "system_s": self.system_s, "peak_rss_bytes": self.peak_rss_bytes,
             "leftovers": leftovers,
         })  # fmt: skip
 

@@ -76,8 +76,8 @@ class Launcher:
         while True:
             for descriptor, _ in self.poll.poll(TICK_MS if self.runs.unsaid or self.channel.waiting else None):
                 if descriptor in self.runs.runners:
-                    self.runs.runner_ended(descriptor)
-                elif not self.hear():
+                    self.runs.heard(descriptor)
+                elif descriptor == self.channel.end.fileno() and not self.hear():
                     return
             self.channel.flush()
             self.runs.look()
