@@ -26,10 +26,10 @@ Start = Callable[[wire.Message, int, int, int], None]  # a request, readable on 
 
 
 class RunnerProcess:
-    """A runner. `end` is our end of its socket; None: another launcher forked it. `process` is a pidfd."""
+    """A runner. `process` is a pidfd; `pid` and our end of its socket are known where this launcher forked it."""
 
-    def __init__(self, process: int, end: socket.socket | None = None) -> None:
-        self.process, self.end = process, end
+    def __init__(self, process: int, pid: int = 0, end: socket.socket | None = None) -> None:
+        self.process, self.pid, self.end = process, pid, end
         self.folder: RunFolder | None = None  # of its run; None: it is idle
         self.number: int | None = None  # of the request that started the run
         self.signalled = False
@@ -99,7 +99,7 @@ def fork_runner(start: Start, close_others: Callable[[], None]) -> RunnerProcess
             sys.stderr.flush()
             os._exit(0)
     theirs.close()
-    return RunnerProcess(os.pidfd_open(child), ours)
+    return RunnerProcess(os.pidfd_open(child), child, ours)
 
 
 def _serve(end: socket.socket, start: Start) -> NoReturn | None:

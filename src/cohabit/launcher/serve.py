@@ -74,7 +74,7 @@ class Launcher:
         """Until the controller has gone."""
         self.poll.register(self.channel.end, select.POLLIN)
         while True:
-            for descriptor, _ in self.poll.poll(TICK_MS if self.runs.unsaid or self.channel.waiting else None):
+            for descriptor, _ in self.poll.poll(TICK_MS if self.runs.busy or self.channel.waiting else None):
                 if descriptor in self.runs.runners:
                     self.runs.heard(descriptor)
                 elif descriptor == self.channel.end.fileno() and not self.hear():

@@ -31,13 +31,16 @@ from cohabit.launcher.runs import (
     RunFolder,
     alive,
     all_runs,
+    claims_of,
     clock_us,
+    kept_claim,
     processes_of,
     sweep_drafts,
     threads_of,
 )
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.starting import spec_of
+from cohabit.launcher.sweeper import Sweeper
 
 STARTING = "starting"
 LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
@@ -59,8 +62,10 @@ class Supervisor:
         self.runners: dict[int, RunnerProcess] = {}  # by the descriptor that is watched; idle ones, too
         self.of_run: dict[Key, RunnerProcess] = {}
         self.idle: list[RunnerProcess] = []
+        self.sweeper = Sweeper(self.close_private)
         self.unsaid: set[Key] = set()  # runs whose start may not have been told
         self.lock = -1
+        self.kept_claim: str | None = None  # in a runner
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
@@ -91,13 +96,13 @@ class Supervisor:
                 if time.monotonic() > until:
                     raise Refused("a start of an earlier controller does not come to an end; `ps` shows it") from None
                 time.sleep(0.02)
-        sweep_drafts(self.runs)
+        sweep_drafts(self.runs, self.own)
         fcntl.flock(self.lock, fcntl.LOCK_SH)
 
     def private(self) -> Iterable[int]:
         """Descriptors that no child must keep."""
         runners = self.runners.values()
-        ends = [one.end.fileno() for one in runners if one.end is not None]
+        ends = [one.end.fileno() for one in (*runners, self.sweeper) if one.end is not None]
         return [*ends, *(one.process for one in runners), *([self.lock] if self.lock >= 0 else [])]
 
     # ---- starting ---------------------------------------------------------------------------------------------------
@@ -144,7 +149,7 @@ class Supervisor:
             try:
                 spec = self.prepare(folder, request)
                 fuse_us = None if request["fuse_us"] < 0 else request["fuse_us"]
-                claimed = folder.create(spec, fuse_us, request["files"], runner.identity())
+                claimed = folder.create(spec, fuse_us, request["files"], self.claim())
                 answer = {"id": request["id"], "ok": claimed}
             except Exception as error:
                 answer = failed(request["id"], error)
@@ -153,6 +158,12 @@ class Supervisor:
                 wire.send(end, answer)
             if claimed:
                 runner.Run(folder, spec, woken, lambda: tell_start(end, folder)).live()
+
+    def claim(self) -> str:
+        """In a runner: the file its claims are links to."""
+        if self.kept_claim is None:
+            self.kept_claim = kept_claim(claims_of(self.own, os.getpid()), runner.identity())
+        return self.kept_claim
 
     def prepare(self, folder: RunFolder, request: wire.Message) -> dict[str, Any]:
         """All that the runner needs to know; the folder of the user's outputs is there afterwards."""
@@ -168,8 +179,14 @@ class Supervisor:
         own = self.output if person is None else self.output / str(person["uid"])
         return own / f"{folder.path.name.rpartition('.')[0]}.out"
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to look for."""
+        return bool(self.unsaid or self.sweeper.waiting)
+
     def look(self) -> None:
-        """Runs whose word that they execute may be lost."""
+        """Runs whose word that they execute may be lost, and folders that wait to be removed."""
+        self.sweeper.flush()
         for key in list(self.unsaid):
             folder = RunFolder(self.runs, *key)
             started = folder.started()
@@ -196,6 +213,8 @@ class Supervisor:
         """It has ended, or does once it hears of this."""
         if self.runners.pop(one.watched, None) is not None:
             self.poll.unregister(one.watched)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(claims_of(self.own, one.pid))
         one.close()
 
     def heard(self, descriptor: int) -> None:
@@ -320,15 +339,15 @@ class Supervisor:
         rebind(folder, before, after)
         return True
 
-    def settle(self, request: wire.Message) -> Any:
+    def settle(self, request: wire.Message) -> bool:
         """The record of a run may go; one that lives stays."""
         folder = self.folder(request)
         claim = folder.runner()
         if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
             raise Refused(f"run {folder.path.name} is not over")
-        if folder.put_away():
-            return True
-        return self.channel.in_child(lambda _: folder.clear_away())(request)  # files of the job may be many
+        if away := folder.put_away():
+            self.sweeper.remove(away)
+        return True
 
     def threads(self, request: wire.Message) -> list[int]:
         """All threads of a run, as they are now."""
