@@ -57,7 +57,8 @@ class Run(Tree):
     def fuse_us(self) -> int:
         """The instant at which the run is stopped unless it is moved before; a fuse that cannot be read has burnt."""
         try:
-            return int((self.folder.path / "fuse").read_bytes())
+            with open(f"{self.folder.path}/fuse", "rb", 0) as stream:
+                return int(stream.read())
         except FileNotFoundError:
             return NEVER_US
         except (OSError, ValueError):
@@ -66,7 +67,8 @@ class Run(Tree):
     def stop_word(self) -> str:
         """Why it is to be stopped; empty: it is not."""
         try:
-            return (self.folder.path / "stop").read_text() or "stopped"
+            with open(f"{self.folder.path}/stop", "rb", 0) as stream:
+                return stream.read().decode() or "stopped"
         except (OSError, ValueError):
             return self.ordered
 

@@ -243,9 +243,15 @@ class RunFolder:
 
     def write(self, name: str, facts: Any) -> None:
         """A whole file or none."""
-        draft = self.path / f".{name}.{os.getpid()}"
-        draft.write_text(json.dumps(facts))
-        os.replace(draft, self.path / name)
+        draft = f"{self.path}/.{name}.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(json.dumps(facts).encode())
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+        os.replace(draft, f"{self.path}/{name}")
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -13,6 +13,7 @@ imported here: what it does after a fork touches as many pages as the rest of a 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -140,6 +141,8 @@ def main() -> None:
     except (Refused, OSError) as error:
         launcher.channel.report({"event": "unable", "text": failed(0, error)["error"]})
         return
+    gc.collect()
+    gc.freeze()  # a collection after a fork would copy every page that it looks at
     launcher.serve()
     launcher.close()
 
