@@ -103,8 +103,9 @@ class Inbox:
         if not self._urgent.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._urgent.wait(), min(patience_s, COMPANY_S))
-        self._urgent.clear()
         taken = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
+        if not self._letters:
+            self._urgent.clear()
         self._space.set()
         return taken
 
