@@ -310,8 +310,8 @@ def _write(path: str, file: str, text: str) -> None:
 
 def _text(path: str) -> str:
     try:
-        with open(path) as stream:
-            return stream.read()
+        with open(path, "rb", 0) as stream:
+            return stream.read().decode()
     except OSError:
         return ""
 

@@ -21,7 +21,6 @@ from typing import Any
 
 from cohabit.agent import control_groups
 from cohabit.agent.launch.process_tree import children, watch_over_children
-from cohabit.launcher.probing import probe
 from cohabit.launcher.requests import Refused
 from cohabit.launcher.runner import become_user, reset_limits
 
@@ -80,6 +79,8 @@ def probe_for(
 ) -> dict[str, Any]:
     """What the user's environment offers to a framework. Programs of the user's are run for it: in the control groups
     of the job, in a session of their own, with bounds on time, memory and what they say."""
+    from cohabit.launcher.probing import probe  # with the rights to read it, and not in the launcher (see serve.py)
+
     reads, writes = os.pipe()
 
     def work() -> None:

@@ -6,13 +6,15 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cohabit.launcher import wire
+
+if TYPE_CHECKING:
+    import subprocess
 
 FOLDER, LOG = "launcher", "log"  # in the place: the launcher's own files
 _PROGRAM = Path(__file__).with_name("serve.py")
@@ -28,6 +30,8 @@ class Begun(NamedTuple):
 def begin(told: Mapping[str, Any], keep: Sequence[int] = ()) -> Begun:
     """A launcher with these settings (settings.py). What goes wrong in it is said in PLACE/launcher/log. `keep`:
     descriptors that it keeps open for as long as it lives."""
+    import subprocess  # not in the launcher (see serve.py)
+
     ours, theirs = wire.pair()
     own = Path(told["place"]) / FOLDER
     with contextlib.suppress(FileExistsError):

@@ -57,7 +57,8 @@ class Run(Tree):
     def fuse_us(self) -> int:
         """The instant at which the run is stopped unless it is moved before; a fuse that cannot be read has burnt."""
         try:
-            return int((self.folder.path / "fuse").read_bytes())
+            with open(f"{self.folder.path}/fuse", "rb", 0) as stream:
+                return int(stream.read())
         except FileNotFoundError:
             return NEVER_US
         except (OSError, ValueError):
@@ -66,7 +67,8 @@ class Run(Tree):
     def stop_word(self) -> str:
         """Why it is to be stopped; empty: it is not."""
         try:
-            return (self.folder.path / "stop").read_text() or "stopped"
+            with open(f"{self.folder.path}/stop", "rb", 0) as stream:
+                return stream.read().decode() or "stopped"
         except (OSError, ValueError):
             return self.ordered
 
@@ -98,10 +100,9 @@ class Run(Tree):
         if not why and self.status and control_groups.out_of_memory(self.groups):
             fault = f"went over the {self.spec['memory_bytes'] >> 20} MiB of memory it asked for"
         control_groups.remove(self.groups)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.record_end({
             "why": why, "fault": fault, "status": self.status, "began_us": self.began_us, "ended_us": clock_us(),
-            "user_s": used.ru_utime, "system_s": used.ru_stime, "peak_rss_bytes": used.ru_maxrss * 1024,
+            "user_s": self.user_s, "system_s": self.system_s, "peak_rss_bytes": self.peak_rss_bytes,
             "leftovers": leftovers,
         })  # fmt: skip
 

@@ -37,6 +37,7 @@ NOBODY = "nobody"  # the claim of a run that must never begin
 JOB = "job"
 MARK = "COHABIT_RUN"  # in the environment of every process of a run
 END_BYTES = 4096  # kept for the record of the end, so that it can be written on a full disk
+CLAIMS = "runner."  # how files with identities of runners begin
 LOST = {"why": "lost", "fault": "", "status": None}
 _DRAFT_OF_END = ".ended.draft"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,12 +54,14 @@ class RunFolder:
     def create(
         self, spec: Mapping[str, Any], fuse_us: int | None, files: Mapping[str, str] | None = None, claim: str = ""
     ) -> bool:
-        """Make the folder with all that is needed to run; False if it is there already. With a claim the run is the
-        caller's: that is on the disk when this returns."""
+        """Make the folder with all that is needed to run; False if it is there already. With a claim, a file whose
+        content is on the disk (`kept_claim`), the run is the caller's: that is on the disk when this returns."""
         runs = os.open(self.path.parent, _FOLDER)
         draft = f".{self.path.name}.{os.getpid()}"
         try:
-            shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
+            with contextlib.suppress(FileNotFoundError):
+                os.stat(draft, dir_fd=runs, follow_symlinks=False)  # of a process that had our number
+                shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
             os.mkdir(draft, 0o700, dir_fd=runs)
             folder = os.open(draft, _FOLDER, dir_fd=runs)
             try:
@@ -89,9 +92,9 @@ class RunFolder:
             for name, text in content.items():
                 _write_new(folder, name, text)
             if claim:
-                _write_new(folder, "claim", claim, durable=True)
-                os.fsync(folder)
+                os.link(claim, "claim", dst_dir_fd=folder)
             os.rename(draft, self.path.name, src_dir_fd=runs, dst_dir_fd=runs)
+            os.fsync(folder)  # after the rename: one commit of a journaling file system has both
             os.fsync(runs)
             if user is not None:
                 os.fchown(inner, user["uid"], user["gid"])
@@ -164,9 +167,15 @@ class RunFolder:
 
     def ended(self) -> dict[str, Any] | None:
         """How the run ended, once it has. A record that cannot be read counts as lost."""
-        if not (self.path / "ended").exists():
+        try:
+            content = (self.path / "ended").read_bytes()
+        except FileNotFoundError:
             return None
-        found = self._read("ended")
+        except OSError:
+            content = b"?"
+        if not content.strip(b" \0"):
+            return None  # the power went before it was on the disk, and nothing followed from it
+        found = _table(content)
         complete = found is not None and isinstance(found.get("why"), str) and "status" in found
         return found if complete else LOST | {"fault": "the record of its end cannot be read"}
 
@@ -204,20 +213,25 @@ class RunFolder:
         try:
             os.pwrite(descriptor, content, 0)
             os.ftruncate(descriptor, len(content))
-            os.fsync(descriptor)
+            os.rename(draft, self.path / "ended")
+            os.fsync(descriptor)  # after the rename: one commit of a journaling file system has both
         finally:
             os.close(descriptor)
-        os.rename(draft, self.path / "ended")
         self.sync()
 
     def remove(self) -> None:
         """All of it goes, at once for everyone who looks."""
-        away = self.path.with_name(f".{self.path.name}.gone")
+        if away := self.put_away():
+            shutil.rmtree(away, ignore_errors=True)
+
+    def put_away(self) -> str:
+        """Gone for everyone who looks; the path of what is still to be removed, "" where there was nothing."""
+        away = f"{self.path.parent}/.{self.path.name}.gone"
         try:
             os.rename(self.path, away)
         except FileNotFoundError:
-            return
-        shutil.rmtree(away, ignore_errors=True)
+            return ""
+        return away
 
     def sync(self) -> None:
         """What is named in the folder is on the disk."""
@@ -229,21 +243,50 @@ class RunFolder:
 
     def write(self, name: str, facts: Any) -> None:
         """A whole file or none."""
-        draft = self.path / f".{name}.{os.getpid()}"
-        draft.write_text(json.dumps(facts))
-        os.replace(draft, self.path / name)
+        draft = f"{self.path}/.{name}.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(json.dumps(facts).encode())
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+        os.replace(draft, f"{self.path}/{name}")
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            found = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError):
+            return _table((self.path / name).read_bytes())
+        except OSError:
             return None
-        return found if isinstance(found, dict) else None
 
 
-def _write_new(
-    folder: int, name: str, text: str, user: Mapping[str, Any] | None = None, durable: bool = False
-) -> None:
+def claims_of(folder: Path, pid: int) -> str:
+    """The file that all claims of one runner are links to."""
+    return f"{folder}/{CLAIMS}{pid}"
+
+
+def kept_claim(path: str, identity: str) -> str:
+    """That file, with its content on the disk."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, _NEW, 0o600)
+    try:
+        os.write(descriptor, identity.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def _table(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write_new(folder: int, name: str, text: str, user: Mapping[str, Any] | None = None) -> None:
     """A new file; its owner is set on the descriptor."""
     descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
     try:
@@ -253,8 +296,6 @@ def _write_new(
         if user is not None:
             os.fchown(descriptor, user["uid"], user["gid"])
             os.fchmod(descriptor, 0o644)
-        if durable:
-            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -269,8 +310,11 @@ def file_name(job_id: str) -> str:
     return quote(job_id, safe="").replace(".", "%2E")
 
 
-def sweep_drafts(runs: Path) -> None:
-    """Leftovers of unfinished moves. Only while no start is on its way: its draft would go, too."""
+def sweep_drafts(runs: Path, own: Path) -> None:
+    """Leftovers of unfinished moves, identities of runners. Only while no start is on its way: its draft would go."""
+    for entry in os.listdir(own):
+        if entry.startswith(CLAIMS):
+            os.unlink(own / entry)
     for entry in os.listdir(runs):
         if entry.startswith("."):
             shutil.rmtree(runs / entry, ignore_errors=True)

@@ -5,11 +5,15 @@
 Every request has an `id`, and its answer has the same; `REQUESTS` below is the whole list. Reports: `open` when it
 serves, or `unable` and why; `started` and `ended` of runs; `said` for what people should hear. It ends with its
 controller; runners do not.
+
+Each run costs two forks of this process, so it stays small. `threading` (and `subprocess`, which imports it) is not
+imported here: what it does after a fork touches as many pages as the rest of a runner does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -46,7 +50,7 @@ class Launcher:
             "stop": (requests.STOP, runs.stop),
             "renew": (requests.RENEW, runs.renew),
             "bind": (requests.BIND, child(runs.bind)),
-            "settle": (requests.RUN, child(runs.settle)),
+            "settle": (requests.RUN, runs.settle),
             "observe": ({}, runs.observe),
             "threads": (requests.RUN, runs.threads),
             "probe": (requests.PROBE, child(runs.probe)),
@@ -71,10 +75,10 @@ class Launcher:
         """Until the controller has gone."""
         self.poll.register(self.channel.end, select.POLLIN)
         while True:
-            for descriptor, _ in self.poll.poll(TICK_MS if self.runs.unsaid or self.channel.waiting else None):
+            for descriptor, _ in self.poll.poll(TICK_MS if self.runs.busy or self.channel.waiting else None):
                 if descriptor in self.runs.runners:
-                    self.runs.runner_ended(descriptor)
-                elif not self.hear():
+                    self.runs.heard(descriptor)
+                elif descriptor == self.channel.end.fileno() and not self.hear():
                     return
             self.channel.flush()
             self.runs.look()
@@ -137,6 +141,8 @@ def main() -> None:
     except (Refused, OSError) as error:
         launcher.channel.report({"event": "unable", "text": failed(0, error)["error"]})
         return
+    gc.collect()
+    gc.freeze()  # a collection after a fork would copy every page that it looks at
     launcher.serve()
     launcher.close()
 

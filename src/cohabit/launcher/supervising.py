@@ -1,4 +1,4 @@
-"""The runs of one place: started in children that become their runners, watched, stopped, buried, settled.
+"""The runs of one place: given to runners, watched, stopped, buried, settled.
 
 Starts that are on their way hold a lock on the folder of runs until they have claimed theirs. A new launcher waits for
 that lock, so a run that has no claim then will never begin, and nothing need be written to make sure of it.
@@ -10,13 +10,12 @@ import contextlib
 import fcntl
 import os
 import select
-import signal
+import socket
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from cohabit.agent import control_groups
 from cohabit.launcher import acting, runner, wire
@@ -25,23 +24,28 @@ from cohabit.launcher.meter import Meter
 from cohabit.launcher.moving import rebind
 from cohabit.launcher.process import FOLDER
 from cohabit.launcher.requests import Refused
+from cohabit.launcher.runner_process import RunnerProcess, fork_runner, readable
 from cohabit.launcher.runs import (
     LOST,
     NOBODY,
     RunFolder,
     alive,
     all_runs,
+    claims_of,
     clock_us,
+    kept_claim,
     processes_of,
     sweep_drafts,
     threads_of,
 )
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.starting import spec_of
+from cohabit.launcher.sweeper import Sweeper
 
 STARTING = "starting"
 LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
 ENDING_S = 5.0  # a child that has answered is gone by then, also on a busy machine
+IDLE_MOST = 8  # runners that are kept for the next run
 WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
 Key = tuple[str, int]
 
@@ -55,10 +59,13 @@ class Supervisor:
         self.settings, self.channel, self.poll, self.meter, self.group = settings, channel, poll, meter, group
         self.runs, self.output, self.own = (settings.place / name for name in ("runs", "output", FOLDER))
         self.offer = control_groups.Offer()
-        self.runners: dict[int, tuple[RunFolder, int | None]] = {}  # descriptor -> run, request it answers
-        self.descriptors: dict[Key, int] = {}
+        self.runners: dict[int, RunnerProcess] = {}  # by the descriptor that is watched; idle ones, too
+        self.of_run: dict[Key, RunnerProcess] = {}
+        self.idle: list[RunnerProcess] = []
+        self.sweeper = Sweeper(self.close_private)
         self.unsaid: set[Key] = set()  # runs whose start may not have been told
         self.lock = -1
+        self.kept_claim: str | None = None  # in a runner
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
@@ -89,65 +96,74 @@ class Supervisor:
                 if time.monotonic() > until:
                     raise Refused("a start of an earlier controller does not come to an end; `ps` shows it") from None
                 time.sleep(0.02)
-        sweep_drafts(self.runs)
+        sweep_drafts(self.runs, self.own)
         fcntl.flock(self.lock, fcntl.LOCK_SH)
 
     def private(self) -> Iterable[int]:
         """Descriptors that no child must keep."""
-        return [*self.runners, *([self.lock] if self.lock >= 0 else [])]
+        runners = self.runners.values()
+        ends = [one.end.fileno() for one in (*runners, self.sweeper) if one.end is not None]
+        return [*ends, *(one.process for one in runners), *([self.lock] if self.lock >= 0 else [])]
 
     # ---- starting ---------------------------------------------------------------------------------------------------
 
     def start(self, request: wire.Message) -> Any:
-        """In a child that makes the folder, claims it, answers, and lives on as the runner. False: it was there."""
+        """By a runner, which makes the folder, claims it and answers. False: the folder was there."""
         folder = self.folder(request)
         if folder.exists():
             return self.find_again(folder)
-        before = self.descriptors.get((folder.job_id, folder.attempt))
-        if before is not None and self.runners[before][1] == request["id"]:
-            return LATER  # the same request again: the child that makes the folder answers it
+        before = self.of_run.get((folder.job_id, folder.attempt))
+        if before is not None and before.number == request["id"]:
+            return LATER  # the same request again: the runner that makes the folder answers it
         if before is not None:  # an earlier start of this run: it has failed, or is on its way
-            if not select.select([before], [], [], ENDING_S)[0]:
+            if not readable(before.watched, ENDING_S):
                 raise Refused("a start of this run is on its way")
-            self.runner_ended(before)
-        child = os.fork()
-        if child == 0:
-            self.be_runner(folder, request)
-        self.watch(folder, os.pidfd_open(child), request["id"])
+            self.heard(before.watched)
+        while True:
+            one = self.idle.pop() if self.idle else fork_runner(self.be_runner, self.close_private)
+            if one.give(folder, request, self.channel.end.fileno(), self.lock):
+                break
+            self.forget(one)
+        self.watch(one)
         self.unsaid.add((folder.job_id, folder.attempt))
         return LATER
 
+    def close_private(self) -> None:
+        """In a new runner: the channel and the lock come with each request."""
+        for descriptor in self.private():
+            os.close(descriptor)
+        self.channel.end.close()
+
     def find_again(self, folder: RunFolder) -> bool:
         """The same order again, after a launcher has died: its run is watched if it lives."""
-        if (folder.job_id, folder.attempt) not in self.descriptors and self.look_at(folder)["stands"] == "never":
+        if (folder.job_id, folder.attempt) not in self.of_run and self.look_at(folder)["stands"] == "never":
             folder.remove()
             raise Refused("its start was interrupted")
         return False
 
-    def be_runner(self, folder: RunFolder, request: wire.Message) -> NoReturn:
-        """Never returns. The lock is let go when the claim is on the disk."""
-        number, claimed = request["id"], False
-        try:
-            for descriptor in self.runners:
-                os.close(descriptor)
-            woken = runner.lead_session()
-            spec = self.prepare(folder, request)
-            fuse_us = None if request["fuse_us"] < 0 else request["fuse_us"]
-            claimed = folder.create(spec, fuse_us, request["files"], runner.identity())
-        except Exception as error:
-            self.channel.end_child(failed(number, error))
-        os.close(self.lock)
-        if not claimed:
-            self.channel.end_child({"id": number, "ok": False})
-        with contextlib.suppress(OSError):
-            wire.send(self.channel.end, {"id": number, "ok": True})
-        try:
-            runner.Run(folder, spec, woken, lambda: self.tell_start(folder)).live()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            sys.stderr.flush()
-            os._exit(0)
+    def be_runner(self, request: wire.Message, woken: int, channel: int, lock: int) -> None:
+        """In a runner, one run. The lock is let go when the claim is on the disk, the channel when it is told that the
+        program executes."""
+        folder, claimed = self.folder(request), False
+        with socket.socket(fileno=channel) as end:
+            try:
+                spec = self.prepare(folder, request)
+                fuse_us = None if request["fuse_us"] < 0 else request["fuse_us"]
+                claimed = folder.create(spec, fuse_us, request["files"], self.claim())
+                answer = {"id": request["id"], "ok": claimed}
+            except Exception as error:
+                answer = failed(request["id"], error)
+            os.close(lock)
+            with contextlib.suppress(OSError):
+                wire.send(end, answer)
+            if claimed:
+                runner.Run(folder, spec, woken, lambda: tell_start(end, folder)).live()
+
+    def claim(self) -> str:
+        """In a runner: the file its claims are links to."""
+        if self.kept_claim is None:
+            self.kept_claim = kept_claim(claims_of(self.own, os.getpid()), runner.identity())
+        return self.kept_claim
 
     def prepare(self, folder: RunFolder, request: wire.Message) -> dict[str, Any]:
         """All that the runner needs to know; the folder of the user's outputs is there afterwards."""
@@ -163,14 +179,14 @@ class Supervisor:
         own = self.output if person is None else self.output / str(person["uid"])
         return own / f"{folder.path.name.rpartition('.')[0]}.out"
 
-    def tell_start(self, folder: RunFolder) -> None:
-        """In the runner: say it once, if the controller listens; the launcher finds it in the folder otherwise."""
-        with contextlib.suppress(OSError):
-            wire.send(self.channel.end, event("started", folder), wait=False)
-        self.channel.end.close()
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to look for."""
+        return bool(self.unsaid or self.sweeper.waiting)
 
     def look(self) -> None:
-        """Runs whose word that they execute may be lost."""
+        """Runs whose word that they execute may be lost, and folders that wait to be removed."""
+        self.sweeper.flush()
         for key in list(self.unsaid):
             folder = RunFolder(self.runs, *key)
             started = folder.started()
@@ -181,31 +197,59 @@ class Supervisor:
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
-    def watch(self, folder: RunFolder, descriptor: int, number: int | None = None) -> None:
-        """Listen for the end of its runner."""
-        self.runners[descriptor] = (folder, number)
-        self.descriptors[folder.job_id, folder.attempt] = descriptor
-        self.poll.register(descriptor, select.POLLIN)
+    def watch(self, one: RunnerProcess) -> None:
+        """Listen for the end of its run."""
+        assert one.folder is not None
+        self.runners[one.watched] = self.of_run[one.folder.job_id, one.folder.attempt] = one
+        self.poll.register(one.watched, select.POLLIN)
 
-    def runner_ended(self, descriptor: int) -> None:
-        """The end of its run is told; one that died before it had finished is buried first."""
-        folder, number = self.runners.pop(descriptor)
+    def adopt(self, folder: RunFolder, process: int) -> None:
+        """Watch a runner that is not ours, or whose run another start made."""
+        one = RunnerProcess(process)
+        one.folder = folder
+        self.watch(one)
+
+    def forget(self, one: RunnerProcess) -> None:
+        """It has ended, or does once it hears of this."""
+        if self.runners.pop(one.watched, None) is not None:
+            self.poll.unregister(one.watched)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(claims_of(self.own, one.pid))
+        one.close()
+
+    def heard(self, descriptor: int) -> None:
+        """A runner's run is over, or the runner has ended: the end of the run is told."""
+        if not readable(descriptor):
+            return  # this was said of a runner that had the same descriptor before
+        one = self.runners[descriptor]
+        over, folder, number = one.said_over(), one.folder, one.number
+        one.folder = one.number = None
+        if over and one.reusable and len(self.idle) < IDLE_MOST:
+            self.idle.append(one)
+        else:
+            self.forget(one)
+            self.idle = [other for other in self.idle if other is not one]
+        if folder is not None:
+            self.of_run.pop((folder.job_id, folder.attempt), None)
+            self.run_over(folder, None if over else number)
+
+    def run_over(self, folder: RunFolder, unanswered: int | None) -> None:
+        """The end of a run is told; where its runner died before it had finished, it is buried first. `unanswered`: the
+        request of a runner that died, which may have no answer."""
         key = (folder.job_id, folder.attempt)
-        self.poll.unregister(descriptor)
-        os.close(descriptor)
-        self.descriptors.pop(key, None)
         self.unsaid.discard(key)
         self.meter.end(key)
-        if folder.runner() is None:
-            if number is not None:  # it answers by itself, unless it was killed
+        claim, ended = folder.runner(), folder.ended()
+        if claim is None:
+            if unanswered is not None:
                 folder.remove()
-                self.channel.report(failed(number, Refused("its runner died before it could begin")))
-        elif folder.ended() is None and (living := alive(folder.runner() or "")) is not None:
-            self.watch(folder, living)  # the child that ended was not the one whose claim counts
-        elif folder.ended() is None:
-            self.bury_in_child(folder)
+                self.channel.report(failed(unanswered, Refused("its runner died before it could begin")))
+        elif ended is not None:
+            self.channel.report(ending(folder, ended))
+        elif (living := alive(claim)) is not None:
+            self.adopt(folder, living)  # dying, or the runner of an earlier start whose claim counts
         else:
-            self.channel.report(ending(folder))
+            self.bury_in_child(folder)
 
     def bury_in_child(self, folder: RunFolder) -> None:
         """Killing what is left may take seconds."""
@@ -221,7 +265,7 @@ class Supervisor:
                     time.sleep(runner.AGAIN_S)  # until the disk takes it
                 else:
                     break
-            self.channel.end_child(ending(folder))
+            self.channel.end_child(ending(folder, folder.ended()))
 
     def look_at(self, folder: RunFolder) -> wire.Message:
         """Where a run stands that this launcher did not start. Burying happens here, so that the answer is final."""
@@ -234,11 +278,10 @@ class Supervisor:
                 with contextlib.suppress(OSError):  # a full disk does no harm: no start is on its way
                     folder.claim(NOBODY)
             return found | {"stands": "never"}
-        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
-        if descriptor is None and (descriptor := alive(claim)) is not None:
-            self.watch(folder, descriptor)
-        if descriptor is None:
-            return found | {"ended": self.bury(folder, claim)}
+        if (folder.job_id, folder.attempt) not in self.of_run:
+            if (living := alive(claim)) is None:
+                return found | {"ended": self.bury(folder, claim)}
+            self.adopt(folder, living)
         spec = folder.spec()
         each, bandwidth = spec.get("cores_each", 0), spec.get("bandwidth_mbs", 0)
         return found | {"stands": "running", "bound": folder.bound(), "cores_each": each, "bandwidth_mbs": bandwidth}
@@ -267,27 +310,25 @@ class Supervisor:
     def stop(self, request: wire.Message) -> bool:
         """Have a run stopped; its end is reported. False: it does not run."""
         folder, why = self.folder(request), request["why"]
-        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
-        if descriptor is None:
+        one = self.of_run.get((folder.job_id, folder.attempt))
+        if one is None:
             return False
         number = runner.POKE
         try:
             folder.ask_to_stop(why)
         except OSError:  # a full disk must not keep a job from being cancelled
-            number = next(one for one, word in runner.STOPPING.items() if word == why)
-        with contextlib.suppress(ProcessLookupError):  # its end is on the way
-            signal.pidfd_send_signal(descriptor, number)
+            number = next(signal for signal, word in runner.STOPPING.items() if word == why)
+        one.send(number)
         return True
 
     def renew(self, request: wire.Message) -> bool:
         """Another fuse."""
         folder = self.folder(request)
-        descriptor = self.descriptors.get((folder.job_id, folder.attempt))
-        if descriptor is None:
+        one = self.of_run.get((folder.job_id, folder.attempt))
+        if one is None:
             return False
         folder.set_fuse(request["fuse_us"])
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, runner.POKE)
+        one.send(runner.POKE)
         return True
 
     def bind(self, request: wire.Message) -> bool:
@@ -304,7 +345,8 @@ class Supervisor:
         claim = folder.runner()
         if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
             raise Refused(f"run {folder.path.name} is not over")
-        folder.remove()
+        if away := folder.put_away():
+            self.sweeper.remove(away)
         return True
 
     def threads(self, request: wire.Message) -> list[int]:
@@ -331,9 +373,16 @@ def event(kind: str, folder: RunFolder) -> wire.Message:
     return {"event": kind, "job": folder.job_id, "attempt": folder.attempt}
 
 
-def ending(folder: RunFolder) -> wire.Message:
+def ending(folder: RunFolder, ended: dict[str, Any] | None) -> wire.Message:
     """The report of its end."""
-    return event("ended", folder) | {"ended": folder.ended() or dict(LOST), "notes": folder.notes()}
+    return event("ended", folder) | {"ended": ended or dict(LOST), "notes": folder.notes()}
+
+
+def tell_start(end: socket.socket, folder: RunFolder) -> None:
+    """In a runner: say it once, if the controller listens; the launcher finds it in the folder otherwise."""
+    with contextlib.suppress(OSError):
+        wire.send(end, event("started", folder), wait=False)
+    end.close()
 
 
 def _check_ours(folder: Path) -> None:

@@ -18,6 +18,11 @@ DATAGRAM_MOST = 64 << 10
 MESSAGE_MOST = 16 << 20
 DESCRIPTORS_MOST = 4
 _IN_MEMORY = b"*"
+# Plain numbers: to join flags of `socket` with | makes an enum, and costs more than to send a message.
+_SEND, _RECEIVE, _AT_ONCE = int(socket.MSG_NOSIGNAL), int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_DONTWAIT)
+_CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+_SPACE = socket.CMSG_SPACE(DESCRIPTORS_MOST * array("i").itemsize)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 Message = dict[str, Any]
 
@@ -33,8 +38,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def send(end: socket.socket, message: Message, descriptors: Sequence[int] = (), wait: bool = True) -> None:
     """One message; BlockingIOError where it would have to wait and must not."""
-    content = json.dumps(message, separators=(",", ":")).encode()
-    flags = socket.MSG_NOSIGNAL | (0 if wait else socket.MSG_DONTWAIT)
+    content = _encode(message).encode()
+    flags = _SEND if wait else _SEND | _AT_ONCE
     if len(content) <= DATAGRAM_MOST:
         end.sendmsg([content], _rights(descriptors), flags)
         return
@@ -52,10 +57,7 @@ def send(end: socket.socket, message: Message, descriptors: Sequence[int] = (), 
 
 def receive(end: socket.socket, wait: bool = True) -> tuple[Message, list[int]] | None:
     """The next message with its descriptors, which are the caller's to close; None: the other end is closed."""
-    space = socket.CMSG_SPACE(DESCRIPTORS_MOST * array("i").itemsize)
-    content, ancillary, flags, _ = end.recvmsg(
-        DATAGRAM_MOST, space, socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
-    )
+    content, ancillary, flags, _ = end.recvmsg(DATAGRAM_MOST, _SPACE, _RECEIVE if wait else _RECEIVE | _AT_ONCE)
     found = array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -64,7 +66,7 @@ def receive(end: socket.socket, wait: bool = True) -> tuple[Message, list[int]] 
     if not content and not descriptors:
         return None
     try:
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        if flags & _CUT:
             raise BadMessage("a message was cut")
         if content == _IN_MEMORY:
             if not descriptors:

@@ -1,12 +1,14 @@
 """The controller's one inbox: facts from everywhere, in the order they came, never more than it can hold.
 
 Who can be told to try again later (a submission, a peer) is refused when it is full; who cannot (the back end) waits.
-A letter is known to be writable before it joins a batch (`sealed`).
+A letter is known to be writable before it joins a batch (`sealed`). A confirmed start decides nothing: it waits a moment
+for company, so that a short run takes one batch and not two.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Any, NamedTuple
@@ -16,9 +18,10 @@ import msgspec
 from cohabit.backend.protocol import Launch
 from cohabit.model import codec
 from cohabit.model.errors import InputError
-from cohabit.model.event import Event
+from cohabit.model.event import Event, JobStarted
 from cohabit.model.texts import one_line
 
+COMPANY_S = 0.02  # a confirmed start waits for other letters for so long
 log = logging.getLogger(__name__)
 
 
@@ -64,6 +67,7 @@ class Inbox:
     def __init__(self, most: int) -> None:
         self._letters: deque[Letter] = deque()
         self._most, self._filled, self._space = most, asyncio.Event(), asyncio.Event()
+        self._urgent = asyncio.Event()  # there is a letter that is no confirmed start, or who takes is interrupted
         self._space.set()
 
     def __len__(self) -> int:
@@ -86,7 +90,7 @@ class Inbox:
     def put_back(self, letters: list[Letter]) -> None:
         """First again, in the same order; they had their space before."""
         self._letters.extendleft(reversed(letters))
-        self._filled.set()
+        self.interrupt()
 
     async def take(self, patience_s: float, most: int) -> list[Letter]:
         """All there are, up to so many; waits for the first one, but not longer than so many seconds."""
@@ -96,14 +100,22 @@ class Inbox:
                 await asyncio.wait_for(self._filled.wait(), patience_s)
             except TimeoutError:
                 return []
+        if not self._urgent.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._urgent.wait(), min(patience_s, COMPANY_S))
         taken = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
+        if not self._letters:
+            self._urgent.clear()
         self._space.set()
         return taken
 
     def interrupt(self) -> None:
         """Let whoever takes look at the clock again."""
         self._filled.set()
+        self._urgent.set()
 
     def _add(self, letter: Letter) -> None:
         self._letters.append(letter)
         self._filled.set()
+        if not isinstance(letter.event, JobStarted):
+            self._urgent.set()

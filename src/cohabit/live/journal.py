@@ -40,6 +40,17 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 
 RECORDED = "records"
+# Made once: to make a statement costs more than to carry it out.
+_ADD_BATCH, _ADD_JOBS = sa.insert(_batches), sa.insert(_jobs)
+_NOTE_ORDERS = (
+    sa.update(_batches).where(_batches.c.seq == sa.bindparam("batch")).values(commands=sa.bindparam("content"))
+)
+_PUT = sa.text(
+    f"INSERT INTO {_meta.name} (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+_LAUNCH_OF = sa.select(_jobs.c.job_id, _jobs.c.launch).where(
+    sa.or_(_jobs.c.job_id == sa.bindparam("job"), _jobs.c.job_id == sa.bindparam("array"))
+)
 log = logging.getLogger(__name__)
 
 
@@ -90,8 +101,9 @@ class _Owed:
         """In a transaction of the caller, who lets go of this only when that is durable."""
         if not self.seq:
             return
-        for seq, content in self.commands.items():
-            connection.execute(sa.update(_batches).where(_batches.c.seq == seq).values(commands=content))
+        if self.commands:
+            orders = [{"batch": seq, "content": content} for seq, content in self.commands.items()]
+            connection.execute(_NOTE_ORDERS, orders)
         records.write(connection, self.records.values())
         for (seq, place), one in self.left_out.items():
             connection.execute(sa.delete(_left_out).where((_left_out.c.seq == seq) & (_left_out.c.place == place)))
@@ -185,10 +197,10 @@ class Journal:
             with self._transaction("the journal cannot be written"):
                 self._owed.write(self._connection)
                 row = {"seq": seq, "now_us": now_us, "events": content}
-                self._connection.execute(sa.insert(_batches), row)
+                self._connection.execute(_ADD_BATCH, row)
                 if launches:
                     rows = [{"job_id": name, "launch": msgspec.msgpack.encode(one)} for name, one in launches.items()]
-                    self._connection.execute(sa.insert(_jobs), rows)
+                    self._connection.execute(_ADD_JOBS, rows)
         except IntegrityError as error:
             if not self._is_there(seq, content):  # a commit that failed may have taken place all the same
                 raise JournalError(f"the journal is written by somebody else: {said(error)}") from error
@@ -250,11 +262,11 @@ class Journal:
 
     def launch_of(self, job_id: str) -> Launch | None:
         """What a job executes; of a member of an array what the array does."""
-        names = [job_id, job_id.rpartition("_")[0]]
+        array = job_id.rpartition("_")[0]
         with self._transaction("the journal cannot be read"):
-            query = sa.select(_jobs.c.job_id, _jobs.c.launch).where(_jobs.c.job_id.in_(names))
-            found = {row.job_id: row.launch for row in self._connection.execute(query)}
-        content = found.get(job_id, found.get(names[1]))
+            rows = self._connection.execute(_LAUNCH_OF, {"job": job_id, "array": array}).all()
+        found = {row.job_id: row.launch for row in rows}
+        content = found.get(job_id, found.get(array))
         return None if content is None else msgspec.msgpack.decode(content, type=Launch)
 
     def known_jobs(self, names: Sequence[str]) -> set[str]:
@@ -356,6 +368,4 @@ def url_of(text: str) -> sa.URL:
 
 
 def _put(connection: sa.Connection, values: Mapping[str, str]) -> None:
-    for key, value in values.items():
-        connection.execute(sa.delete(_meta).where(_meta.c.key == key))
-        connection.execute(sa.insert(_meta).values(key=key, value=value))
+    connection.execute(_PUT, [{"key": key, "value": value} for key, value in values.items()])

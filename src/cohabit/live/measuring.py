@@ -36,6 +36,7 @@ OFTEN_S, SELDOM_S, SHARE = (
     5.0,
     0.05,
 )  # an exclusive run is read after each twentieth of its age: its end is sudden
+BRIEF_S = 0.05  # a run is measured when it has lived for so long
 TIME, CURVE = "time", "curve"
 MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class _Watched:
     first: tuple[float, Amounts] | None = None
     next_s: float = 0.0  # when an exclusive run is read again
     episodes: list[Episode] = field(default_factory=list)
+    beginning: asyncio.Task[None] | None = None
     stepping: asyncio.Task[None] | None = None
     met: bool = False  # somebody else was on a node of it
 
@@ -194,19 +196,23 @@ class MeasuringBackend:
         learned: list[Event] = []
         try:
             if isinstance(event, JobStarted):
-                await self._begun((event.job_id, event.attempt))
+                self._begun((event.job_id, event.attempt))
             elif isinstance(event, JobFinished):
                 learned = await self._ended((event.job_id, event.attempt), event.status)
         except Exception:  # whatever goes wrong with a measurement, the fact itself must arrive
             log.exception("a run of job %s was not measured", getattr(event, "job_id", ""))
         return [*learned, event]
 
-    async def _begun(self, key: tuple[str, int]) -> None:
+    def _begun(self, key: tuple[str, int]) -> None:
         run = self._runs.get(key)
-        if run is None or run.begun_s is not None or self._ask is None:
-            return
-        run.begun_s = self._clock()
-        run.known = await self._ask(lambda core: _known(core, run.order))
+        if run is not None and run.begun_s is None and self._ask is not None:
+            run.begun_s = self._clock()
+            run.beginning = self._do(self._begin(key, run, self._ask))
+
+    async def _begin(self, key: tuple[str, int], run: _Watched, ask: Ask) -> None:
+        """Of a run that is over at once there is nothing to measure but its time."""
+        await asyncio.sleep(BRIEF_S)
+        run.known = await ask(lambda core: _known(core, run.order))
         if run.known is None or not run.known.job.program:
             return
         with contextlib.suppress(OSError):
@@ -220,13 +226,16 @@ class MeasuringBackend:
         run = self._runs.pop(key, None)
         if run is None:
             return []
-        if run.stepping is not None:
-            run.stepping.cancel()
-            await asyncio.gather(run.stepping, return_exceptions=True)
+        for task in (run.beginning, run.stepping):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         took_s = self.meter.lasted_s(*key)
         if took_s is None and run.begun_s is not None:
             took_s = self._clock() - run.begun_s
         self.meter.end(*key)
+        if status == DONE and run.known is None and run.begun_s is not None and self._ask is not None:
+            run.known = await self._ask(lambda core: _known(core, run.order))
         if status != DONE or run.known is None or not run.known.job.program or took_s is None or took_s <= 0:
             return []
         return self._lessons(run, run.known, took_s)

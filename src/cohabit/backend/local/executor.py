@@ -212,7 +212,10 @@ class LocalBackend:
         self, command: StartJob, launch: Launch, cores: dict[int, tuple[Core, ...]]
     ) -> dict[str, Any]:  # fmt: skip
         """What the launcher is asked for; the job's framework is looked for with its owner's rights."""
-        person = await asyncio.to_thread(person_of, launch, self._separate)
+        if launch.uid < 0 or (not self._separate and os.geteuid() != 0):
+            person = person_of(launch, self._separate)  # no account is looked for
+        else:
+            person = await asyncio.to_thread(person_of, launch, self._separate)
         folder = self.place / "runs" / f"{file_name(command.job_id)}.{command.attempt}" / "job"
         prepared = await prepare(command, launch, str(folder), cores, person, self.link)
         request = request_of(command, launch, cores, person, prepared, str(self._out))
