@@ -145,7 +145,7 @@ async def _release(parts: Parts, record: Record) -> None:
         return
     free = [name for name in _members(record) if parts.limits.may_release(record.user, name, limits)]
     if not free:
-        raise Refusal(409, f"its user may have {limits.max_running:,} running at a time", f"job {record.job_id}",
+        raise Refusal(409, f"at most {limits.max_running} jobs of its user may run", f"job {record.job_id}",
                       "it is released when one of them ends")  # fmt: skip
     for name in free:
         await parts.controller.release(name)

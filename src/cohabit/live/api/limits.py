@@ -86,7 +86,7 @@ class Limits:
         have.limits = limits
         if limits.max_queued is not None and len(have.waiting) + len(names) > limits.max_queued:
             raise Refusal(
-                429, f"you have {len(have.waiting):,} of at most {limits.max_queued:,} queued jobs", "max_queued",
+                429, f"you have {len(have.waiting)} jobs queued and may have {limits.max_queued}", "max_queued",
                 "wait for some of them, or cancel some",
             )  # fmt: skip
         back = not held and limits.max_running is not None and have.free + len(names) > limits.max_running
