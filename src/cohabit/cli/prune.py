@@ -99,8 +99,11 @@ def _show(found: dict[str, Any]) -> None:
         if count := found[key]["count"]:
             many = f"{count:,} batches" if word == "batch" and count != 1 else counted(count, word)
             parts.append(f"{many} {of} ({_size(found[key]['bytes'])})")
-    verb = "would be" if found["dry_run"] else "was"
-    typer.echo(f"{verb} removed: {', '.join(parts)}" if parts else f"nothing {verb} removed")
+    dry_run = found["dry_run"]
+    if parts:
+        typer.echo(f"{'would be removed' if dry_run else 'removed'}: {', '.join(parts)}")
+    else:
+        typer.echo(f"nothing {'would be' if dry_run else 'was'} removed")
 
 
 def _size(count: int) -> str:
