@@ -42,7 +42,7 @@ for _name in _HIDDEN:
     del sys.modules[_name]
 
 _KERNEL_SOURCES = (
-    "compiled.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
+    "compiled_numba.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
     "core/given_numbers.py", "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py",
     "core/library.py", "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py",
     "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
