@@ -22,9 +22,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
 from numba.experimental import function_type  # noqa: F401  # it knows the kind of a ScoreEntry
-from numba.extending import intrinsic
+from numba.extending import intrinsic, typeof_impl
 from numpy.typing import NDArray
 
 from cohabit.compiled_plain import EMPTY, MEMORY_HEAD, NO_MEMORY, RISING
@@ -40,6 +41,7 @@ __all__ = [
     "ScoreEntry",
     "compile_as_it_stands",
     "compile_bounds",
+    "compile_for",
     "compile_for_one",
     "compile_for_queue",
     "compile_given",
@@ -60,6 +62,7 @@ __all__ = [
     "python_entry",
     "sum_in_eights",
     "trailing_zeros",
+    "understand",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -171,7 +174,7 @@ _ENTRY_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be m
 import numba
 import numpy
 from numba import carray, cfunc
-from cohabit.compiled import FORMULA, load_source
+from cohabit.compiled_numba import FORMULA, load_source
 from cohabit.core import columns as c
 
 {function}
@@ -348,3 +351,20 @@ def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
     """A way back into Python for an order numba cannot compile: score(count, now) works on buffers it knows."""
     callback = _CALLED(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
     return ScoreEntry(ctypes.cast(callback, _POINTER).value or 0, callback)
+
+
+# ---- what compiled_late.py needs ------------------------------------------------------------------------------------
+
+
+def understand(kernel: type, primitive: type, entry: type) -> None:
+    """Have kernels call these classes of compiled_late.py as what they stand for."""
+    typeof_impl.register(kernel)(lambda one, context: typeof_impl(one.compiled(), context))
+    typeof_impl.register(primitive)(
+        lambda one, _: cpu_target.typing_context.resolve_value_type(globals()[one.name])
+    )
+    typeof_impl.register(entry)(lambda _one, _: types.FunctionType(FORMULA))
+
+
+def compile_for(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    """Machine code of a kernel for arguments like these."""
+    kernel.compile(tuple(numba.typeof(one) for one in arguments))

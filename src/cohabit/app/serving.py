@@ -21,6 +21,7 @@ from cohabit.app.telemetry_feed import TelemetryConfig, TelemetryFeed
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
+from cohabit.compiled import load_machine_code
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.launcher.settings import MIB
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from cohabit.live.api.service import Api
 
 CLOCK, SETTINGS = "clock", "settings"
+LONG_QUEUE = 500  # jobs; with more than that it pays to begin with machine code
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,8 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
     cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
+    if journal.count_living() > LONG_QUEUE:
+        load_machine_code()
     _load_kernels(cluster, policies)
     restored = restore(journal, cluster, policies)
     kept = journal.get(CLOCK)

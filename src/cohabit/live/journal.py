@@ -302,6 +302,11 @@ class Journal:
         with self._transaction("the journal cannot be read"):
             return records.living(self._connection)
 
+    def count_living(self) -> int:
+        """How many jobs are not over, arrays counted as jobs of their own."""
+        with self._transaction("the journal cannot be read"):
+            return records.count_living(self._connection)
+
     @property
     def recorded(self) -> int:
         """The last batch the records include."""

@@ -142,6 +142,11 @@ def living(connection: sa.Connection) -> list[Record]:
     return [_decoder.decode(content) for content in connection.execute(query).scalars()]
 
 
+def count_living(connection: sa.Connection) -> int:
+    """How many are not over."""
+    return connection.execute(sa.select(sa.func.count()).where(_records.c.phase < OVER)).scalar() or 0
+
+
 def page(
     connection: sa.Connection, state: str = "", user: int | None = None, limit: int = 100, before: int | None = None
 ) -> Page:
