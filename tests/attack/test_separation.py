@@ -184,6 +184,45 @@ def test_files_are_opened_with_their_users_rights_only(captured: Captured, ann: 
     assert captured.ask("open_output", **RUN, uid=ann.uid, **NOBODY_ELSE, path=str(own)) == "hers"
 
 
+def test_outputs_are_removed_of_jobs_that_are_over_and_nothing_else(
+    captured: Captured, ann: Account, folder: Path
+) -> None:
+    captured.ask("observe")  # it has made its folders
+    own, others = folder / "place" / "output" / str(ann.uid), folder / "precious"
+    own.mkdir(0o700)
+    os.chown(own, ann.uid, ann.gid)
+    others.mkdir()
+    for name in (own / "over.out", own / "runs.out", own / "kept.txt", own.parent / "over.out", others / "x.out"):
+        name.write_text("x" * 5000)
+    os.link(own / "over.out", own / "same")
+    act_as(ann, lambda: ((own / "link.out").symlink_to(others / "x.out"), (own / "folder.out").mkdir())[1])
+    (folder / "place" / "runs" / "runs.1").mkdir()
+    jobs = ["over", "runs", "link", "folder", "never", "../over", "../../precious/x", "."]
+
+    def ask(uid: int, dry_run: bool) -> Any:
+        return captured.ask("remove_outputs", uid=uid, jobs=jobs, dry_run=dry_run)
+
+    for uid in (0, 1, 33, SERVICE):
+        assert "refused" in ask(uid, False) or "the account of the service itself" in ask(uid, False)
+    left = ["job runs: it has a run that is not over", "job link: its output is not a plain file",
+            "job folder: its output is not a plain file"]  # fmt: skip
+    assert ask(ann.uid, True) == {"files": 1, "bytes": 8192, "left": left}
+    assert (own / "over.out").exists()
+    assert ask(ann.uid, False) == {"files": 1, "bytes": 8192, "left": left}
+    assert ask(ann.uid, False)["files"] == 0
+    assert {one.name for one in own.iterdir()} == {"runs.out", "kept.txt", "same", "link.out", "folder.out"}
+    assert (own.parent / "over.out").exists()
+    assert (others / "x.out").exists()
+    shutil.rmtree(own)
+    own.symlink_to(others)  # only root could do that
+    assert captured.ask("remove_outputs", uid=ann.uid, jobs=["x"], dry_run=False) == os.strerror(errno.ENOTDIR).lower()
+    for fields in ({"dry_run": 1}, {"jobs": "x"}, {"jobs": [""]}, {"jobs": ["x"] * 1001}, {"path": "/etc"}):
+        said = captured.ask("remove_outputs", **{"uid": ann.uid, "jobs": ["x"], "dry_run": True, **fields})
+        assert "cannot be used" in said or "unknown field" in said
+    assert (others / "x.out").exists()
+    shutil.rmtree(folder / "place" / "runs" / "runs.1")
+
+
 HOSTILE = [
     ("start", START | {"joins": ["../../../etc"]}), ("start", START | {"joins": ["info"]}),
     ("start", START | {"files": {"../../../../etc/cron.d/x": "* * * * * root id"}}),

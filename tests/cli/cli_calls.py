@@ -17,7 +17,7 @@ VERBS = (
     "simulate", "compare", "sweep", "generate", "import", "policies", "profile", "profiles", "why", "view", "replay",
     "partition", "place", "match", "predict", "advise", "exercise", "measure", "telemetry", "demo", "doctor", "up",
     "controller", "submit", "queue", "show", "cancel", "hold", "release", "requeue", "change", "logs", "wait",
-    "nodes", "page", "top", "report", "token", "audit", "backup", "restore", "slurm", "gridengine", "node",
+    "nodes", "page", "top", "report", "token", "audit", "backup", "restore", "prune", "slurm", "gridengine", "node",
 )  # fmt: skip
 
 # The contract's example on 10 nodes: B is the blocked head, C is the job that may pass it.

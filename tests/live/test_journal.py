@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from cohabit.backend.protocol import Launch
+from cohabit.live import removal
 from cohabit.live.journal import Checkpoint, Journal, JournalError, _Owed, open_journal
 from cohabit.model import codec
 from cohabit.model.command import WakeAt
@@ -54,12 +55,14 @@ def test_members_of_an_array_execute_what_the_array_does(tmp_path: Path) -> None
     journal.close()
 
 
-def test_a_checkpoint_lets_go_of_what_lies_before_the_last_one(tmp_path: Path) -> None:
+def test_a_replay_begins_at_the_oldest_checkpoint_that_is_kept(tmp_path: Path) -> None:
     journal = open_journal(tmp_path / "j.db")
     for seq in range(1, 7):
         journal.append(seq, [Woken()], {})
         if seq in (2, 4):
             journal.checkpoint(Checkpoint(seq, seq, b"core %d" % seq, b""))
+    assert journal.oldest_checkpoint() is None  # nothing was removed: with the first batch
+    journal.change(lambda connection: removal.remove_batches(connection, 2, 100))
     newest, oldest = journal.newest_checkpoint(), journal.oldest_checkpoint()
     assert newest == Checkpoint(4, 4, b"core 4", b"")
     assert oldest == Checkpoint(2, 2, b"core 2", b"")

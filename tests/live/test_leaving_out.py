@@ -220,6 +220,7 @@ def old_journal(where: Path | str, *batches: list[Event]) -> None:
         journal.append(number * SECOND, events, {})
     with journal._connection.begin():
         journal._connection.exec_driver_sql(f"DROP TABLE {journal_schema.LEFT_OUT}")
+        journal._connection.exec_driver_sql(f"DROP TABLE {journal_schema.REMOVED}")
         meta = journal_schema.meta
         journal._connection.execute(sa.update(meta).where(meta.c.key == "version").values(value="2"))
     journal.close()

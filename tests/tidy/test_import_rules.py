@@ -13,7 +13,7 @@ def test_only_compiled_imports_numba() -> None:
         for module in modules()
         for node, name in imported_names(module)
         if begins_with(name, "numba", "llvmlite")
-        and module.path not in ("src/cohabit/compiled.py", "src/cohabit/kept_code.py")
+        and module.path not in ("src/cohabit/compiled_numba.py", "src/cohabit/kept_code.py")
     ]
     assert not found
 

@@ -14,6 +14,7 @@ from cohabit.app.client_connection import Connection, Refused, find_server, find
 PAGE = 1000
 NOT_FOUND = 404
 WAIT_S = 60.0  # one question; asked again until the job is over
+PRUNE_S = 86_400.0
 OVER = ("done", "failed", "killed", "cancelled", "lost", "rejected")
 
 View = dict[str, Any]
@@ -114,6 +115,11 @@ class Client:
     def audit(self, most: int) -> View:
         """Who did what."""
         return self._ask("GET", "/audit", None, {"limit": most})
+
+    def prune(self, dry_run: bool) -> View:
+        """Remove what is not kept any longer, or say what would be removed; however long it takes."""
+        query = {"dry_run": dry_run}
+        return dict(self._connection.ask("POST", "/prune", None, query, patience_s=PRUNE_S)[1])
 
     def tokens(self) -> View:
         """What is kept of every token."""

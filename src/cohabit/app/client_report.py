@@ -15,9 +15,8 @@ from cohabit.app.results import ranges_of
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable
 from cohabit.model.units import SECOND, microseconds
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.report import tables
-from cohabit.report.html import write_report
 from cohabit.report.metrics import summarise
+from cohabit.report.summary_file import write_summary
 from cohabit.version import __version__
 
 STATUS = {
@@ -62,13 +61,16 @@ def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float |
 
 def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> View:
     """Write the three files, each whole or not at all; the summary."""
+    from cohabit.report import tables
+    from cohabit.report.html import write_report
+
     tables.write_jobs_csv(table, folder / "jobs.csv")
     summary = {
         "jobs": int((table.start_us != NEVER).sum()), "policy": table.policy, "version": __version__,
         "metrics": summarise(table), **more,
     }  # fmt: skip
     write_report([table], folder / "report.html", title=title)
-    tables.write_summary(summary, folder / "summary.json")
+    write_summary(summary, folder / "summary.json")
     return summary
 
 

@@ -21,6 +21,7 @@ from cohabit.model.workload import Workload
 from cohabit.report import tables
 from cohabit.report.mates import groups_together, summarise_mates
 from cohabit.report.metrics import Metric, summarise
+from cohabit.report.summary_file import write_summary
 
 
 def metrics_of(table: RunTable) -> dict[str, Metric]:
@@ -56,7 +57,7 @@ def write_run(
 
         tables.write_jobs_parquet(whole, folder / "jobs.parquet")
         write_coupled_report(run.tables, summary["coupling"], folder / "report.html", title)
-    tables.write_summary(summary | {"settings": whole.settings}, folder / "summary.json")
+    write_summary(summary | {"settings": whole.settings}, folder / "summary.json")
     return summary
 
 

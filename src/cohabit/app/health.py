@@ -70,7 +70,7 @@ def _libraries() -> list[Finding]:
 
 
 def _kernels() -> Finding:
-    from cohabit.kept_code import is_warm
+    from cohabit.compiled import is_warm
 
     warm = is_warm()
     return Finding(

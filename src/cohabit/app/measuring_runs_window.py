@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from cohabit.agent.samplers.meter import Meter
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import Window
 from cohabit.model.units import SECOND
-from cohabit.store.telemetry import TelemetryStore
+
+if TYPE_CHECKING:
+    from cohabit.store.telemetry import TelemetryStore
 
 INTERVAL_S = 1.0
 KEPT_WINDOWS = 3  # a job's start is known only after it ended: look back further than one window

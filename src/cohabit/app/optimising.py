@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.kept_code import is_warm
+from cohabit.compiled import is_warm
 from cohabit.model.mix import Ints, Mix
 from cohabit.optimise import starts
 from cohabit.optimise.annealing import DIVIDED, SHARED

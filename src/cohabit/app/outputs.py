@@ -12,6 +12,7 @@ from cohabit.app.simulation import finished_jobs
 from cohabit.model.errors import InputError
 from cohabit.model.records import REJECTED, RunTable
 from cohabit.report.metrics import summarise
+from cohabit.report.summary_file import write_summary
 from cohabit.sim.journal import Journal
 from cohabit.version import __version__
 
@@ -85,5 +86,5 @@ def write_run(
         from cohabit.report.html import write_report
 
         write_report([table], folder / "report.html", title=title)
-    tables.write_summary(summary | {"settings": table.settings}, folder / "summary.json")
+    write_summary(summary | {"settings": table.settings}, folder / "summary.json")
     return summary

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cohabit.app.serving import ServeConfig
 
 PR_SET_NO_NEW_PRIVS = 38
+READ_ONLY = "COHABIT_CACHE_READ_ONLY"  # for kept_code.py, which may be loaded later: root's machine code is read
 PACKAGES = Path(__file__).parents[2]
 Say = Callable[[str], None]
 
@@ -129,7 +130,7 @@ def drop(account: Account, home: Path) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     assert os.getresuid() == (account.uid,) * 3, "rights were not given up"
     name = account.name or str(account.uid)
-    os.environ.update({"HOME": str(home), "USER": name, "LOGNAME": name})
+    os.environ.update({"HOME": str(home), "USER": name, "LOGNAME": name, READ_ONLY: "1"})
     for key in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "SUDO_USER", "SUDO_UID", "SUDO_GID"):
         os.environ.pop(key, None)
 

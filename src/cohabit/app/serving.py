@@ -21,6 +21,7 @@ from cohabit.app.telemetry_feed import TelemetryConfig, TelemetryFeed
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
+from cohabit.compiled import load_machine_code
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.launcher.settings import MIB
@@ -34,6 +35,7 @@ from cohabit.live.peer_tls import Contexts, api_context, client_context, server_
 from cohabit.live.peers import Peer, PeerLinks
 from cohabit.live.place import Place, find_journal, only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
+from cohabit.live.retention import KeepConfig, Retention
 from cohabit.live.runs_as import LauncherConfig, RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from cohabit.live.api.service import Api
 
 CLOCK, SETTINGS = "clock", "settings"
+LONG_QUEUE = 500  # jobs; with more than that it pays to begin with machine code
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class ServeConfig:
     profiling: ProfilingConfig | None = None  # None: nothing is measured
     telemetry: TelemetryConfig | None = None  # None: this machine's counters are not told
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
+    keep: KeepConfig = field(default_factory=KeepConfig)
 
     @property
     def journal(self) -> Path | str:
@@ -136,6 +140,8 @@ class Service:
         self._server = PeerServer(self._door, config.host, config.port, self._contexts.server, listener)
         self._controller: Controller | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._retention: Retention | None = None
+        self._removing: asyncio.Task[None] | None = None
         self.api: Api | None = None
 
     @property
@@ -143,6 +149,12 @@ class Service:
         """The living controller."""
         assert self._controller is not None, "open it first"
         return self._controller
+
+    @property
+    def retention(self) -> Retention:
+        """Removes what is not kept any longer."""
+        assert self._retention is not None, "open it first"
+        return self._retention
 
     @property
     def domain(self) -> str:
@@ -161,6 +173,10 @@ class Service:
         """Recover, then listen to peers and to callers."""
         parts = self.parts
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
+        self._retention = Retention(
+            self.config.keep, parts.journal, self.controller, parts.clock.now_us, Place(self.config.place).audit,
+            parts.local.remove_outputs,
+        )  # fmt: skip
         if self.config.api is not None:
             self.api = self._make_api(self.config.api)
             self._door.refused = self.api.refused
@@ -177,6 +193,7 @@ class Service:
             self.port = await self._server.open()
         if self.api is not None:
             await self.api.open()
+        self._removing = asyncio.create_task(self.retention.live())
         _tell_systemd("READY=1")
 
     def _make_api(self, settings: ApiSettings) -> Api:
@@ -188,7 +205,7 @@ class Service:
         living = Living(
             self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
             parts.local.output_path, parts.local.link.open_output, runs_as,
-            self.config.policy.name or title(parts.policies.names),
+            self.retention, self.config.policy.name or title(parts.policies.names),
         )  # fmt: skip
         listeners = None if self._held is None else self._held.listeners
         return Api(living, settings, parts.restored, listeners, self._contexts.api)
@@ -220,9 +237,10 @@ class Service:
     async def close(self) -> None:
         """End in good order; jobs go on."""
         _tell_systemd("STOPPING=1")
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
+        beside = [task for task in (self._telling, self._removing) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         if self.api is not None:
             await self.api.close()
         await self._server.close()
@@ -238,6 +256,8 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     policies, journal = policies_of(config), open_journal(config.journal)
     _same_settings(journal, config)
     cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
+    if journal.count_living() > LONG_QUEUE:
+        load_machine_code()
     _load_kernels(cluster, policies)
     restored = restore(journal, cluster, policies)
     kept = journal.get(CLOCK)

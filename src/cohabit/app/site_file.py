@@ -34,6 +34,7 @@ from cohabit.live.api.settings import (
 )
 from cohabit.live.peer_keys import read_keys
 from cohabit.live.peers import Peer
+from cohabit.live.retention import KeepConfig
 from cohabit.live.runs_as import LauncherConfig
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
@@ -130,6 +131,17 @@ class LauncherTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_file_mb: int = 0  # of every file a job writes; 0: no bound
 
 
+class KeepTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[keep]: how long things are kept; -1: for ever."""
+
+    records_days: float = KeepConfig.records_days
+    records: int = KeepConfig.records
+    outputs_days: float = KeepConfig.outputs_days
+    audit_days: float = KeepConfig.audit_days
+    journal_days: float = KeepConfig.journal_days
+    journal_batches: int = KeepConfig.journal_batches
+
+
 class LogTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[log]: what goes to standard error."""
 
@@ -167,6 +179,7 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     users: dict[str, UserTable] = {}
     log: LogTable = LogTable()
     launcher: LauncherTable = LauncherTable()
+    keep: KeepTable = KeepTable()
     profiling: ProfilingTable = ProfilingTable()
     telemetry: TelemetryTable | None = None
     domain: DomainTable | None = None
@@ -205,6 +218,7 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
         oversubscribe=tables.oversubscribe, cache=tables.cache, database=_database(tables.database),
         api=_api(tables, folder, where), profiling=_profiling(tables.profiling, folder, where),
         telemetry=_telemetry(tables, where), launcher=_launcher(tables.launcher, where),
+        keep=_keep(tables.keep, where),
     )  # fmt: skip
     domain = tables.domain
     if domain is None:
@@ -239,6 +253,12 @@ def _launcher(table: LauncherTable, where: str) -> LauncherConfig:
         table.account, table.min_uid, tuple(table.uids), table.max_output_mb, table.max_file_mb
     )  # fmt: skip
     config.check(f"{where}: launcher")
+    return config
+
+
+def _keep(table: KeepTable, where: str) -> KeepConfig:
+    config = KeepConfig(**msgspec.structs.asdict(table))
+    config.check(f"{where}: keep")
     return config
 
 

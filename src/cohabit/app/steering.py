@@ -51,6 +51,7 @@ from cohabit.live.journal import Journal, open_journal
 from cohabit.live.measuring import stored_facts
 from cohabit.live.place import only_one, open_place
 from cohabit.live.recovery import Restored, Verified, restore, verify
+from cohabit.live.retention import Retention
 from cohabit.live.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
@@ -131,11 +132,14 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
+    retention = Retention(
+        site.config.keep, journal, controller, clock.now_us, place.audit, remove_outputs=None, numbered=False
+    )
     api = None
     if site.config.api is not None:
         living = Living(
             controller, journal, clock, cluster, policies, site.place, site.domain, no_output, link.open_output,
-            RunsAs(held is not None, site.config.launcher, os.geteuid()), title(policies.names),
+            RunsAs(held is not None, site.config.launcher, os.geteuid()), retention, title(policies.names),
         )  # fmt: skip
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
@@ -150,7 +154,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     if guard is not None and api is not None:
         guard.keep_refusals(api.refused)
     return Service(
-        place, lease, controller, backend, lock, neighbours, api, guard, site=site, around=around, link=link
+        place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from cohabit.live.peer_server import Doorkeeper, PeerServer
 from cohabit.live.peers import PeerLinks
 from cohabit.live.place import Place, is_there
 from cohabit.live.recovery import Restored
+from cohabit.live.retention import Retention
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message
 from cohabit.model.units import SECOND
@@ -120,10 +121,12 @@ class Steering:
     backend: SlurmBackend
     lock: IO[bytes]
     neighbours: Neighbours
+    retention: Retention
     api: Api | None = None
     guard: Guard | None = None
     switched_off: bool = False
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
+    _removing: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def open(self) -> None:
         """Take the lease, recover, steer, listen."""
@@ -138,6 +141,7 @@ class Steering:
         if self.api is not None:
             await self.api.open()
         self._renewing = asyncio.create_task(self._keep_lease())
+        self._removing = asyncio.create_task(self.retention.live())
 
     async def until_off(self) -> None:
         """Returns when somebody used the kill switch; raises what ended the controller."""
@@ -150,9 +154,10 @@ class Steering:
 
     async def close(self) -> None:
         """End in good order. The lease runs on: who comes back in time finds held jobs held."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+        beside = [task for task in (self._renewing, self._removing) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         if self.api is not None:
             await self.api.close()
         if self.guard is not None:

@@ -19,6 +19,7 @@ from cohabit.app.serving import ServeConfig
 from cohabit.app.site_file import (
     ApiTable,
     DomainTable,
+    KeepTable,
     LauncherTable,
     LimitsTable,
     PeerTable,
@@ -68,6 +69,7 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: LimitsTable = LimitsTable()
     users: dict[str, UserTable] = {}
     launcher: LauncherTable = LauncherTable()
+    keep: KeepTable = KeepTable()
     domain: DomainTable | None = None
     peer: dict[str, PeerTable] = {}
     tls: TlsTable | None = None
@@ -180,7 +182,8 @@ def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str)
     named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
     others = SiteTables(
         place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,
-        launcher=tables.launcher, domain=tables.domain, peer=tables.peer, tls=tables.tls, group=tables.group,
+        launcher=tables.launcher, keep=tables.keep, domain=tables.domain, peer=tables.peer, tls=tables.tls,
+        group=tables.group,
     )  # fmt: skip
     name = "" if tables.domain is None else tables.domain.name
     place = folder / tables.place

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cohabit.app.measuring_runs_window import SampledHere, span_of
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.telemetry import Window, encode
@@ -46,6 +45,8 @@ class TelemetryFeed:
 
     async def run(self, tell: Callable[[Event], Awaitable[None]], now_us: Callable[[], int]) -> None:
         """Until cancelled. `now_us` is the clock of whoever is told."""
+        from cohabit.app.measuring_runs_window import SampledHere, span_of  # polars: 20 MB, only where it is needed
+
         try:
             sampled = SampledHere(span_of(self._config.window_s), log.info)
         except InputError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from cohabit.app import matching, optimising, simulation
 from cohabit.app.scenario import scenario_from
 from cohabit.app.workloads import load_workload
-from cohabit.kept_code import forget_unused, is_warm
+from cohabit.compiled import forget_unused, is_warm
 from cohabit.model.errors import InputError
 from cohabit.policy.registry import ORDERS, make_order
 from cohabit.trace.catalogue import read_trace, write_trace

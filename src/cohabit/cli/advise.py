@@ -71,7 +71,7 @@ def coscheduling(
     from cohabit.app.policies import build
     from cohabit.app.scenario import CouplingConfig, PolicyConfig
     from cohabit.cli.console import note, progress, show_json
-    from cohabit.kept_code import is_warm
+    from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError
 
     if not 2 <= len(logs) <= MOST_SIDES:
@@ -113,7 +113,7 @@ def sharing(
     from cohabit.app.site_advice import Question
     from cohabit.app.site_advice import advise as ask
     from cohabit.cli.console import note, progress, show_json
-    from cohabit.kept_code import is_warm
+    from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError
 
     if seed < 0:

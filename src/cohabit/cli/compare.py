@@ -40,7 +40,7 @@ def compare(
     from cohabit.app import comparison, outputs
     from cohabit.cli.console import note, progress, show_json
     from cohabit.cli.scenario_options import naming, scenario_for
-    from cohabit.report.tables import write_summary
+    from cohabit.report.summary_file import write_summary
 
     if out is not None:
         outputs.check_folder(out)

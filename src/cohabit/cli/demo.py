@@ -51,7 +51,7 @@ def _real(out: Path, as_json: bool) -> dict[str, Any]:
     from cohabit.app.demonstrating import demonstrate
     from cohabit.cli.console import note, progress
     from cohabit.report.html import write_report
-    from cohabit.report.tables import write_summary
+    from cohabit.report.summary_file import write_summary
 
     with progress("measuring pairs") as advance:
         measured = demonstrate(out, (lambda words: None) if as_json else note, advance)
@@ -93,7 +93,7 @@ def _month(out: Path, as_json: bool) -> dict[str, Any]:
     from cohabit.cli.compare import show_comparison
     from cohabit.cli.console import note, progress
     from cohabit.report.html import write_report
-    from cohabit.report.tables import write_summary
+    from cohabit.report.summary_file import write_summary
 
     with as_file(files("cohabit.app") / "demo.toml") as path:
         scenario = read_scenario(path)

@@ -33,6 +33,7 @@ from cohabit.cli import (
     predict,
     profile,
     profiles,
+    prune,
     queue,
     replay,
     report,
@@ -82,8 +83,8 @@ SECTIONS = {
     "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
     "Optimising": (partition, place, match),
     "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
-    "Living": (up, submit, queue, jobs, logs, wait, nodes, page, top, report, token, audit, backup, controller, slurm,
-               gridengine, node),
+    "Living": (up, submit, queue, jobs, logs, wait, nodes, page, top, report, token, audit, backup, prune, controller,
+               slurm, gridengine, node),
     "This machine": (demo, doctor, warm_up),
 }  # fmt: skip
 for title, verbs in SECTIONS.items():

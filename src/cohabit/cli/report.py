@@ -61,7 +61,18 @@ def report(
         elif form is not None or as_json:
             _pass_on(client.accounting(*span, user, form or "json"), output, as_json)
         else:
-            _show(json.loads(client.accounting(*span, user, "json"))["jobs"])
+            found = json.loads(client.accounting(*span, user, "json"))
+            _show(found["jobs"])
+            _say_removed(found.get("removed_before"), span[0])
+
+
+def _say_removed(before: float | None, since: float | None) -> None:
+    """Records that were asked for and are not kept any longer."""
+    from cohabit.cli.console import note
+    from cohabit.cli.job_words import moment
+
+    if before is not None and (since is None or since < before):
+        note(f"records of jobs that ended before {moment(before)} were removed by retention ([keep] of the site file)")
 
 
 def _form_of(file: Path) -> str:

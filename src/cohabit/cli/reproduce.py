@@ -81,7 +81,8 @@ def reproduce(
 
 def _write(done: Reproduction, out: Path) -> None:
     from cohabit.report.reproduction import write_page
-    from cohabit.report.tables import write_summary, write_table
+    from cohabit.report.summary_file import write_summary
+    from cohabit.report.tables import write_table
     from cohabit.reproduce.rows import contract
     from cohabit.whole_files import replacing
 

@@ -28,7 +28,7 @@ def scenario_for(source: Path, **said: Any) -> Scenario:
     """A scenario file or a bare trace, the command line's word over the file's; says when it must compile first."""
     from cohabit.app import scenario_choice
     from cohabit.cli.console import note
-    from cohabit.kept_code import is_warm
+    from cohabit.compiled import is_warm
 
     scenario = scenario_choice.scenario_for(source, **said)
     if not is_warm(_kernel_of(scenario)):

@@ -33,6 +33,7 @@ def serve(
     """
     import asyncio
 
+    load_kernels_late()
     from cohabit.app.separation import separate
     from cohabit.app.site_file import read_site
     from cohabit.cli.console import note, show_json
@@ -51,6 +52,13 @@ def serve(
     else:
         for name, status in standing["jobs"].items():
             typer.echo(f"{name}: {status}")
+
+
+def load_kernels_late() -> None:
+    """Have kernels run as plain Python until machine code pays; called before anything is imported that has kernels."""
+    import os
+
+    os.environ.setdefault("COHABIT_KERNELS", "late")
 
 
 def peer_key(

@@ -34,7 +34,8 @@ def sweep(
     from cohabit.app import outputs, sweeping
     from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
     from cohabit.cli.scenario_options import scenario_for
-    from cohabit.report.tables import write_summary, write_table
+    from cohabit.report.summary_file import write_summary
+    from cohabit.report.tables import write_table
     from cohabit.report.wording import GLOSSARY, shown
 
     if out is not None:

@@ -50,6 +50,9 @@ def up(
     import asyncio
     from functools import partial
 
+    from cohabit.cli.serve import load_kernels_late
+
+    load_kernels_late()
     from cohabit.app.client_connection import default_place, home_place
     from cohabit.cli.console import note, show_json
     from cohabit.cli.serve import left, serve_until

@@ -16,6 +16,7 @@ NAME_MOST = 64  # bytes of a job's name
 WORD_MOST = 128 << 10  # bytes of one word of a command, as the kernel has it
 LIST_MOST = 65536
 FILE_MOST = 8 << 20
+JOBS_MOST = 1000  # whose outputs one request removes
 CPU_MOST = 65536
 STOPS = ("cancelled", "stopped")
 RESCTRL_FILES = ("schemata", "tasks")
@@ -61,6 +62,13 @@ def integer(least: int, most: int) -> Check:
         return value
 
     return check
+
+
+def truth(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise TypeError("neither true nor false")
+    return value
 
 
 def text(most: int, empty: bool = True) -> Check:
@@ -164,6 +172,7 @@ PROBE = RUN | PERSON | {
     "framework": matching(_FILE_NAME, 100), "environment": ENVIRONMENT, "memory_bytes": START["memory_bytes"],
 }  # fmt: skip
 OUTPUT = RUN | PERSON | {"path": PATH}
+REMOVE_OUTPUTS: dict[str, Check] = {"uid": UID, "jobs": sequence(JOB, JOBS_MOST), "dry_run": truth}
 RESCTRL_WRITE: dict[str, Check] = {"group": group_path, "file": one_of(RESCTRL_FILES), "text": text(65536)}
 GROUP: dict[str, Check] = {"group": group_path}
 RESCTRL_MOVE: dict[str, Check] = {"source": group_path, "target": group_path}

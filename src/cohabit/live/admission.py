@@ -15,7 +15,7 @@ from cohabit.live.inbox import Letter
 from cohabit.live.journal import Journal, JournalError
 from cohabit.live.recorder import Recorder
 from cohabit.live.records import OVER
-from cohabit.live.refusals import UnknownJob, UnknownNode, UnknownProfile, WrongState
+from cohabit.live.refusals import RemovedJob, UnknownJob, UnknownNode, UnknownProfile, WrongState
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
     EndRecalled,
@@ -141,7 +141,7 @@ class Admission:
         if row is None:
             found = self._journal.records_of([name]).get(name)
             if found is None:
-                raise UnknownJob(name)
+                raise RemovedJob(name) if self._journal.removed(name) else UnknownJob(name)
             raise WrongState(name, f"is over: {found.status or 'it has ended'}")
         if (problem := _PROBLEMS[type(event)](self._state, row)) is not None:
             raise WrongState(name, problem)

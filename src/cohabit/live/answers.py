@@ -24,7 +24,8 @@ from cohabit.live.clock import BootClock
 from cohabit.live.database import said
 from cohabit.live.journal import Journal, JournalError
 from cohabit.live.records import Note, Record
-from cohabit.live.refusals import UnknownJob
+from cohabit.live.refusals import RemovedJob, UnknownJob
+from cohabit.live.removal import Gone
 from cohabit.live.standing import Explained, Listed, Standing, stand, with_reason
 from cohabit.live.stepping import Stepper
 
@@ -82,7 +83,7 @@ class Answers:
     ) -> Listed:
         """The latest jobs that are queued, running, finished or "all"; "": queued and running. Latest first."""
         await self._in_worker(self._write_owed)
-        found, launches = await self._read(lambda connection: _with_launches(connection, state, user, limit, before))
+        found, launches = await self.read(lambda connection: _with_launches(connection, state, user, limit, before))
 
         def join() -> list[Standing]:
             return [
@@ -98,12 +99,16 @@ class Answers:
     ) -> list[Record]:  # fmt: skip
         """Jobs that ended in [since, until), by their end; `behind`: the (end_us, job_id) of the last one read."""
         await self._in_worker(self._write_owed)
-        return await self._read(lambda one: records.between(one, since_us, until_us, user, limit, behind))
+        return await self.read(lambda one: records.between(one, since_us, until_us, user, limit, behind))
+
+    async def removed(self, job_id: str) -> Gone | None:
+        """What is known of a job whose record retention removed, or may have removed (Journal.removed)."""
+        return await self._in_worker(lambda: self._journal.removed(job_id))
 
     def _stand(self, job_id: str) -> Standing:
         record = self._recorder.living.get(job_id) or self._journal.records_of([job_id]).get(job_id)
         if record is None:
-            raise UnknownJob(job_id)
+            raise RemovedJob(job_id) if self._journal.removed(job_id) else UnknownJob(job_id)
         return stand(record, self._core, self._recorder, self._journal.launch_of(job_id))
 
     def _write_owed(self) -> None:
@@ -113,7 +118,9 @@ class Answers:
         except JournalError as error:
             log.warning("%s", error)
 
-    async def _read(self, question: Callable[[sa.Connection], T]) -> T:
+    async def read(self, question: Callable[[sa.Connection], T]) -> T:
+        """Read the journal over a connection of its own; what is owed to it may be missing."""
+
         def read() -> T:
             try:
                 with self._journal.reader().connect() as connection, connection.begin():

@@ -56,6 +56,7 @@ def _sqlite(url: sa.URL) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _plain(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 would begin transactions late, and none for tables
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a new file can shrink; an old one only by VACUUM
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 

@@ -13,24 +13,23 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from cohabit.backend.protocol import Launch
-from cohabit.live import records
+from cohabit.live import records, removal
 from cohabit.live.database import connect, said
 from cohabit.live.journal_schema import batches as _batches
 from cohabit.live.journal_schema import checkpoints as _checkpoints
+from cohabit.live.journal_schema import get, migrate, put
 from cohabit.live.journal_schema import jobs as _jobs
 from cohabit.live.journal_schema import left_out as _left_out
-from cohabit.live.journal_schema import meta as _meta
-from cohabit.live.journal_schema import migrate
 from cohabit.live.records import Record
 from cohabit.live.refusals import NotWritable
 from cohabit.live.reserve import Reserve, room_inside
@@ -45,13 +44,11 @@ _ADD_BATCH, _ADD_JOBS = sa.insert(_batches), sa.insert(_jobs)
 _NOTE_ORDERS = (
     sa.update(_batches).where(_batches.c.seq == sa.bindparam("batch")).values(commands=sa.bindparam("content"))
 )
-_PUT = sa.text(
-    f"INSERT INTO {_meta.name} (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-)
 _LAUNCH_OF = sa.select(_jobs.c.job_id, _jobs.c.launch).where(
     sa.or_(_jobs.c.job_id == sa.bindparam("job"), _jobs.c.job_id == sa.bindparam("array"))
 )
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Batch(NamedTuple):
@@ -111,7 +108,7 @@ class _Owed:
             connection.execute(sa.insert(_left_out), row)
             if one.job and records.one(connection, one.job) is None:
                 connection.execute(sa.delete(_jobs).where(_jobs.c.job_id == one.job))
-        _put(connection, {RECORDED: str(self.seq)})
+        put(connection, {RECORDED: str(self.seq)})
 
 
 class Journal:
@@ -143,12 +140,25 @@ class Journal:
         """On the disk, for when that is full; a server sees to its own."""
         if self.file is not None:
             try:
-                inner = self._connection.connection.driver_connection
-                assert isinstance(inner, sqlite3.Connection)
-                room_inside(inner, self.file)
+                room_inside(self._sqlite(), self.file)
             except (sqlite3.Error, OSError, DBAPIError) as error:
                 log.log(self._room_level, "%s: no room is kept for a full disk: %s", self.where, error)
                 self._room_level = logging.DEBUG  # said once
+
+    def _sqlite(self) -> sqlite3.Connection:
+        inner = self._connection.connection.driver_connection
+        assert isinstance(inner, sqlite3.Connection)
+        return inner
+
+    def shrink(self, pages: int | None = None) -> bool:
+        """Give free pages of an SQLite file back to the disk, at most so many; whether there are more. None: all, by
+        writing the file anew, for a journal that no controller uses."""
+        if self.file is None:
+            return False
+        try:
+            return removal.shrink(self._sqlite(), pages)
+        except (sqlite3.Error, DBAPIError) as error:
+            raise JournalError(f"the journal cannot be made smaller: {error}", self.where) from error
 
     def close(self) -> None:
         """Write down what is still owed if that can be done, and let go."""
@@ -178,13 +188,12 @@ class Journal:
     def get(self, key: str) -> str | None:
         """A setting kept beside the journal."""
         with self._transaction("the journal cannot be read"):
-            found = self._connection.execute(sa.select(_meta.c.value).where(_meta.c.key == key)).scalar()
-        return None if found is None else str(found)
+            return get(self._connection, key)
 
     def put(self, values: Mapping[str, str]) -> None:
         """Keep settings, all or none."""
         with self._transaction("the journal cannot be written"):
-            _put(self._connection, values)
+            put(self._connection, values)
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
@@ -251,6 +260,14 @@ class Journal:
             self._owed.write(self._connection)
         self._owed = _Owed()
 
+    def change(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do this in a transaction of its own, after all that is owed."""
+        with self._transaction("the journal cannot be written"):
+            self._owed.write(self._connection)
+            found = work(self._connection)
+        self._owed = _Owed()
+        return found
+
     def batches(self, after: int) -> Generator[Batch]:
         """All batches behind this one, in order."""
         query = sa.select(_batches).where(_batches.c.seq > after).order_by(_batches.c.seq)
@@ -273,7 +290,7 @@ class Journal:
         """Which of these names were ever used, by a job, an array or a member of one."""
         self._undo_doubtful()
         with self._transaction("the journal cannot be read"):
-            found = records.known(self._connection, names)
+            found = records.known(self._connection, names) | removal.used_before(self._connection, names)
         return found | {name for name in names if name in self._owed.records}
 
     def records_of(self, names: Sequence[str]) -> dict[str, Record]:
@@ -283,10 +300,21 @@ class Journal:
             found = records.some(self._connection, [name for name in names if name not in owed])
         return found | {name: owed[name] for name in names if name in owed}
 
+    def removed(self, name: str) -> removal.Gone | None:
+        """What is known of a job that has no record because retention removed it; of a number that retention has passed
+        by also if it has one."""
+        with self._transaction("the journal cannot be read"):
+            return removal.find_gone(self._connection, name)
+
     def living_records(self) -> list[Record]:
         """Of jobs that are not over, as they were when records were last written."""
         with self._transaction("the journal cannot be read"):
             return records.living(self._connection)
+
+    def count_living(self) -> int:
+        """How many jobs are not over, arrays counted as jobs of their own."""
+        with self._transaction("the journal cannot be read"):
+            return records.count_living(self._connection)
 
     @property
     def recorded(self) -> int:
@@ -302,12 +330,9 @@ class Journal:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def checkpoint(self, kept: Checkpoint) -> None:
-        """Keep the core's state; batches before the checkpoint that was newest until now are not needed any more."""
+        """Keep the core's state. What lies before is removed by retention (live/removal.py)."""
         with self._transaction("a checkpoint cannot be written"):
             self._owed.write(self._connection)
-            before = self._connection.execute(sa.select(sa.func.max(_checkpoints.c.seq))).scalar() or 0
-            self._connection.execute(sa.delete(_checkpoints).where(_checkpoints.c.seq < before))
-            self._connection.execute(sa.delete(_batches).where(_batches.c.seq <= before))
             self._connection.execute(sa.insert(_checkpoints), kept._asdict())
         self._owed = _Owed()
 
@@ -365,7 +390,3 @@ def url_of(text: str) -> sa.URL:
     if url.drivername not in ("sqlite", "postgresql+psycopg"):
         raise InputError(f"databases of kind {url.drivername} cannot keep a journal", text, "use SQLite or PostgreSQL")
     return url
-
-
-def _put(connection: sa.Connection, values: Mapping[str, str]) -> None:
-    connection.execute(_PUT, [{"key": key, "value": value} for key, value in values.items()])

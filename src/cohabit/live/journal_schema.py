@@ -6,18 +6,24 @@ controller restores its core.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sqlalchemy as sa
 
 from cohabit.store.versions import Step, Versioned
 
-META, BATCHES, CHECKPOINTS, JOBS, RECORDS, LEFT_OUT = (
+META, BATCHES, CHECKPOINTS, JOBS, RECORDS, LEFT_OUT, REMOVED = (
     "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records", "cohabit_left_out",
+    "cohabit_removed",
 )  # fmt: skip
 LIVING = "cohabit_records_living"
 _number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 today = sa.MetaData()
 meta = sa.Table(META, today, sa.Column("key", sa.String(40), primary_key=True), sa.Column("value", sa.Text))
+_PUT = sa.text(
+    f"INSERT INTO {META} (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
 batches = sa.Table(
     BATCHES, today,
     sa.Column("seq", _number, primary_key=True, autoincrement=False),
@@ -59,6 +65,13 @@ left_out = sa.Table(  # from version 3 on: events of a batch on which the core r
     sa.Column("about", sa.Text, nullable=False),  # the event in words
     sa.Column("why", sa.Text, nullable=False),  # what the core raised
 )  # fmt: skip
+removed = sa.Table(  # from version 4 on: names of jobs whose records retention removed; they are not used again
+    REMOVED, today,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("owner", sa.BigInteger, nullable=False),
+    sa.Column("array_first", sa.BigInteger, nullable=False),
+    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: it was an array of so many jobs
+)  # fmt: skip
 
 
 def _version_1(connection: sa.Connection) -> None:
@@ -95,6 +108,15 @@ def _version_3(connection: sa.Connection) -> None:
     )
 
 
+def _version_4(connection: sa.Connection) -> None:
+    """Names of jobs whose records were removed."""
+    _create(
+        connection,
+        f"CREATE TABLE {REMOVED} (job_id TEXT NOT NULL PRIMARY KEY, owner BIGINT NOT NULL, "
+        "array_first BIGINT NOT NULL, members BIGINT NOT NULL)",
+    )
+
+
 def _create(connection: sa.Connection, statement: str) -> None:
     """In the words of the database."""
     sqlite = connection.dialect.name == "sqlite"
@@ -102,7 +124,7 @@ def _create(connection: sa.Connection, statement: str) -> None:
     connection.exec_driver_sql(statement % words)
 
 
-STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3)
+STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3, _version_4)
 VERSION = len(STEPS)
 _VERSIONED = Versioned("journal", meta, "version", lock=0x636F686C)
 
@@ -115,3 +137,14 @@ def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
 def version_of(connection: sa.Connection) -> int:
     """The schema version of a journal, 0 where there is none yet."""
     return _VERSIONED.version(connection)
+
+
+def get(connection: sa.Connection, key: str) -> str | None:
+    """A setting kept beside the journal."""
+    found = connection.execute(sa.select(meta.c.value).where(meta.c.key == key)).scalar()
+    return None if found is None else str(found)
+
+
+def put(connection: sa.Connection, values: Mapping[str, str]) -> None:
+    """Keep settings."""
+    connection.execute(_PUT, [{"key": key, "value": value} for key, value in values.items()])

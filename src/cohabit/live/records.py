@@ -129,7 +129,7 @@ def one(connection: sa.Connection, job_id: str) -> Record | None:
 def some(connection: sa.Connection, names: Sequence[str]) -> dict[str, Record]:
     """The records of those that are known."""
     found = {}
-    for portion in _portions(names):
+    for portion in portions(names):
         query = sa.select(_records.c.content).where(_records.c.job_id.in_(portion))
         for content in connection.execute(query).scalars():
             record = _decoder.decode(content)
@@ -141,6 +141,11 @@ def living(connection: sa.Connection) -> list[Record]:
     """All that are not over, arrays too, in the order they were taken."""
     query = sa.select(_records.c.content).where(_records.c.phase < OVER).order_by(_records.c.ordinal)
     return [_decoder.decode(content) for content in connection.execute(query).scalars()]
+
+
+def count_living(connection: sa.Connection) -> int:
+    """How many are not over."""
+    return connection.execute(sa.select(sa.func.count()).where(_records.c.phase < OVER)).scalar() or 0
 
 
 def page(
@@ -183,7 +188,7 @@ def between(
 def known(connection: sa.Connection, names: Sequence[str]) -> set[str]:
     """Which of these names belong to a job, a member of an array or an array."""
     found: set[str] = set()
-    for portion in _portions(names):
+    for portion in portions(names):
         for table in (_jobs, _records):
             found.update(connection.execute(sa.select(table.c.job_id).where(table.c.job_id.in_(portion))).scalars())
     return found
@@ -192,11 +197,12 @@ def known(connection: sa.Connection, names: Sequence[str]) -> set[str]:
 def launches(connection: sa.Connection, names: Sequence[str]) -> dict[str, Launch]:
     """What these jobs and arrays execute."""
     found = {}
-    for portion in _portions(names):
+    for portion in portions(names):
         for row in connection.execute(sa.select(_jobs).where(_jobs.c.job_id.in_(portion))):
             found[row.job_id] = msgspec.msgpack.decode(row.launch, type=Launch)
     return found
 
 
-def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
+def portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    """So many names as one question to the database takes."""
     return (names[at : at + NAMES_AT_ONCE] for at in range(0, len(names), NAMES_AT_ONCE))

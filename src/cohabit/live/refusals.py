@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from cohabit.model.errors import InputError
 
+REMOVED = "its record was removed by retention"
+SEE_KEEP = "[keep] of the site file says how long records are kept"
+
 
 class Busy(Exception):
     """More came in than the controller could take; try again later."""
@@ -14,6 +17,13 @@ class UnknownJob(InputError):
 
     def __init__(self, job_id: str) -> None:
         super().__init__("there is no such job", f"job {job_id}")
+
+
+class RemovedJob(UnknownJob):
+    """The job was here, and its record is not kept any longer."""
+
+    def __init__(self, job_id: str) -> None:
+        InputError.__init__(self, REMOVED, f"job {job_id}", SEE_KEEP)
 
 
 class UnknownNode(InputError):

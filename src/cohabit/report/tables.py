@@ -190,22 +190,6 @@ def _index(column: pl.Series, names: Sequence[str], kind: Any) -> NDArray[Any]:
     return found.to_numpy().astype(kind)
 
 
-def write_summary(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """summary.json: one JSON document, indented for people."""
-    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=_number), indent=2)
-    with replacing(path) as stream:
-        stream.write(text + b"\n")
-
-
-def _number(value: Any) -> Any:
-    """numpy scalars as plain numbers."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"summary.json cannot hold a {type(value).__name__}")
-
-
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Plain rows with the same keys as CSV; a key that a row lacks is left empty."""
     frame = pl.DataFrame([dict(row) for row in rows], infer_schema_length=None)

@@ -171,6 +171,12 @@ class LocalBackend:
         self.lasted.pop((job_id, attempt), None)
         await self.link.ask("settle", job=job_id, attempt=attempt)
 
+    async def remove_outputs(self, uid: int, jobs: list[str], dry_run: bool) -> dict[str, Any]:
+        """Have outputs in the place removed, of jobs that are over: {"files", "bytes", "left"}; `uid` as their launches
+        say."""
+        found = await self.link.ask("remove_outputs", uid=uid, jobs=jobs, dry_run=dry_run)
+        return dict(found)
+
     def output(self, job_id: str, uid: int = -1) -> Path:
         """Where a job's output goes unless its owner named a file; `uid` as its launch says."""
         return Path(self.output_path(job_id, uid))

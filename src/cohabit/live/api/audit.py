@@ -4,7 +4,7 @@ where, and what came of it.
 Append-only, in a file of the place that only its owner may read. A line is handed to the operating system before the
 caller has the answer; lines that come together are written together. That does not wait for the disk. Refusals of one
 origin beyond so many in a minute are counted and told in one line: a flood must not fill the disk. A file that is full
-becomes FILE.1, that one FILE.2 and so on; the oldest is removed.
+becomes FILE.1, that one FILE.2 and so on; the oldest is removed. Retention removes files by their age (`remove_old`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+
+from cohabit.live.removal import Portion
 
 FILE_BYTES = 64 * 2**20
 OLD_FILES = 8
@@ -113,22 +115,12 @@ class Audit:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with contextlib.suppress(FileNotFoundError):
             if self._path.lstat().st_size >= FILE_BYTES:
-                self._turn_over()
+                _turn_over(self._path)
         descriptor = os.open(self._path, flags, 0o600)
         try:
             os.write(descriptor, content)
         finally:
             os.close(descriptor)
-
-    def _turn_over(self) -> None:
-        files = self._files()
-        for older, newer in zip(reversed(files[1:]), reversed(files[:-1]), strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                newer.replace(older)
-
-    def _files(self) -> list[Path]:
-        """The newest first."""
-        return [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, OLD_FILES + 1))]
 
     async def newest(self, most: int) -> list[dict[str, Any]]:
         """The last entries, the newest first."""
@@ -136,10 +128,48 @@ class Audit:
 
     def _newest(self, most: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for path in self._files():
+        for path in _files(self._path):
             if len(found) < most:
                 found += _newest_of(path, most - len(found))
         return found
+
+
+def remove_old(path: Path, keep_s: float, now_s: float, dry_run: bool) -> Portion:
+    """Remove files of this log whose last line is older. So that there are any, a file becomes FILE.1 also when its
+    first line is older than a part of that time; no file is changed."""
+    first = _first_line_s(path)
+    if not dry_run and first is not None and now_s - first >= keep_s / (OLD_FILES - 1):
+        _turn_over(path)
+    found = Portion()
+    for file in _files(path):
+        with contextlib.suppress(FileNotFoundError):
+            known = file.lstat()
+            if known.st_mtime < now_s - keep_s:
+                found = found.plus(Portion(1, known.st_size))
+                if not dry_run:
+                    file.unlink()
+    return found
+
+
+def _first_line_s(path: Path) -> float | None:
+    """When the first line was written; None: there is none that can be read."""
+    try:
+        with open(path, "rb") as stream:
+            return float(msgspec.json.decode(stream.readline(_BLOCK), type=dict[str, Any])["at"])
+    except (OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _turn_over(path: Path) -> None:
+    files = _files(path)
+    for older, newer in zip(reversed(files[1:]), reversed(files[:-1]), strict=True):
+        with contextlib.suppress(FileNotFoundError):
+            newer.replace(older)
+
+
+def _files(path: Path) -> list[Path]:
+    """The newest first."""
+    return [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, OLD_FILES + 1))]
 
 
 def _newest_of(path: Path, most: int) -> list[dict[str, Any]]:

@@ -18,7 +18,8 @@ from cohabit.live.api.views import job_view
 from cohabit.live.controller import Controller
 from cohabit.live.database import said
 from cohabit.live.records import WAITS, Record
-from cohabit.live.refusals import UnknownJob
+from cohabit.live.refusals import REMOVED, SEE_KEEP, UnknownJob
+from cohabit.live.retention import outputs_removed
 from cohabit.live.standing import Listed, Standing
 
 REFUSED_EVERY_S = 0.05  # a refusal leaves at a multiple of this: how long looking took is not seen
@@ -52,8 +53,19 @@ class Looking:
             if may_see(caller, found.record):
                 return found
             noted = f"the job is another user's (uid {found.record.user})"
+        words, fix = await self._not_there(job, caller)
         await asyncio.sleep(REFUSED_EVERY_S - (time.monotonic() - begun) % REFUSED_EVERY_S)
-        raise Refusal(404, "there is no such job", f"job {job}", "cohabit queue lists your jobs", noted=noted)
+        raise Refusal(404, words, f"job {job}", fix, noted=noted)
+
+    async def _not_there(self, job: str, caller: Caller) -> tuple[str, str]:
+        """Words for a job that the caller cannot see. Of jobs that have numbers nobody hears whether one is another
+        user's or was removed."""
+        gone = await self._controller.removed(job)
+        if gone is not None and (caller.operates or gone.owner == caller.number >= 0):
+            return REMOVED, SEE_KEEP
+        if gone is not None and gone.owner is None:
+            return f"{REMOVED}, or it is not yours", SEE_KEEP
+        return "there is no such job", "cohabit queue lists your jobs"
 
     async def full_view(self, job: str, caller: Caller) -> dict[str, Any]:
         """One job as a document."""
@@ -88,6 +100,11 @@ class Looking:
             return await self._controller.between(since_us, until_us, user, most, behind)
         except DBAPIError as error:
             raise _unreadable(error) from error
+
+    async def output_removed(self, record: Record) -> bool:
+        """Whether the output of a job in the place is not kept any longer."""
+        last = await self._controller.read(outputs_removed)
+        return last is not None and record.end_us is not None and (record.end_us, record.job_id) <= last
 
     async def whose(self, caller: Caller, wanted: str) -> int | None:
         """The number of the user whose jobs are listed; None: everybody's. Who may not look at others is refused."""

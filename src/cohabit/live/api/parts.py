@@ -28,6 +28,7 @@ from cohabit.live.controller import Controller
 from cohabit.live.journal import Journal
 from cohabit.live.place import Place
 from cohabit.live.refusals import Busy
+from cohabit.live.retention import Retention
 from cohabit.live.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
@@ -50,6 +51,7 @@ class Living:
     output_of: Callable[[str, int], str]  # where a job's output goes that named no file, by its launch's uid
     open_output: OpenOutput
     runs_as: RunsAs
+    retention: Retention
     policy: str = ""  # as the site file calls it
 
 

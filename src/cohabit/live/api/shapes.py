@@ -274,6 +274,23 @@ class Ping(BaseModel):
     launcher_uid: int  # as which the process runs that starts jobs
 
 
+class Portion(BaseModel):
+    """How much of one kind."""
+
+    count: int
+    bytes: int
+
+
+class Pruned(BaseModel):
+    """What retention removed; as a dry run, what it would remove."""
+
+    dry_run: bool
+    records: Portion  # of jobs
+    outputs: Portion  # files
+    audit: Portion  # files
+    journal: Portion  # batches
+
+
 class Taken(BaseModel):
     """A job was taken and is durable."""
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
+from cohabit.backend.protocol import BackendError
 from cohabit.live.api import accounting
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
@@ -23,6 +24,7 @@ from cohabit.live.api.shapes import (
     NodeView,
     Overlap,
     Ping,
+    Pruned,
     Slowdowns,
     TokenList,
     TokenView,
@@ -32,6 +34,7 @@ from cohabit.live.api.shapes import (
 from cohabit.live.api.tokens import Made, Token
 from cohabit.live.api.views import job_view, node_views, slowdown_points
 from cohabit.live.records import Record
+from cohabit.live.retention import removed_before
 from cohabit.live.standing import Standing
 from cohabit.model.units import SECOND
 
@@ -105,7 +108,8 @@ async def account(
     whose = await parts.looking.whose(caller, user)
     kinds = {"json": "application/json", "csv": "text/csv", "sacct": "text/plain; charset=utf-8"}
     first = await _ended(parts, since, until, whose, None)  # so that a journal that cannot be read is said at once
-    return StreamingResponse(_accounts(parts, first, since, until, whose, format), media_type=kinds[format])
+    gone = await parts.controller.read(removed_before)
+    return StreamingResponse(_accounts(parts, first, since, until, whose, format, gone), media_type=kinds[format])
 
 
 async def _ended(
@@ -116,10 +120,12 @@ async def _ended(
 
 
 async def _accounts(
-    parts: Parts, found: list[Record], since: float, until: float, whose: int | None, form: str
+    parts: Parts, found: list[Record], since: float, until: float, whose: int | None, form: str, gone: float | None
 ) -> AsyncIterator[bytes]:
-    begin = {"json": b'{"jobs": [', "csv": accounting.as_csv([]).encode(), "sacct": accounting.as_sacct([]).encode()}
-    yield begin[form]
+    if form == "json":
+        yield b"{" + (b"" if gone is None else b'"removed_before": %a, ' % gone) + b'"jobs": ['
+    else:
+        yield (accounting.as_csv([]) if form == "csv" else accounting.as_sacct([])).encode()
     wrote = False
     while found:
         views = [
@@ -162,6 +168,20 @@ async def audit(parts: Service, caller: Who, limit: Annotated[int, Query(ge=1, l
     """Who did what, when, from where, and what came of it; the newest first."""
     operator(caller, "audit")
     return reply({"entries": await parts.audit.newest(limit)})
+
+
+@router.post("/v1/prune", responses={200: {"model": Pruned}}, tags=["records"])
+async def prune(parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False) -> Response:
+    """Remove what is not kept any longer; answered when that is done. As a dry run: what would be removed."""
+    operator(caller, "prune")
+
+    async def remove() -> dict[str, Any]:
+        try:
+            return (await parts.living.retention.prune(dry_run)).document(dry_run)
+        except BackendError as error:
+            raise Refusal(503, f"outputs cannot be removed now: {error}", "prune", "try again later") from error
+
+    return reply(await (remove() if dry_run else parts.change(caller, "prune", "", remove())))
 
 
 @router.get("/v1/events", responses=_EVENTS, response_class=StreamingResponse, tags=["records"])

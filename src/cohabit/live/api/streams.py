@@ -99,6 +99,9 @@ class Streams:
                 return None
             if missing and not record.start_us:
                 return None  # it never ran
+            if missing and not named and await self._looking.output_removed(record):
+                raise Refusal(404, "its output was removed by retention", f"job {record.job_id}",
+                              "[keep] of the site file says how long outputs are kept") from error  # fmt: skip
             raise Refusal(
                 404 if missing else 403, f"its output cannot be read: {error}", f"job {record.job_id}"
             ) from error

@@ -1,0 +1,76 @@
+"""Removing outputs of jobs that are over, when the site does not keep them any longer.
+
+A request names jobs, never paths. Only `output/NAME.out`, or `output/UID/NAME.out` where jobs run as their owners, can
+be removed. The folder of a user belongs to that user, who may have put anything there under such a name: only plain
+files are removed, no link is followed, and a job that has a run folder keeps its output.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cohabit.launcher import wire
+from cohabit.launcher.runs import file_name
+from cohabit.launcher.settings import Settings
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Outputs:
+    """The outputs of one place."""
+
+    def __init__(self, settings: Settings, runs: Path, output: Path) -> None:
+        self._settings, self._runs, self._output = settings, runs, output
+
+    def remove(self, request: wire.Message) -> dict[str, Any]:
+        """How many files and bytes went, and what was left alone; as a dry run: would go."""
+        person = self._settings.users.person(request["uid"], -1, ())
+        files = size = 0
+        left: list[str] = []
+        busy = {entry.lstrip(".").partition(".")[0] for entry in os.listdir(self._runs)}
+        try:
+            with self._folder(None if person is None else person["uid"]) as folder:
+                for job in request["jobs"]:
+                    found = _remove(folder, job, file_name(job) in busy, request["dry_run"])
+                    if isinstance(found, str):
+                        left.append(f"job {job}: {found}")
+                    elif found is not None:
+                        files, size = files + 1, size + found
+        except FileNotFoundError:
+            pass  # no job of this user has ever written any
+        return {"files": files, "bytes": size, "left": left}
+
+    @contextmanager
+    def _folder(self, uid: int | None) -> Iterator[int]:
+        descriptor = os.open(self._output, _FOLDER)
+        try:
+            if uid is not None:
+                outer = descriptor
+                descriptor = os.open(str(uid), _FOLDER, dir_fd=outer)
+                os.close(outer)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _remove(folder: int, job: str, busy: bool, dry_run: bool) -> int | str | None:
+    """The bytes of its output; a text: why it is left alone; None: there is none."""
+    name = f"{file_name(job)}.out"
+    try:
+        known = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if busy:
+            return "it has a run that is not over"
+        if not stat.S_ISREG(known.st_mode):
+            return "its output is not a plain file"
+        if not dry_run:
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
+    return known.st_blocks * 512
