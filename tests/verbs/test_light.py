@@ -6,6 +6,7 @@ import compileall
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,12 @@ HEAVY = {
 
 
 @pytest.fixture(scope="module")
-def done(living: Scheduler) -> str:
+def done(living: Scheduler) -> Iterator[str]:
     """A job that is over: what is said of it does not change."""
     job = living.submit("--name", "light-done", "--", "sh", "-c", "echo one; echo two; exit 3")
     assert living.over(job)["state"] == "failed"
-    return job
+    yield job
+    living.call("cancel", "--all")
 
 
 def loaded(*words: str | Path) -> tuple[int, set[str]]:
