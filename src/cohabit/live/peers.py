@@ -64,9 +64,11 @@ class PeerLinks:
 
     async def open(self) -> None:
         """Begin to send."""
-        import httpx
+        if not self._links:
+            return
+        import httpx  # 8 MB, with what it loads: only where there are peers
 
-        limits = httpx.Limits(max_connections=4 * max(len(self._links), 1), keepalive_expiry=60.0)
+        limits = httpx.Limits(max_connections=4 * len(self._links), keepalive_expiry=60.0)
         timeout = httpx.Timeout(EXCHANGE_S, connect=CONNECT_S)
         verify: ssl.SSLContext | bool = True if self._context is None else self._context
         self._client = httpx.AsyncClient(limits=limits, timeout=timeout, verify=verify, trust_env=False)
