@@ -132,7 +132,7 @@ def _served(place: Path, as_root: bool, group: _Group) -> Iterator[tuple[str, in
     (place / "site.toml").write_text(SITE)
     command = [sys.executable, "-m", "cohabit.cli", "up", "--place", str(place), *(["--as-root"] if as_root else [])]
     log = open(place / "log", "w")  # noqa: SIM115
-    server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=group.join)  # noqa: PLW1509
+    server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=group.join)
     path = place / "cohabit.sock"
     try:
         while not _answers(path):

@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from cohabit.agent.launch.process_tree import children
 from cohabit.launcher import runner, wire
@@ -102,16 +101,13 @@ def fork_runner(start: Start, close_others: Callable[[], None]) -> RunnerProcess
     return RunnerProcess(os.pidfd_open(child), child, ours)
 
 
-def _serve(end: socket.socket, start: Start) -> NoReturn | None:
+def _serve(end: socket.socket, start: Start) -> None:
     """One run after the other, until the launcher has gone."""
     woken = runner.lead_session()
-    while (found := wire.receive(end)) is not None:
-        request, (channel, lock) = found
-        start(request, woken, channel, lock)
-        if children():
-            return None  # it cannot be killed: the next run must not be blamed for it
-        try:
+    with contextlib.suppress(ConnectionError):
+        while (found := wire.receive(end)) is not None:
+            request, (channel, lock) = found
+            start(request, woken, channel, lock)
+            if children():
+                return  # it cannot be killed: the next run must not be blamed for it
             wire.send(end, OVER)
-        except OSError:
-            return None
-    return None

@@ -46,7 +46,8 @@ _NOTE_ORDERS = (
     sa.update(_batches).where(_batches.c.seq == sa.bindparam("batch")).values(commands=sa.bindparam("content"))
 )
 _PUT = sa.text(
-    f"INSERT INTO {_meta.name} (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    f"INSERT INTO {_meta.name} (key, value) VALUES (:key, :value) "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
 _LAUNCH_OF = sa.select(_jobs.c.job_id, _jobs.c.launch).where(
     sa.or_(_jobs.c.job_id == sa.bindparam("job"), _jobs.c.job_id == sa.bindparam("array"))
