@@ -135,7 +135,7 @@ def test_files_of_a_launcher_are_the_users(place: Path) -> None:
         assert JobFinished("job", 1) in await facts(backend, 2)
         assert str(SOMEBODY) in backend.output("job", SOMEBODY).read_text().split()
         await backend.settled("job", 1)
-        assert os.listdir(place / "place" / "runs") == []
+        await until(lambda: not os.listdir(place / "place" / "runs"))
 
     play(place / "place", scene)
 

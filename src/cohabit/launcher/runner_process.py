@@ -104,13 +104,10 @@ def fork_runner(start: Start, close_others: Callable[[], None]) -> RunnerProcess
 def _serve(end: socket.socket, start: Start) -> None:
     """One run after the other, until the launcher has gone."""
     woken = runner.lead_session()
-    while (found := wire.receive(end)) is not None:
-        request, (channel, lock) = found
-        start(request, woken, channel, lock)
-        if children():
-            return  # it cannot be killed: the next run must not be blamed for it
-        try:
+    with contextlib.suppress(ConnectionError):
+        while (found := wire.receive(end)) is not None:
+            request, (channel, lock) = found
+            start(request, woken, channel, lock)
+            if children():
+                return  # it cannot be killed: the next run must not be blamed for it
             wire.send(end, OVER)
-        except OSError:
-            return
-    return

@@ -101,9 +101,10 @@ class Supervisor:
 
     def private(self) -> Iterable[int]:
         """Descriptors that no child must keep."""
-        runners = self.runners.values()
-        ends = [one.end.fileno() for one in (*runners, self.sweeper) if one.end is not None]
-        return [*ends, *(one.process for one in runners), *([self.lock] if self.lock >= 0 else [])]
+        runners = list(self.runners.values())
+        ends = [one.end for one in runners] + [self.sweeper.end]
+        own = [one.fileno() for one in ends if one is not None] + [one.process for one in runners]
+        return [*own, self.lock] if self.lock >= 0 else own
 
     # ---- starting ---------------------------------------------------------------------------------------------------
 

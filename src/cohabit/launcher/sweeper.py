@@ -50,8 +50,9 @@ class Sweeper:
                 os.setsid()
                 ours.close()
                 self._close_others()
-                while (found := wire.receive(theirs)) is not None:
-                    _remove(found[0]["remove"])
+                with contextlib.suppress(ConnectionError):
+                    while (found := wire.receive(theirs)) is not None:
+                        _remove(found[0]["remove"])
             finally:
                 os._exit(0)
         theirs.close()

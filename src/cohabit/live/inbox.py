@@ -1,8 +1,8 @@
 """The controller's one inbox: facts from everywhere, in the order they came, never more than it can hold.
 
 Who can be told to try again later (a submission, a peer) is refused when it is full; who cannot (the back end) waits.
-A letter is known to be writable before it joins a batch (`sealed`). A confirmed start decides nothing: it waits a moment
-for company, so that a short run takes one batch and not two.
+A letter is known to be writable before it joins a batch (`sealed`). A confirmed start decides nothing: it waits a
+moment for other letters, so that a short run takes one batch and not two.
 """
 
 from __future__ import annotations
