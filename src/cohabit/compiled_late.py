@@ -1,9 +1,9 @@
 """Kernels as plain Python until machine code pays: what compiled.py offers to a controller (COHABIT_KERNELS=late).
 
 numba and what it loads take 70 MB and half a second. A controller with few jobs needs neither: its kernels run as they
-are written (compiled_plain.py). When that has taken PATIENCE_S in all, a thread loads numba and compiles the kernels that
-were called, for the kinds of arguments they were called with; from then on they are machine code. An order that must be
-compiled loads numba at once. Both forms give the same schedules, so it does not matter when the change happens.
+are written (compiled_plain.py). When that has taken PATIENCE_S in all, a thread loads numba and compiles the kernels
+that were called, for the kinds of arguments they were called with; from then on they are machine code. An order that
+must be compiled loads numba at once. Both forms give the same schedules, so it does not matter when the change happens.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+import numpy as np
 
 from cohabit import compiled_plain as plain
 from cohabit.compiled_plain import EMPTY, MEMORY_HEAD, NO_MEMORY, RISING
@@ -34,10 +36,12 @@ class _Progress:
     """How far this process is."""
 
     is_machine_code = False
-    spent_s = 0.0
-    seen: dict[Kernel, tuple[Any, ...]] = {}  # kernels that were called from outside, with what they were given
+    spent_s = 0.0  # in kernels as plain Python
     inside = loading = False
     lock = threading.RLock()
+
+
+_seen: dict[Kernel, tuple[Any, ...]] = {}  # kernels that were called from outside, with what they were given last
 
 
 class Kernel:
@@ -56,16 +60,17 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """In the form of the moment."""
+        if _Progress.inside:  # a plain one has called it
+            return self.py_func(*arguments)
         if _Progress.is_machine_code:
             return self.compiled()(*arguments)
-        if _Progress.inside:
-            return self.py_func(*arguments)
         begun, _Progress.inside = time.perf_counter(), True
         try:
-            return self.py_func(*arguments)
+            with np.errstate(over="ignore"):  # numbers wrap around silently, as in machine code
+                return self.py_func(*arguments)
         finally:
             _Progress.inside = False
-            _Progress.seen[self] = arguments
+            _seen[self] = arguments
             _Progress.spent_s += time.perf_counter() - begun
             if _Progress.spent_s > PATIENCE_S and not _Progress.loading:
                 _Progress.loading = True
@@ -77,10 +82,10 @@ def load() -> None:
     with _Progress.lock:
         if not _Progress.is_machine_code:
             numba = _numba()
-            for kernel, arguments in list(_Progress.seen.items()):
+            for kernel, arguments in list(_seen.items()):
                 numba.compile_for(kernel.compiled(), arguments)
             _Progress.is_machine_code = True
-            _Progress.seen.clear()
+            _seen.clear()
 
 
 def is_loaded() -> bool:

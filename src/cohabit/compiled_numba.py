@@ -359,9 +359,7 @@ def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
 def understand(kernel: type, primitive: type, entry: type) -> None:
     """Have kernels call these classes of compiled_late.py as what they stand for."""
     typeof_impl.register(kernel)(lambda one, context: typeof_impl(one.compiled(), context))
-    typeof_impl.register(primitive)(
-        lambda one, _: cpu_target.typing_context.resolve_value_type(globals()[one.name])
-    )
+    typeof_impl.register(primitive)(lambda one, _: cpu_target.typing_context.resolve_value_type(globals()[one.name]))
     typeof_impl.register(entry)(lambda _one, _: types.FunctionType(FORMULA))
 
 

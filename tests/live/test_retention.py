@@ -63,6 +63,7 @@ def test_records_go_by_age_and_by_number_and_their_names_stay_used(where: Path |
         return journal.change(lambda one: removal.records_cut(one, cut_us, most))
 
     assert (cut(40, -1), cut(0, 2), cut(40, 2), cut(55, 2), cut(0, 100)) == (40, 24, 40, 55, 0)
+    assert (journal.removed("0"), journal.known_jobs(["0"])) == (None, set())
     due = journal.change(lambda one: removal.due_records(one, 40))
     first = journal.change(lambda one: removal.remove_records(one, 40, 4, True))
     assert (first.count, set(journal.records_of(["many", "many_4"]))) == (4, {"many"})  # an array goes last
@@ -237,9 +238,11 @@ def test_a_pruned_place_is_replayed_and_goes_on(place: Path) -> None:
     assert all(one.count and one.bytes for one in found)
     after = content(place)
     kept = {row[0] for row in after["cohabit_records"]}
-    assert {"waits", "10", "many", "many_1", "many_2", "many_3", "many_4"} <= kept < {
-        row[0] for row in before["cohabit_records"]
-    }
+    assert (
+        {"waits", "10", "many", "many_1", "many_2", "many_3", "many_4"}
+        <= kept
+        < {row[0] for row in before["cohabit_records"]}
+    )
     gone = {str(number) for number in range(1, 11)} - kept
     assert gone >= {"1", "2", "3"}
     assert set(before["outputs"]) - set(after["outputs"]) == {f"{name}.out" for name in gone}

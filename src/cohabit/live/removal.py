@@ -95,7 +95,7 @@ def _is_due(cut_us: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _keep_names(connection: sa.Connection, gone: Sequence[Record], numbered: bool) -> None:
-    highest = int(get(connection, NUMBER) or 0)
+    highest = int(get(connection, NUMBER) or -1)
     named = []
     for one in gone:
         if one.array:
@@ -107,7 +107,7 @@ def _keep_names(connection: sa.Connection, gone: Sequence[Record], numbered: boo
                           "members": one.members})  # fmt: skip
     if named:
         connection.execute(sa.insert(removed), named)
-    if highest:
+    if highest >= 0:
         put(connection, {NUMBER: str(highest)})
 
 
@@ -123,7 +123,7 @@ def _array_of(name: str) -> tuple[str, int]:
 
 def used_before(connection: sa.Connection, names: Sequence[str]) -> set[str]:
     """Which of these names belonged to jobs that were removed."""
-    highest = int(get(connection, NUMBER) or 0)
+    highest = int(get(connection, NUMBER) or -1)
     asked = sorted({one for name in names for one in (name, _array_of(name)[0]) if one and not _is_number(one)})
     known = set[str]()
     for portion in rows.portions(asked):
@@ -138,7 +138,7 @@ def used_before(connection: sa.Connection, names: Sequence[str]) -> set[str]:
 def find_gone(connection: sa.Connection, name: str) -> Gone | None:
     """None: its record was not removed. A number that retention has passed by counts as removed whether or not it has
     a record: whoever may not see that job is told the same in both cases."""
-    highest, (array, number) = int(get(connection, NUMBER) or 0), _array_of(name)
+    highest, (array, number) = int(get(connection, NUMBER) or -1), _array_of(name)
     if any(_is_number(one) and int(one) <= highest for one in (name, array)):
         return Gone(None)
     found = connection.execute(sa.select(removed).where(removed.c.job_id.in_([name, array]))).all()
