@@ -30,19 +30,21 @@ class Account(NamedTuple):
 @contextlib.contextmanager
 def two_accounts() -> Iterator[tuple[Account, Account]]:
     """Made if they are missing; removed by the last test process that uses them."""
-    with LOCK.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with LOCK.open("a") as lock, LOCK.with_suffix(".turn").open("a") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # one process at a time makes or removes them
+        fcntl.flock(lock, fcntl.LOCK_SH)  # and several use them
         for name in NAMES:
             with contextlib.suppress(KeyError):
                 pwd.getpwnam(name)
                 continue
             subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
         found = [pwd.getpwnam(name) for name in NAMES]
         ann, bob = (Account(one.pw_name, one.pw_uid, one.pw_gid, Path(one.pw_dir)) for one in found)
         try:
             yield ann, bob
         finally:
+            fcntl.flock(turn, fcntl.LOCK_EX)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 for name in NAMES:
