@@ -1,8 +1,8 @@
 """The one door to compiled kernels: every kernel in the project is decorated with `compiled` from here.
 
 Two forms have the same names and give the same schedules. compiled_numba.py makes machine code: a minute or two of
-compiling, once. compiled_plain.py leaves the functions as they are: a hundred times slower, but ready at once, for a few
-thousand jobs or a machine without numba. COHABIT_KERNELS=plain chooses it; without numba it is the only one.
+compiling, once. compiled_plain.py leaves the functions as they are: a hundred times slower, but ready at once, for a
+few thousand jobs or a machine without numba. COHABIT_KERNELS=plain chooses it; without numba it is the only one.
 """
 
 from __future__ import annotations
