@@ -123,21 +123,21 @@ class Measured:
         times = {policy: _spread(self.makespans_s(policy)) for policy in POLICIES}
         if all(gain is not None and gain > 0 for gain in gained.values()):
             return (
-                f"Gained: {jobs} real jobs were done after {times[LEARNED]} with pairs chosen by measurement, "
-                f"{gained[BLIND]:.0f} % sooner than shared blindly ({times[BLIND]}) and {gained[EXCLUSIVE]:.0f} % "
-                f"sooner than one per node ({times[EXCLUSIVE]}), in every one of {TURNS} turns."
+                f"Gained: {jobs} real jobs were done after {times[LEARNED]} in pairs chosen by measurement: "
+                f"{gained[BLIND]:.0f} % sooner than shared blindly, {times[BLIND]}, and {gained[EXCLUSIVE]:.0f} % "
+                f"sooner than one per node, {times[EXCLUSIVE]}; none of {TURNS} turns says otherwise."
             )
-        shown = [f"{_sooner(gained[policy])} {words} ({times[policy]})" for policy, words in
+        shown = [f"{_sooner(gained[policy])} {words}, {times[policy]}" for policy, words in
                  ((BLIND, "shared blindly"), (EXCLUSIVE, "one per node"))]  # fmt: skip
         reason = "this machine is too small or too busy just now to show more" if None in gained.values() else ""
         return (
-            f"No gain shown: {jobs} real jobs were done after {times[LEARNED]} with pairs chosen by measurement, "
-            f"{' and '.join(shown)}{f'; {reason}' if reason else ''}."
+            f"No gain shown: {jobs} real jobs were done after {times[LEARNED]} in pairs chosen by measurement: "
+            f"{', and '.join(shown)}{f'; {reason}' if reason else ''}."
         )
 
 
 def _spread(times_s: Sequence[float]) -> str:
-    return f"{statistics.median(times_s):.1f} s, {min(times_s):.1f} to {max(times_s):.1f}"
+    return f"{statistics.median(times_s):.1f} s ({min(times_s):.1f} to {max(times_s):.1f})"
 
 
 def _sooner(gain: float | None) -> str:
