@@ -72,7 +72,12 @@ def test_the_tutorial_needs_nothing_else(installed: Path, tmp_path: Path) -> Non
     assert (tmp_path / "rules" / "report.html").stat().st_size > 100_000
 
 
-def test_the_demo_needs_nothing_else(installed: Path, tmp_path: Path) -> None:
-    said = run(installed / "bin" / "cohabit", "demo", "--simulated", cwd=tmp_path)
+def test_the_demo_needs_neither_a_compiler_nor_tables(installed: Path, tmp_path: Path) -> None:
+    """`make demo` installs neither numba nor polars. The part with real programs is imported, too."""
+    code = (
+        "import sys; sys.modules.update(numba=None, llvmlite=None, polars=None); import cohabit.app.demonstrating; "
+        "from cohabit.cli.main import run; sys.argv = ['cohabit', 'demo', '--simulated']; run()"
+    )
+    said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path, COHABIT_KERNELS="plain")
     assert "cuts the mean wait" in said
     assert (tmp_path / "out" / "demo" / "report.html").exists()

@@ -34,7 +34,7 @@ def demo(
     """Measure how programs slow each other here, run them under three policies, replay a made-up month under five."""
     with _nothing_to_compile():
         from cohabit.app import outputs
-        from cohabit.cli.console import note, show_json
+        from cohabit.cli.console import show_json
 
         outputs.check_folder(out)
         document: dict[str, Any] = {}
@@ -46,9 +46,9 @@ def demo(
     if as_json:
         show_json(document)
         return
-    note(f"open {out / 'report.html'} to look at it; then your own programs, or your own log:")
-    note("  cohabit up                                              (elsewhere: cohabit submit -- COMMAND)")
-    note("  cohabit simulate YOUR.swf --backfill easy --out run1    (Slurm: cohabit import sacct ...)")
+    typer.echo(f"\nopen {out / 'report.html'} to look at it; then run your own programs, or replay your own log:")
+    typer.echo("  cohabit up                                              (elsewhere: cohabit submit -- COMMAND)")
+    typer.echo("  cohabit simulate YOUR.swf --backfill easy --out run1    (Slurm: cohabit import sacct ...)\n")
     if measured is not None:
         typer.echo(measured.conclusion())
 
