@@ -1,4 +1,4 @@
-# The everyday commands. `make` alone lists them. All of them need only git, make, bash and Python 3.11 to 3.13.
+# The everyday commands. `make` alone lists them. All of them need only git, make, bash and Python 3.11 to 3.14.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -35,7 +35,7 @@ setup: ## create or refresh .venv with the package and the test tools
 system: ## install the system packages some tests need (root and apt), or say which
 	@scripts/system-packages
 
-demo: ## run real programs under three policies, replay a month under five, write out/demo/report.html
+demo: ## measure real programs, run them under three policies, replay a month; out/demo/report.html (under two minutes)
 	@scripts/setup --demo
 	@$(BIN)/cohabit demo
 

@@ -315,17 +315,19 @@ def test_demo_in_the_simulator(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the demonstration needs two cores")
 def test_demo_with_real_programs(tmp_path: Path) -> None:
-    """The same nine jobs really run under each policy; every figure shown follows from what was recorded."""
+    """The same jobs really run under each policy, in turns; every figure shown follows from what was recorded."""
     answer = cohabit("demo", "--out", tmp_path / "out", "--json")
     assert (answer.code, answer.err) == (0, "")
     assert len({run["policy"] for run in answer.document["simulated"]["runs"]}) == 5
     real = answer.document["real"]
     assert list(real["policies"]) == ["exclusive", "share", "learned"]
-    assert {found["jobs"] for found in real["policies"].values()} == {9}
     for found in real["policies"].values():
-        assert found["makespan_s"] > max(real["solo_s"].values())
-    ran_s = 9 * real["policies"]["exclusive"]["mean_run_s"]
-    assert real["policies"]["exclusive"]["makespan_s"] >= ran_s - 1e-6  # one after the other,
-    assert real["policies"]["share"]["makespan_s"] < 9 * real["policies"]["share"]["mean_run_s"]  # not so here
+        assert (found["jobs"], len(found["makespans_s"])) == (8, 3)
+        assert min(found["makespans_s"]) > max(real["solo_s"].values()) / 2
+    alone = real["policies"]["exclusive"]
+    assert max(alone["makespans_s"]) >= 8 / 2 * alone["mean_run_s"] * 0.9  # one per node, on two nodes
+    shared = real["policies"]["share"]
+    assert min(shared["makespans_s"]) < 8 / 2 * shared["mean_run_s"]  # not so here
+    assert real["gained"].keys() == {"exclusive", "share"}
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
-    assert (tmp_path / "out" / "degradation.csv").read_text().startswith(",stream,graph-walk,dense\n")
+    assert (tmp_path / "out" / "degradation.csv").read_text().startswith(",dense,stream,remote\n")

@@ -6,6 +6,7 @@ One node of 8 cores unless said otherwise; degradations are given, in percent, s
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -294,3 +295,13 @@ def test_a_pair_goes_only_to_a_kind_of_node_that_holds_both() -> None:
     )
     starts = tell.starts(0, *(submitted(name, program=name, processes=8, memory_bytes=100 << 20) for name in "ab"))
     assert starts["a"].nodes == starts["b"].nodes == ((1, 1),), "each of them fits the first node, both do not"
+
+
+@pytest.mark.parametrize(("diagonal", "expected"), [("0", ["aa"]), ("90", ["a", "a"]), ("", ["a", "a"])])
+def test_copies_of_a_program_are_paired_by_the_diagonal(tmp_path: Path, diagonal: str, expected: list[str]) -> None:
+    """What is said of a program beside a copy of itself counts; copies of which nothing is known run alone."""
+    (tmp_path / "who.csv").write_text(f",a,b\na,{diagonal},10\nb,10,0\n")
+    policies = build(PolicyConfig(name="pair-optimal", degradation=str(tmp_path / "who.csv"), threshold_pct=50.0))
+    tell = Story(SchedulerCore(Cluster((NODE,), "shared", oversubscribe=True), policies))
+    started = tell.starts(0, *(submitted(f"a{number}", program="a", processes=8) for number in (1, 2)))
+    assert [name[0] for name in started] == list(expected[0])

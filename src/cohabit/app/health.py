@@ -45,12 +45,12 @@ def examine() -> list[Finding]:
 
 
 def _python() -> Finding:
-    good = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    good = (3, 11) <= sys.version_info[:2] <= (3, 14)
     return Finding(
         "Python",
         "ok" if good else "missing",
         platform.python_version(),
-        "" if good else "use Python 3.11 to 3.13",
+        "" if good else "use Python 3.11 to 3.14",
     )
 
 
@@ -75,7 +75,7 @@ def _kernels() -> Finding:
     warm = is_warm()
     return Finding(
         "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
-        "" if warm else "the first run compiles them, once (about half a minute)", "" if warm else "cohabit warm-up",
+        "" if warm else "the first run compiles them, once (two to three minutes)", "" if warm else "cohabit warm-up",
     )  # fmt: skip
 
 

@@ -18,11 +18,7 @@ from cohabit.version import __version__
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried.
-
-    What writes into it is loaded now, and not while a run is timed.
-    """
-    importlib.import_module("cohabit.report.tables")
+    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried."""
     made: list[Path] = []
     try:
         for place in reversed([folder, *folder.parents]):
@@ -38,6 +34,11 @@ def check_folder(folder: Path) -> None:
     finally:
         for place in reversed(made):
             place.rmdir()
+
+
+def load_writers() -> None:
+    """Load what writes tables now, and not while a run is timed."""
+    importlib.import_module("cohabit.report.tables")
 
 
 def resident_mb() -> float:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cohabit.app.scenario import PolicyConfig, Scenario, half_life_us
 from cohabit.app.typed_toml import refuse_for_root
 from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
@@ -150,7 +152,7 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
         from cohabit.trace.degradation import read_degradation
 
         matrix = read_degradation(Path(config.degradation))
-        return KnownPairs(matrix.names, matrix.percent)
+        return KnownPairs(matrix.names, matrix.percent + np.diag(matrix.beside_itself))
     if config.model:
         from cohabit.policy.degradation import PredictedPairs
         from cohabit.predict.model_file import load_model

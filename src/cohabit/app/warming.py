@@ -16,19 +16,19 @@ from pathlib import Path
 from cohabit.app import matching, optimising, simulation
 from cohabit.app.scenario import scenario_from
 from cohabit.app.workloads import load_workload
-from cohabit.compiled import forget_unused, is_warm
+from cohabit.compiled import forget_unused
 from cohabit.model.errors import InputError
 from cohabit.policy.registry import ORDERS, make_order
 from cohabit.trace.catalogue import read_trace, write_trace
 
 PLAIN = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, "load": 1.0}}
-DEMO_ORDERS = ("fcfs", "wfp")
+FIRST_ORDERS = ("fcfs", "wfp")
 
 
 def _replay(engine: str) -> None:
-    """Traces on whole nodes under the orders of the demonstration."""
+    """Traces on whole nodes under an order that stays and one that changes with time."""
     jobs = load_workload(scenario_from(PLAIN, "warm-up"))
-    for name in DEMO_ORDERS:
+    for name in FIRST_ORDERS:
         prepared = simulation.prepare(scenario_from(PLAIN | {"policy": {"order": name}}, "warm-up"), jobs)
         simulation.run(prepared, engine=engine)
 
@@ -39,7 +39,7 @@ def _orders() -> None:
         write_trace(load_workload(scenario_from(PLAIN, "warm-up")), Path(folder) / "jobs.swf")
         read_trace(Path(folder) / "jobs.swf")
     for name, entry in ORDERS.items():
-        if entry.changing and name not in DEMO_ORDERS:
+        if entry.changing and name not in FIRST_ORDERS:
             make_order(name, {}, compile_it=True)
 
 
@@ -53,12 +53,6 @@ PARTS: dict[str, Callable[[], None]] = {
 }
 # About as much work in each; what several need is compiled by the first and found by those who come later.
 EVERYTHING = (("replay",), ("division", "pairs", "groups", "orders", "steps"))
-DEMO = (("replay",), ("pairs", "steps"))
-
-
-def demo_is_ready() -> bool:
-    """Whether the demonstration finds its kernels."""
-    return is_warm("fast.drive") and is_warm("blossom.heaviest")
 
 
 def compile_parts(names: Sequence[str]) -> None:

@@ -83,7 +83,7 @@ def coscheduling(
     build(PolicyConfig(order=order, backfill=backfill))
     question = Question(tuple(logs), _sizes(nodes, len(logs)), coupling, days, order, backfill, seed)
     if not is_warm("kernels.enqueue"):
-        note("first run of this version: compiling, once (about half a minute) ...")
+        note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
     with progress("simulating") as advance:
         document = ask(question, advance)
     if as_json:
@@ -120,7 +120,7 @@ def sharing(
         raise InputError(f"{seed} is negative", "--seed", "use a number from 0 up")
     question = Question(log, nodes, cores, today, days, repeat, seed, memory_gb, ways, bandwidth_gbs)
     if not is_warm("kernels.enqueue"):
-        note("first run of this version: compiling, once (about half a minute) ...")
+        note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
     with progress("simulating") as advance:
         document = ask(question, advance)
     if as_json:

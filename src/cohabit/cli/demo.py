@@ -1,24 +1,29 @@
-"""`cohabit demo`: a tour in under two minutes, with real programs on this machine."""
+"""`cohabit demo`: a tour in about a minute, with real programs on this machine."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from cohabit.app.demonstrating import Measured
+    from cohabit.app.demonstrating import Interference, Measured
     from cohabit.model.records import RunTable
     from cohabit.report.intervals import Comparison
 
 POLICIES = ("fcfs+none", "fcfs+easy", "sjf+easy", "wfp+easy", "fcfs+conservative")
+REPEATS = 3
 EXAMPLES = "\b\nExamples:\n  cohabit demo --out out/demo\n  cohabit demo --simulated"
+KERNELS = "COHABIT_KERNELS"
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(name="demo", short_help="A tour in under two minutes.", epilog=EXAMPLES)(demo)
+    app.command(name="demo", short_help="A tour in about a minute.", epilog=EXAMPLES)(demo)
 
 
 def demo(
@@ -26,62 +31,108 @@ def demo(
     simulated: Annotated[bool, typer.Option("--simulated", help="Only the part without real programs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Run real programs under three policies and measure them; replay a made-up month under five; draw both."""
-    from cohabit.app import outputs, warming
-    from cohabit.cli.console import note, show_json
+    """Measure how programs slow each other here, run them under three policies, replay a made-up month under five."""
+    with _nothing_to_compile():
+        from cohabit.app import outputs
+        from cohabit.cli.console import show_json
 
-    outputs.check_folder(out)
-    if not warming.demo_is_ready():
-        note("compiling kernels first, once (two to three minutes): nothing may disturb what is measured ...")
-        warming.compile_all(warming.DEMO)
-    document: dict[str, Any] = {}
-    if not simulated:
-        document["real"] = _real(out, as_json)
-    document["simulated"] = _month(out / "month" if not simulated else out, as_json)
+        outputs.check_folder(out)
+        document: dict[str, Any] = {}
+        measured = None
+        if not simulated:
+            measured = _real(out, as_json)
+            document["real"] = None if measured is None else measured.document()
+        document["simulated"] = _month(out / "month" if measured else out, as_json)
     if as_json:
         show_json(document)
         return
-    typer.echo(f"\nopen {out / 'report.html'} to look at it, then run your own programs, or replay your own log:")
-    typer.echo("  cohabit up                                                (elsewhere: cohabit submit -- COMMAND)")
-    typer.echo("  cohabit simulate YOUR.swf --backfill easy --out run1      (Slurm: cohabit import sacct ...)")
+    typer.echo(f"\nopen {out / 'report.html'} to look at it; then run your own programs, or replay your own log:")
+    typer.echo("  cohabit up                                              (elsewhere: cohabit submit -- COMMAND)")
+    typer.echo("  cohabit simulate YOUR.swf --backfill easy --out run1    (Slurm: cohabit import sacct ...)\n")
+    if measured is not None:
+        typer.echo(measured.conclusion())
 
 
-def _real(out: Path, as_json: bool) -> dict[str, Any]:
-    """Real programs on two cores."""
-    from cohabit.app.demonstrating import demonstrate
+@contextmanager
+def _nothing_to_compile() -> Iterator[None]:
+    """Kernels as plain Python (cohabit/compiled.py), unless this process has them compiled: small queues need no more,
+    and nothing is compiled while programs are measured."""
+    before = os.environ.get(KERNELS)
+    os.environ[KERNELS] = "plain"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[KERNELS]
+        else:
+            os.environ[KERNELS] = before
+
+
+def _real(out: Path, as_json: bool) -> Measured | None:
+    """Real programs on two cores; None where there are not so many."""
+    from cohabit.app import demonstrating
+    from cohabit.app.measuring import busy_load
     from cohabit.cli.console import note, progress
     from cohabit.report.html import write_report
     from cohabit.report.summary_file import write_summary
 
-    with progress("measuring pairs") as advance:
-        measured = demonstrate(out, (lambda words: None) if as_json else note, advance)
-    write_report(measured.runs, out / "report.html", title="Cohabit demo: real programs on two cores of this machine")
-    document = measured.document()
-    write_summary(document, out / "summary.json")
+    say = (lambda words: None) if as_json else note
+    if not demonstrating.can_demonstrate():
+        say("one core is too few to run programs beside each other: only the simulated part follows")
+        return None
+    if (load := busy_load()) is not None:
+        say(f"this machine is busy (load {load:.1f}): every time below will be noisy")
+    with demonstrating.two_cores():
+        say(f"measuring {len(demonstrating.KINDS)} programs alone and beside each other, about 20 s ...")
+        programs = demonstrating.commands()
+        with progress("measuring") as advance:
+            interference = demonstrating.measure_pairs(programs, out, advance)
+        if not as_json:
+            _show_interference(interference)
+        jobs, turns = sum(demonstrating.COPIES.values()), demonstrating.TURNS
+        say(f"running the same {jobs} jobs under three policies, {turns} times in turn, about 50 s ...")
+        with progress("running") as advance:
+            measured = demonstrating.schedule(programs, interference, out, say, advance)
     if not as_json:
         _show(measured)
-    return document
+    runs = [measured.typical(policy) for policy in measured.runs]
+    write_report(runs, out / "report.html", title="Cohabit demo: real programs on two cores of this machine")
+    write_summary(measured.document(), out / "summary.json")
+    return measured
+
+
+def _show_interference(found: Interference) -> None:
+    from cohabit.cli.console import table
+    from cohabit.exercise.catalogue import EXERCISES
+
+    kinds = list(found.solo_s)
+    rows = [
+        [one, EXERCISES[one].stresses.split(":")[0], f"{found.solo_s[one]:.2f} s",
+         *(f"{found.slower_pct[one][other]:+.0f} %" for other in kinds)]
+        for one in kinds
+    ]  # fmt: skip
+    title = "measured here: how much longer each takes on a core that it shares with"
+    table(title, ["program", "uses", "alone", *kinds], rows)
 
 
 def _show(measured: Measured) -> None:
     from cohabit.cli.console import table
 
-    kinds = list(measured.solo_s)
-    beside = [
-        [one, f"{measured.solo_s[one]:.2f} s", *(f"{measured.slower_pct[one][other]:+.0f} %" for other in kinds)]
-        for one in kinds
-    ]
-    table("measured: slower beside", ["program", "alone", *kinds], beside)
+    words = {
+        "exclusive": "one job per node", "share": "two per node, as they come",
+        "learned": "two per node, chosen by the table above",
+    }  # fmt: skip
     rows = []
-    for run in measured.runs:
-        found = measured.figures(run)
+    for policy in measured.runs:
+        found = measured.figures(policy)
+        times = found["makespans_s"]
         rows.append([
-            run.policy, f"{found['makespan_s']:.1f} s", f"{found['mean_turnaround_s']:.1f} s",
-            f"{found['mean_slowdown']:.2f}", f"{found['worst_slowdown']:.2f}",
+            policy, words[policy], f"{found['makespan_s']:.1f} s", f"{min(times):.1f} to {max(times):.1f} s",
+            f"{found['mean_turnaround_s']:.1f} s", f"{found['mean_slowdown']:.2f}",
         ])  # fmt: skip
-    titles = ["policy", "all done after", "mean turnaround", "mean slowdown", "worst slowdown"]
-    table(f"the same {len(measured.runs[0])} real jobs, one node of two cores", titles, rows)
-    typer.echo("exclusive: one job per node; share: by free cores; learned: pairs chosen by what was measured above.")
+    jobs = len(next(iter(measured.runs.values()))[0])
+    titles = ["policy", "", "all done after", "fastest, slowest", "mean turnaround", "mean slowdown"]
+    table(f"the same {jobs} real jobs on two nodes of one core, median of {len(times)} turns", titles, rows)
 
 
 def _month(out: Path, as_json: bool) -> dict[str, Any]:
@@ -98,17 +149,17 @@ def _month(out: Path, as_json: bool) -> dict[str, Any]:
     with as_file(files("cohabit.app") / "demo.toml") as path:
         scenario = read_scenario(path)
     if not as_json:
-        note(f"a made-up month of a busy cluster under {len(POLICIES)} policies, three times over ...")
+        note(f"a made-up month of a busy cluster under {len(POLICIES)} policies, {REPEATS} times over, about 15 s ...")
     runs: list[RunTable] = []
     with progress("simulating") as advance:
-        comparison.compare(scenario, POLICIES, 3, progress=advance, finished=runs)
+        comparison.compare(scenario, POLICIES, REPEATS, progress=advance, finished=runs)
     judged = comparison.judge(runs, scenario.seed)
     out.mkdir(parents=True, exist_ok=True)
     write_report(runs, out / "report.html", title="Cohabit demo: one cluster, five policies", intervals=judged)
     document = comparison.as_document(runs, judged, scenario.seed)
     write_summary(document, out / "summary.json")
     if not as_json:
-        show_comparison(runs, judged, 3)
+        show_comparison(runs, judged, REPEATS)
         _say_what_happened(judged)
     return document
 

@@ -32,7 +32,7 @@ def scenario_for(source: Path, **said: Any) -> Scenario:
 
     scenario = scenario_choice.scenario_for(source, **said)
     if not is_warm(_kernel_of(scenario)):
-        note("first run of this version: compiling, once (about half a minute) ...")
+        note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
     return scenario
 
 

@@ -56,6 +56,7 @@ def simulate(
         raise InputError("--journal and --no-report need --out DIR", "", "say where to write")
     if out is not None:
         outputs.check_folder(out)
+        outputs.load_writers()
     scenario = scenario_for(
         source, nodes=nodes, cores=cores, order=order, backfill=backfill, backfill_order=backfill_order,
         placement=placement, policy=policy, seed=seed, kill=not no_kill,

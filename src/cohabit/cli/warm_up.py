@@ -9,12 +9,12 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    example = "\b\nExample:\n  cohabit warm-up\n  cohabit warm-up --demo"
+    example = "\b\nExample:\n  cohabit warm-up"
     app.command(name="warm-up", short_help="Compile everything now, not at the first run.", epilog=example)(warm_up)
 
 
 def warm_up(
-    demo: Annotated[bool, typer.Option("--demo", help="Only what `cohabit demo` needs.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", hidden=True, help="What `cohabit demo` needs: nothing.")] = False,
     parts: Annotated[str, typer.Option(hidden=True, help="Only these parts, in this process.")] = "",
 ) -> None:
     """Compile the kernels and the built-in orders that change with time, on two cores where there are two."""
@@ -24,6 +24,9 @@ def warm_up(
     if parts:
         warming.compile_parts(parts.split(","))
         return
+    if demo:
+        note("`cohabit demo` needs no compiled kernels")
+        return
     note("compiling kernels, once (two to three minutes) ...")
-    warming.compile_all(warming.DEMO if demo else warming.EVERYTHING)
+    warming.compile_all(warming.EVERYTHING)
     note("kernels are ready")

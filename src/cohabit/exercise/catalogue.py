@@ -52,4 +52,5 @@ EXERCISES: dict[str, Entry] = {
     "allocation": Entry("Allocation", "the kernel: memory mapped, touched and given back", "bytes", 16),
     "disk": Entry("Disk", "storage: written, forced out and read again", "bytes", 16),
     "loopback": Entry("Loopback", "the network stack: bytes through a local connection", "bytes", 4),
+    "remote": Entry("Remote", "hardly anything: waits 20 ms for each answer of a distant store", "bytes", 1),
 }

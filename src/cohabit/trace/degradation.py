@@ -1,8 +1,9 @@
 """Degradation matrices (CSV) and durations (CSV or JSON), as `cohabit match` takes them.
 
 A matrix is square: a header row of job names, the same names in the first column, and in row i, column j the percentage
-by which job i slows beside job j. The diagonal is never used and may be empty. Measured speed-ups (below zero) count as
-no degradation; how many there were is said. Nothing here decides who is paired.
+by which job i slows beside job j. The diagonal is a program beside a copy of itself: policies, to which the names are
+programs, need it; to `match`, where every name is one job, it means nothing. It may be empty. Measured speed-ups (below
+zero) count as no degradation; how many there were is said. Nothing here decides who is paired.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class DegradationMatrix:
     """Who slows whom, in percent."""
 
     names: tuple[str, ...]
-    percent: NDArray[np.float64]  # [job, beside], none below zero
+    percent: NDArray[np.float64]  # [job, beside], none below zero; the diagonal is zero
+    beside_itself: NDArray[np.float64]  # what the diagonal said; NaN where it is empty
     clamped: int  # entries that were below zero
 
 
@@ -60,10 +62,11 @@ def parse_degradation(text: str, where: str) -> DegradationMatrix:
             fix = "name the rows as the columns, in the same order"
             raise InputError(f"the row is named {row[0].strip()!r}, its column {names[place]!r}", at, fix)
         for column, cell in enumerate(row[1:]):
-            if place != column or cell.strip():
-                percent[place, column] = _number(cell, f"{at}, column {names[column]}")
+            known = place != column or cell.strip()
+            percent[place, column] = _number(cell, f"{at}, column {names[column]}") if known else np.nan
+    beside_itself = np.maximum(np.diagonal(percent), 0.0)
     np.fill_diagonal(percent, 0.0)
-    return DegradationMatrix(names, np.maximum(percent, 0.0), int((percent < 0.0).sum()))
+    return DegradationMatrix(names, np.maximum(percent, 0.0), beside_itself, int((percent < 0.0).sum()))
 
 
 def write_degradation(path: Path, names: tuple[str, ...], percent: NDArray[np.float64]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled
+from cohabit.compiled import PLAIN, compiled
 from cohabit.model.errors import InputError
 from cohabit.model.workload import Ints
 
@@ -60,10 +61,11 @@ def scan_fields(blocks: Iterable[Bytes], fields: Sequence[int], source: str) -> 
     for block in blocks:
         if lines_before == 0 and tuple(block[:3].tolist()) == _UTF8_MARK:
             block = block[3:]
-        most_lines = _count_newlines(block) + 1
+        read: Any = block.tobytes() if PLAIN else block  # numbers of numpy's uint8 would not grow beyond it
+        most_lines = _count_newlines(read) + 1
         rows = np.empty((len(fields), most_lines), np.int64)
         spans = np.empty((most_lines, 2), np.int64)
-        status, filled, line, field, remarks = _scan_block(block, slots, decimals, rows, spans, tally)
+        status, filled, line, field, remarks = _scan_block(read, slots, decimals, rows, spans, tally)
         cut_short = bool(len(block)) and block[-1] != _NEWLINE
         if status != _READ or (cut_short and field and field < (tally[_MOST_FIELDS] or FIELDS)):
             raise _complaint(status, f"{source}, line {lines_before + line}", field, cut_short)

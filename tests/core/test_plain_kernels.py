@@ -1,0 +1,68 @@
+"""Kernels as plain Python (COHABIT_KERNELS=plain) start every job when the machine code does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cohabit import compiled_plain
+from cohabit.compiled_numba import fused, least_in_eights, sum_in_eights, trailing_zeros
+
+SIMULATE = """
+import json, sys
+from cohabit.app import simulation
+from cohabit.app.scenario import scenario_from
+from cohabit.app.workloads import load_workload
+starts, rules = {}, (("fcfs", "none"), ("sjf", "easy"), ("wfp", "easy"), ("fcfs", "conservative"), ("fcfs", "3"))
+for engine in ("fast", "steps"):
+    for order, backfill in rules:
+        text = {
+            "seed": 5, "cluster": {"nodes": 70}, "jobs": {"generator": "lublin", "jobs": 150, "load": 1.1},
+            "policy": {"order": order, "backfill": int(backfill) if backfill.isdigit() else backfill},
+        }
+        scenario = scenario_from(text, "test")
+        table, _ = simulation.run(simulation.prepare(scenario, load_workload(scenario)), engine=engine)
+        starts[f"{engine} {order} {backfill}"] = table.start_us.tolist()
+print(json.dumps({"starts": starts, "numba": "numba" in sys.modules}))
+"""
+
+
+def simulated(kernels: str) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", SIMULATE], capture_output=True, text=True, check=False,
+        env=os.environ | {"COHABIT_KERNELS": kernels}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_schedules_are_those_of_the_machine_code() -> None:
+    plain, compiled = simulated("plain"), simulated("")
+    assert (plain["numba"], compiled["numba"]) == (False, True)
+    assert plain["starts"] == compiled["starts"]
+
+
+@pytest.mark.parametrize("name", ["compiled_numba", "compiled_plain"])
+def test_both_forms_have_every_name(name: str) -> None:
+    module = __import__(f"cohabit.{name}", fromlist=["*"])
+    import cohabit.compiled as door
+
+    assert not [one for one in door.__all__ if one != "PLAIN" and not hasattr(module, one)]
+
+
+def test_small_functions_agree() -> None:
+    import numba
+
+    numbers = np.random.default_rng(3).normal(size=64)
+    assert numba.njit(lambda a: sum_in_eights(a, 0, 64))(numbers) == compiled_plain.sum_in_eights(numbers, 0, 64)
+    assert numba.njit(lambda a: least_in_eights(a, 8, 48))(numbers) == compiled_plain.least_in_eights(numbers, 8, 48)
+    for a, b, c in zip(numbers[:20], numbers[20:40], -numbers[:20] * numbers[20:40], strict=True):
+        assert numba.njit(lambda x, y, z: fused(x, y, z))(a, b, c) == compiled_plain.fused(a, b, c)
+    for word in (0, 1, 40, 1 << 63):
+        assert numba.njit(lambda x: trailing_zeros(x))(np.uint64(word)) == compiled_plain.trailing_zeros(word)
