@@ -91,6 +91,7 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 	@$(BIN)/python -m benchmarks.telemetry --quick
 	@$(BIN)/python -m benchmarks.variability
 	@$(BIN)/python -m benchmarks.gate
+	@$(BIN)/python -m benchmarks.run_rate
 
 docs: setup ## the documentation as a site, out/site/index.html
 	@$(BIN)/python -m mkdocs build --strict

@@ -1,6 +1,6 @@
 """Jobs of /bin/true per second, from their submission to the record of their end, and what each of them costs.
 
-A real `cohabit up` in a process group of its own and real HTTP over its UNIX socket. Two loads: single submissions over
+A real `cohabit up` and real HTTP over its UNIX socket. Two loads: single submissions over
 a few connections, and one array. Processor time is that of everything the controller started (a control group counts
 it; without the right to make one, that of the whole machine), split into controller, launcher and the rest: runners and
 programs. The reference is a bare loop of `subprocess.run(["/bin/true"])` in the same run.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import resource
 import select
@@ -125,6 +126,7 @@ class Run(Tree):
     def start(self) -> str:
         """Make its groups, fork the program, record it, let it execute; the reason if it cannot."""
         self.groups, notes = control_groups.make(self.spec["groups"])
+        other_limits()
         gate, opened = os.pipe()
         faults, faulty = os.pipe()
         self.pid = os.fork()
@@ -241,22 +243,35 @@ def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, 
 def reset_limits(file_most: int) -> None:
     """A service has limits and a protection from the OOM killer that its jobs must not inherit: they get those of
     process 1, core files off and 1,024 open files unless they raise it. Without root they keep what they have."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
-        stream.write("0")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", 0) as stream:
+        stream.write(b"0")
+    for number, wanted in other_limits().items():
+        for limits in wanted:
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(number, limits)
+                break
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    if file_most:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_most, file_most))
+
+
+@functools.cache  # asked for in a runner before it forks: its limits are those of the launcher, and stay
+def other_limits() -> dict[int, list[tuple[int, int]]]:
+    """The limits that a job must not inherit: what it gets instead, and where there is no right to raise a limit, what
+    it gets then."""
+    found: dict[int, list[tuple[int, int]]] = {}
     for number in _LIMITS:
         try:
             soft, hard = resource.prlimit(1, number)
         except OSError:
             continue
         soft = {resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_CORE: 0}.get(number, soft)
-        for most in (hard, resource.getrlimit(number)[1]):  # without the right to raise it, what there is stays
-            with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(number, (most if _lower(most, soft) else soft, most))
-                break
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, 0)
-    if file_most:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_most, file_most))
+        own = resource.getrlimit(number)
+        wanted = [(most if _lower(most, soft) else soft, most) for most in (hard, own[1])]
+        if wanted[0] != own:
+            found[number] = wanted
+    return found
 
 
 def _lower(one: int, other: int) -> bool:

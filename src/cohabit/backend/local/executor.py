@@ -219,6 +219,7 @@ class LocalBackend:
     ) -> dict[str, Any]:  # fmt: skip
         """What the launcher is asked for; the job's framework is looked for with its owner's rights."""
         if launch.uid < 0 or (not self._separate and os.geteuid() != 0):
+            await asyncio.sleep(0)  # a division of the cache that was ordered with this start is heard first
             person = person_of(launch, self._separate)  # no account is looked for
         else:
             person = await asyncio.to_thread(person_of, launch, self._separate)
