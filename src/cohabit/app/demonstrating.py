@@ -44,7 +44,7 @@ from cohabit.whole_files import replacing
 # on the two-core machine this was made on: too little for a choice to matter.)
 COPIES = {"dense": 2, "stream": 2, "remote": 4}
 KINDS = tuple(COPIES)
-WORK_S = 0.8  # about so much work in a job; starting Python comes on top
+WORK_S = 0.7  # about so much work in a job; starting Python comes on top
 TURNS = 3
 LIMIT_S = 120.0
 NODES = 2

@@ -110,6 +110,8 @@ def run() -> None:
             _leave("stopped; nothing was kept", INTERRUPTED)
         if isinstance(error, InputError):
             _leave(str(error), 2)
+        if isinstance(error, ModuleNotFoundError) and error.name == "polars":  # `make demo` does without it
+            _leave("this needs the package polars, which is not installed; type make setup, or pip install polars", 2)
         explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
         if explain is None:
             raise
