@@ -73,10 +73,10 @@ def _nothing_to_compile() -> Iterator[None]:
 
 def _real(out: Path, as_json: bool) -> Measured | None:
     """Real programs on two cores; None where there are not so many."""
-    from cohabit.app import demonstrating
+    from cohabit.app import comparison, demonstrating
     from cohabit.app.measuring import busy_load
     from cohabit.cli.console import note, progress
-    from cohabit.report.html import write_report
+    from cohabit.report.html import INTERVAL_SEED, write_report
     from cohabit.report.summary_file import write_summary
 
     say = (lambda words: None) if as_json else note
@@ -98,8 +98,8 @@ def _real(out: Path, as_json: bool) -> Measured | None:
             measured = demonstrating.schedule(programs, interference, out, say, advance)
     if not as_json:
         _show(measured)
-    runs = [measured.typical(policy) for policy in measured.runs]
-    write_report(runs, out / "report.html", title="Cohabit demo: real programs on two cores of this machine")
+    runs, title = measured.in_turns(), "Cohabit demo: real programs on two cores of this machine"
+    write_report(runs, out / "report.html", title=title, intervals=comparison.judge(runs, INTERVAL_SEED))
     write_summary(measured.document(), out / "summary.json")
     return measured
 
