@@ -104,7 +104,7 @@ def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
 
 
 def _not_compiled(*_arguments: Any) -> NoReturn:
-    raise NotImplementedError("kernels are plain Python here: COHABIT_KERNELS=plain, or numba is not installed")
+    raise RuntimeError("kernels are plain Python here: COHABIT_KERNELS=plain, or numba is not installed")
 
 
 compile_as_it_stands = compile_bounds = compile_for_one = compile_for_queue = _not_compiled

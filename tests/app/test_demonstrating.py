@@ -51,6 +51,7 @@ def test_a_loss_is_called_one() -> None:
     assert "16 % sooner than one per node" in said
 
 
-def test_the_turn_in_the_middle_is_shown() -> None:
-    found = measured([6.0, 6.4, 6.1], [4.0] * 3, [3.0] * 3)
-    assert found.typical(EXCLUSIVE) is found.runs[EXCLUSIVE][2]
+def test_runs_are_told_in_turns() -> None:
+    found = measured([6.0, 6.4], [4.0, 4.1], [3.0, 3.1])
+    ends = [int(run.end_us[1]) / 1e6 for run in found.in_turns()]
+    assert ends == [6.0, 4.0, 3.0, 6.4, 4.1, 3.1]

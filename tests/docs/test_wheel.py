@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_commands import DOCS, ROOT, blocks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.wide]  # a wheel is built and installed
 
 
 def run(*command: str | Path, cwd: Path, timeout_s: float = 600, **environment: str) -> str:

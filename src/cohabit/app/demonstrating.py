@@ -44,7 +44,7 @@ from cohabit.whole_files import replacing
 # on the two-core machine this was made on: too little for a choice to matter.)
 COPIES = {"dense": 2, "stream": 2, "remote": 4}
 KINDS = tuple(COPIES)
-WORK_S = 0.8  # about so much work in a job; starting Python comes on top
+WORK_S = 0.7  # about so much work in a job; starting Python comes on top
 TURNS = 3
 LIMIT_S = 120.0
 NODES = 2
@@ -82,10 +82,9 @@ class Measured:
         """Until all jobs were done, turn by turn."""
         return [float((run.end_us.max() - run.workload.submit_us.min()) / SECOND) for run in self.runs[policy]]
 
-    def typical(self, policy: str) -> RunTable:
-        """The run of the turn in the middle, by makespan."""
-        times = self.makespans_s(policy)
-        return self.runs[policy][times.index(statistics.median_low(times))]
+    def in_turns(self) -> list[RunTable]:
+        """All runs in the order they were made."""
+        return [run for turn in zip(*self.runs.values(), strict=True) for run in turn]
 
     def figures(self, policy: str) -> dict[str, Any]:
         """One policy: medians over its turns, and how much longer jobs ran than alone."""

@@ -53,6 +53,7 @@ from cohabit.cli import (
     why,
 )
 from cohabit.cli.sections import Sections, section
+from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
 app = typer.Typer(
@@ -106,6 +107,9 @@ def whole() -> object:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "polars":  # `make demo` does without it
+            fix = "type make setup, or pip install polars"
+            raise InputError("the package polars is not installed", "this command needs it", fix) from error
         explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
         if explain is None:
             raise

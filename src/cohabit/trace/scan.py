@@ -146,7 +146,7 @@ def _scan_block(
                 digit = block[at] ^ _ZERO  # 0 to 9 for the bytes of the ten digits, more for every other byte
                 if digit > 9:
                     break
-                value = value * 10 + digit
+                value = value * 10 + int(digit)
                 at += 1
             if digits_start < at <= digits_start + 12 and (at == end or block[at] <= _SPACE):  # nearly every number
                 if byte == _MINUS:
