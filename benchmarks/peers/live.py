@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.live_systems import SLOTS, SYSTEMS, System
+from benchmarks.peers.live_systems import SYSTEMS, System
 from benchmarks.peers.processes import become_reaper, below, end_all, pss_mb, reap, tree_cpu_s, typed
 
 WAIT_S = 180.0
@@ -47,8 +47,8 @@ class Held:
 
     def __init__(self, system: System, folder: Path) -> None:
         folder.mkdir()
-        self._pipe, self._gone = folder / "pipe", folder / "gone"
-        marks = [folder / f"held{number}" for number in range(SLOTS)]
+        self._slots, self._pipe, self._gone = system.slots, folder / "pipe", folder / "gone"
+        marks = [folder / f"held{number}" for number in range(system.slots)]
         os.mkfifo(self._pipe)
         for mark in marks:  # one that is started again after the end ends at once
             system.type("/bin/sh", "-c", f": > {mark}; test -e {self._gone} || read line < {self._pipe}; true")
@@ -58,7 +58,7 @@ class Held:
         """End them; the time of it."""
         now = time.time()
         self._gone.touch()
-        for _ in range(SLOTS):  # an open for writing lets every reader pass that is there
+        for _ in range(self._slots):  # an open for writing lets every reader pass that is there
             with contextlib.suppress(OSError):
                 os.close(os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK))
             time.sleep(0.001)
@@ -89,7 +89,7 @@ def drain(system: System, folder: Path, count: int) -> dict[str, float]:
     """How fast a queue of /bin/true empties, and what that costs."""
     held = Held(system, folder / "drain")
     taken = system.fill(count, ("/bin/true",))
-    marks = [folder / f"last{number}" for number in range(SLOTS)]
+    marks = [folder / f"last{number}" for number in range(system.slots)]
     for mark in marks:
         system.fill(1, ("/bin/sh", "-c", f"date +%s.%N > {mark}.part; mv {mark}.part {mark}"))
     time.sleep(1.0)
@@ -141,19 +141,21 @@ def durable(system: System, folder: Path, count: int, pause_s: float) -> dict[st
     return {"accepted": count, "ran": len(times), "ran_twice": sum(number > 1 for number in times.values())}
 
 
-def measure(kind: type[System], quick: bool) -> dict[str, Any]:
+def measure(kind: type[System], quick: bool, most: int) -> dict[str, Any]:
     """Everything about one system."""
-    singles, many, most, fill_s, kept = (10, 100, 1_000, 60.0, 10) if quick else (50, 600, 10_000, 900.0, 50)
+    singles, many, fill_s, kept = (10, 100, 60.0, 10) if quick else (50, 600, 900.0, 50)
     found: dict[str, Any] = {"version": kind.version()}
     with tempfile.TemporaryDirectory(prefix="cohabit-peers-", ignore_cleanup_errors=True) as name:
-        for part in ("rates", "durable"):
+        for part in ("drain",) if kind.only_drain else ("rates", "durable"):
             folder = Path(name) / part
             folder.mkdir(mode=0o755)
             Path(name).chmod(0o755)
             system = kind(folder)
             try:
                 system.start()
-                if part == "rates":
+                if part == "drain":
+                    found |= drain(system, folder, many)
+                elif part == "rates":
                     system.fill(5, ("/bin/true",))  # warm
                     time.sleep(2.0)
                     found |= latency(system, folder, singles)
@@ -174,13 +176,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[one.name for one in SYSTEMS])
     parser.add_argument("--quick", action="store_true", help="fewer jobs of everything")
+    parser.add_argument("--queued", metavar="N", type=int, default=10_000, help="jobs in the long queue")
     asked = parser.parse_args()
     (kind,) = (one for one in SYSTEMS if one.name == asked.name)
     if problem := kind.missing():
         raise SystemExit(f"{kind.name}: {problem}")
     become_reaper()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
-    json.dump(measure(kind, asked.quick), sys.stdout)
+    json.dump(measure(kind, asked.quick, asked.queued), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Each is started in a folder of its own with as many slots as the machine has cores, takes the same jobs by the command a
 user would type, and can be killed and started again. Slurm runs with the configuration of the project's own tests, with
-its scheduler set to look at every event (the tests let it rest for 100 ms).
+its scheduler set to look at every event (the tests let it rest for 100 ms). Slurm 22.05 starts batch jobs in rounds
+about a second apart, so its rate grows with the slots it is told of: `SlurmWide` shows that.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class System:
     how = ""  # how to get it
     filling = ""  # how many jobs are queued at once
     keeps = ""  # where the queue is kept
-    most_queued = 10_000
+    slots = SLOTS
+    only_drain = False  # a second form of a system, for one figure
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -193,7 +195,8 @@ class Slurm(System):
 
     def start(self) -> None:
         if self._cluster is None:
-            self._context = slurm_cluster.running_slurm(self.folder / "slurm", nodes=1, cores=SLOTS, more=SLURM_MORE)
+            place = self.folder / "slurm"
+            self._context = slurm_cluster.running_slurm(place, nodes=1, cores=self.slots, more=SLURM_MORE)
             self._cluster = self._context.__enter__()
             self.environment = self._cluster.environment
             return
@@ -223,6 +226,12 @@ class Slurm(System):
             self._context.__exit__(None, None, None)
 
 
+class SlurmWide(Slurm):
+    """The same Slurm told that the node has 64 cores."""
+
+    name, slots, only_drain = "Slurm told of 64 cores", 64, True
+
+
 class TaskSpooler(System):
     """tsp: a server that the first call starts; every queued job is a client process that waits for its turn."""
 
@@ -232,7 +241,7 @@ class TaskSpooler(System):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.environment |= {"TS_SOCKET": str(folder / "socket"), "TS_SLOTS": str(SLOTS), "TS_MAXCONN": "20000"}
+        self.environment |= {"TS_SOCKET": str(folder / "socket"), "TS_SLOTS": str(self.slots), "TS_MAXCONN": "20000"}
 
     @classmethod
     def missing(cls) -> str:
@@ -243,7 +252,7 @@ class TaskSpooler(System):
         return subprocess.check_output(["tsp", "-V"], text=True).split()[2].removeprefix("v")
 
     def start(self) -> None:
-        typed(["tsp", "-S", str(SLOTS)], self.environment, self.folder)
+        typed(["tsp", "-S", str(self.slots)], self.environment, self.folder)
 
     def submit(self, *command: str) -> list[str]:
         return ["tsp", "-B", "-n", *command]  # -B: a full queue is an error, not a wait
@@ -279,11 +288,11 @@ class Nq(System):
 
     def submit(self, *command: str) -> list[str]:
         self._turn += 1
-        self.environment["NQDIR"] = str(self.folder / f"slot{self._turn % SLOTS}")
+        self.environment["NQDIR"] = str(self.folder / f"slot{self._turn % self.slots}")
         return ["nq", "-c", "-q", *command]
 
     def service(self) -> list[int]:
         return [one.pid for one in below() if words(one.pid)[:1] == ["nq"] and one.state != "Z"]
 
 
-SYSTEMS: tuple[type[System], ...] = (Cohabit, Slurm, TaskSpooler, Nq)
+SYSTEMS: tuple[type[System], ...] = (Cohabit, Slurm, SlurmWide, TaskSpooler, Nq)

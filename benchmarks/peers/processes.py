@@ -40,11 +40,12 @@ def timed(
     with log.open("wb") as stream:
         began = time.perf_counter()
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd=cwd, env=env)
-        late = False
+        late, peak_mb = False, 0.0
         while True:
             pid, status, used = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 break
+            peak_mb = max(peak_mb, _peak_mb(child.pid))
             if time.perf_counter() - began > limit_s and not late:
                 late = True
                 child.kill()
@@ -52,9 +53,17 @@ def timed(
         wall_s = time.perf_counter() - began
     child.returncode = os.waitstatus_to_exitcode(status)
     return Timed(
-        wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, child.returncode,
-        log.read_text(errors="replace"), late,
+        wall_s, used.ru_utime + used.ru_stime, peak_mb, child.returncode, log.read_text(errors="replace"), late
     )  # fmt: skip
+
+
+def _peak_mb(pid: int) -> float:
+    """The largest resident set so far. Not ru_maxrss: that begins with the size of whoever started the program."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def typed(command: list[str], env: dict[str, str] | None = None, cwd: Path | None = None) -> tuple[float, float]:
