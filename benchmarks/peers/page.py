@@ -198,9 +198,8 @@ def losses(simulators: dict[str, Any] | None, live: dict[str, Any] | None) -> li
                 )
             if found["peak_mb"] < own["peak_mb"]:
                 pair = f"{found['peak_mb']} MB against our {own['peak_mb']} MB"
-                text.append(
-                    f"**{name}, {work['label']}**: {pair}. Most of ours is the interpreter with numpy and compiled code; it grows little with the trace."
-                )
+                reason = "Most of ours is the interpreter with numpy and compiled code; it grows little with the trace."
+                text.append(f"**{name}, {work['label']}**: {pair}. {reason}")
     return text + _live_losses(live)
 
 
