@@ -104,12 +104,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer jobs; minutes instead of an hour")
     parser.add_argument("--simulators", action="store_true", help="only the simulators")
     parser.add_argument("--live", action="store_true", help="only the batch systems")
+    parser.add_argument("--page", action="store_true", help="run nothing; write peers.md again from peers.json")
     parser.add_argument("--accasim", metavar="PYTHON", default="", help="a Python that has AccaSim; else one is made")
     parser.add_argument("--python2", metavar="PROGRAM", default="python2", help="for pyss")
     for key in FOLDERS:
         parser.add_argument(f"--{key}", metavar="DIR", type=folder_given, help="its sources")
     parser.add_argument("--queued", metavar="N", type=int, default=0, help="jobs in the long queue; else 10,000")
-    parser.add_argument("--limit-s", type=float, default=300.0, help="for one run of one simulator")
+    parser.add_argument("--limit-s", type=float, default=300.0, help="CPU seconds for one run of one simulator")
     parser.add_argument("--out", metavar="DIR", type=folder_given, default=DOCS, help="for peers.json and peers.md")
     return parser.parse_args(words, argparse.Namespace(words=words))
 
@@ -118,8 +119,11 @@ def main(words: list[str]) -> None:
     """Run, then write both files."""
     asked = parse(words)
     figures = asked.out / "peers.json"
+    if asked.page and not figures.exists():
+        say(f"{figures} is not there: run `python -m benchmarks.peers` first")
+        raise SystemExit(2)
     facts = json.loads(figures.read_text()) if figures.exists() else {}
-    both = asked.simulators == asked.live
+    both = asked.simulators == asked.live and not asked.page
     if both or asked.simulators:
         facts["simulators"] = simulators(asked)
     if both or asked.live:

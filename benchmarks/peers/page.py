@@ -38,7 +38,8 @@ LIVE = """
 One node, {cores} cores, as many slots as cores, jobs of `/bin/true`. nq has one queue per slot.
 
 - *Submit*: wall time of the typed command, one at a time, system idle. *Start*: the time that the job itself writes
-  down, less the time before the command was typed. Both are medians of {submissions}.
+  down, less the time before the command was typed. Both are medians of {submissions}. *Over bare Python*: submit over
+  `python -I -S -c pass`, typed in turn with it, which takes the load of the machine out of the figure.
 - *Drain*: {drained:,} queued jobs, all slots let go at once. *CPU*: of everything under the service in that time, the
   jobs included.
 - *Memory*: PSS of the service and all its processes, without jobs and with a long queue.
@@ -66,7 +67,7 @@ LIVE_FIGURES: tuple[tuple[str, bool, str, str, dict[str, str]], ...] = (
         "jobs_per_s", False, "drain", "jobs/s",
         {
             "Slurm told of 64 cores": "it starts a whole round of jobs at once on slots that the machine does not have",
-            "": "a decision, journal entries on disk and a runner per job; theirs is a fork, with nothing on disk",
+            "": "a decision, journal entries on disk and a runner per job; theirs is a fork, and nothing is made durable",
         },
     ),
     (
@@ -136,34 +137,42 @@ def kept(found: dict[str, Any]) -> str:
     return "after some seconds" if later["ran"] == later["accepted"] else "no"
 
 
+def _live_tables(measured: dict[str, Any]) -> list[str]:
+    """One person at a shell; many jobs; a service that dies."""
+    keeps = {one.name: one.keeps for one in SYSTEMS}
+    single, many, killed, text = list[list[str]](), list[list[str]](), list[list[str]](), list[str]()
+    for name, found in measured.items():
+        if "failed" in found:
+            text.append(f"{name}: {found['failed']}.\n")
+            continue
+        rates = [_figure(found["jobs_per_s"]), _figure(found["cpu_s_per_1000"])]
+        if "submit_ms" not in found:
+            many.append([name, *rates, "", "", ""])
+            continue
+        over = _figure(found["submit_ms"] / found["bare_python_ms"])
+        cells = [_figure(found[key]) for key in ("submit_ms", "submit_cpu_ms", "start_ms")]
+        single.append([name, cells[0], over, *cells[1:]])
+        each_kb = 1024 * (found["queued_mb"] - found["idle_mb"]) / found["queued"]
+        queue = f"{found['queued_mb']:,.0f} with {found['queued']:,} ({each_kb:.0f} KB each)"
+        many.append([name, *rates, _figure(found["idle_mb"]), queue, f"{found['queued_processes']:,}"])
+        counts = [f"{found[key]['ran']} of {found[key]['accepted']}" for key in ("killed_at_once", "killed_after_10_s")]
+        killed.append([name, *counts, kept(found), keeps[name]])
+    heads = (
+        ["", "submit, ms", "over bare Python", "its CPU, ms", "start, ms"],
+        ["", "drain, jobs/s", "CPU, s per 1,000", "idle, MB", "queued, MB", "processes then"],
+        ["", "killed at once", "after 10 s", "durable?", "where the queue is"],
+    )
+    return text + [_table(head, rows) + "\n" for head, rows in zip(heads, (single, many, killed), strict=True)]
+
+
 def _live(part: dict[str, Any]) -> str:
     full = next(one for one in part["found"].values() if "submit_ms" in one)
     sizes = {key: full[key] for key in ("submissions", "drained")} | {"accepted": full["killed_at_once"]["accepted"]}
     text = [LIVE.format(cores=part["cores"], **sizes), _run_line(part)]
-    rows, kept_rows = [], []
-    for name, found in part["found"].items():
-        if "failed" in found:
-            rows.append([f"{name}: {found['failed']}", *[""] * 8])
-            continue
-        cells = [_figure(found[key]) if key in found else "" for key in
-                 ("submit_ms", "submit_cpu_ms", "start_ms", "jobs_per_s", "cpu_s_per_1000", "idle_mb")]  # fmt: skip
-        queue = ""
-        if "queued" in found:
-            each_kb = 1024 * (found["queued_mb"] - found["idle_mb"]) / found["queued"]
-            queue = f"{found['queued_mb']:,.0f} with {found['queued']:,} ({each_kb:.0f} KB each)"
-        rows.append([name, *cells, queue, f"{found['queued_processes']:,}" if "queued" in found else ""])
-        if "killed_at_once" in found:
-            at_once, later = found["killed_at_once"], found["killed_after_10_s"]
-            counts = [f"{one['ran']} of {one['accepted']}" for one in (at_once, later)]
-            kept_rows.append([name, *counts, kept(found), {one.name: one.keeps for one in SYSTEMS}[name]])
-    head = ["", "submit, ms", "its CPU, ms", "start, ms", "drain, jobs/s", "CPU, s per 1,000", "idle, MB", "queued, MB",
-            "processes"]  # fmt: skip
-    text.append(_table(head, rows) + "\n")
-    text.append(_table(["", "killed at once", "after 10 s", "durable?", "where the queue is"], kept_rows) + "\n")
+    text += _live_tables(part["found"])
     versions = ", ".join(f"{name} {one['version']}" for name, one in part["found"].items() if "version" in one)
-    bare = f"a bare Python (`python -I -S -c pass`) takes {_figure(full['bare_python_ms'])} ms here"
     fills = "; ".join(f"{one.name} by {one.filling}" for one in SYSTEMS if one.filling and not one.only_drain)
-    text.append(f"Versions: {versions}. For comparison, {bare}. Queues were filled: {fills}.\n")
+    text.append(f"Versions: {versions}. Queues were filled: {fills}.\n")
     for name, found in part["found"].items():
         if 0 < found.get("queued", part["asked"]) < part["asked"]:
             reason = LIMITS.get(name, "the time was up")
@@ -198,7 +207,7 @@ def losses(simulators: dict[str, Any] | None, live: dict[str, Any] | None) -> li
                 )
             if found["peak_mb"] < own["peak_mb"]:
                 pair = f"{found['peak_mb']} MB against our {own['peak_mb']} MB"
-                reason = "Most of ours is the interpreter with numpy and compiled code; it grows little with the trace."
+                reason = "About 150 MB of ours are the interpreter with numpy and compiled code."
                 text.append(f"**{name}, {work['label']}**: {pair}. {reason}")
     return text + _live_losses(live)
 

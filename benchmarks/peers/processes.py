@@ -36,7 +36,7 @@ class Timed:
 def timed(
     command: list[str], log: Path, limit_s: float = 600.0, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> Timed:
-    """Run it; its output goes to `log`. It is killed after `limit_s`."""
+    """Run it; its output goes to `log`. It is killed after `limit_s` of processor time, or after four times that."""
     with log.open("wb") as stream:
         began = time.perf_counter()
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd=cwd, env=env)
@@ -46,7 +46,9 @@ def timed(
             if pid:
                 break
             peak_mb = max(peak_mb, _peak_mb(child.pid))
-            if time.perf_counter() - began > limit_s and not late:
+            now = _read(child.pid)
+            over = now is not None and now.cpu_s > limit_s
+            if (over or time.perf_counter() - began > 4 * limit_s) and not late:
                 late = True
                 child.kill()
             time.sleep(0.005)

@@ -69,8 +69,8 @@ def easy_starts(jobs: list[Job], nodes: int) -> dict[int, int]:
     if compiler() is not None:
         starts = [start or 0 for start in fast_easy_starts(jobs, nodes)]
     else:
-        columns = zip(*((j.submit, j.run, j.limit, j.size) for j in jobs), strict=True)
-        starts = plain_simulate(*(list(column) for column in columns), nodes)
+        submit, run, limit = ([getattr(job, key) for job in jobs] for key in ("submit", "run", "limit"))
+        starts = plain_simulate(submit, run, limit, [job.size for job in jobs], nodes)
     return {job.job_id: start for job, start in zip(jobs, starts, strict=True)}
 
 

@@ -30,6 +30,12 @@ def test_the_trace_is_written_as_it_is_read() -> None:
     assert (long.run, long.limit) == (300, 300)  # no peer has to decide what happens to it
 
 
+def test_the_reference_is_the_same_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = workload.easy_starts(JOBS, 128)
+    monkeypatch.setattr(workload, "compiler", lambda: None)
+    assert workload.easy_starts(JOBS, 128) == found
+
+
 def test_start_times_are_compared_job_by_job(tmp_path: Path) -> None:
     work = a_workload(tmp_path)
     assert work.easy == {1: 0, 2: 497, 3: 45}
