@@ -1,0 +1,1 @@
+"""Cohabit beside its peers, on the same jobs and the same machine in one run: `python -m benchmarks.peers`."""
