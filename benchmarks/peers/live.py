@@ -31,6 +31,7 @@ from benchmarks.peers.live_systems import SYSTEMS, System
 from benchmarks.peers.processes import become_reaper, below, end_all, pss_mb, reap, tree_cpu_s, typed
 
 WAIT_S = 180.0
+FILL_S = 0.09  # for each job of a long queue, at most
 
 
 def until(found: Any, what: str, limit_s: float = WAIT_S) -> None:
@@ -143,7 +144,7 @@ def durable(system: System, folder: Path, count: int, pause_s: float) -> dict[st
 
 def measure(kind: type[System], quick: bool, most: int) -> dict[str, Any]:
     """Everything about one system."""
-    singles, many, fill_s, kept = (10, 100, 60.0, 10) if quick else (50, 600, 900.0, 50)
+    singles, many, kept = (10, 100, 10) if quick else (50, 600, 50)
     found: dict[str, Any] = {"version": kind.version()}
     with tempfile.TemporaryDirectory(prefix="cohabit-peers-", ignore_cleanup_errors=True) as name:
         for part in ("drain",) if kind.only_drain else ("rates", "durable"):
@@ -160,7 +161,7 @@ def measure(kind: type[System], quick: bool, most: int) -> dict[str, Any]:
                     time.sleep(2.0)
                     found |= latency(system, folder, singles)
                     found |= drain(system, folder, many)
-                    found |= queued(system, folder, most, fill_s)
+                    found |= queued(system, folder, most, FILL_S * most)
                 else:
                     found["killed_at_once"] = durable(system, folder, kept, 0.0)
                     found["killed_after_10_s"] = durable(system, folder, kept, 10.0)

@@ -67,7 +67,7 @@ LIVE_FIGURES: tuple[tuple[str, bool, str, str, dict[str, str]], ...] = (
         "jobs_per_s", False, "drain", "jobs/s",
         {
             "Slurm told of 64 cores": "it starts a whole round of jobs at once on slots that the machine does not have",
-            "": "a decision, journal entries on disk and a runner per job; theirs is a fork, and nothing is made durable",
+            "": "a decision, journal entries on disk, a runner per job; theirs is a fork, and nothing is made durable",
         },
     ),
     (
