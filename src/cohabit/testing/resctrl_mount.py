@@ -107,15 +107,15 @@ class _Server:
             return struct.pack("<QII", _FOREVER_IS_NOW, 0, 0) + self._attributes(path)
         if opcode in (_OPEN, _OPENDIR):
             return struct.pack("<QII", 0, _DIRECT_IO, 0)
+        if opcode not in (_READ, _WRITE, _READDIR):  # statfs, syncfs and others that a file system may leave out
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         offset, size = struct.unpack_from("<QI", data, 8)
         if opcode == _READ:
             return self.verbs.read(path).encode()[offset : offset + size]
         if opcode == _WRITE:
             self.verbs.write(path, data[40 : 40 + size].decode())
             return struct.pack("<II", size, 0)
-        if opcode == _READDIR:
-            return self._entries(path, offset, size)
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        return self._entries(path, offset, size)
 
     def _change(self, opcode: int, path: Path, data: bytes) -> bytes:
         if opcode in (_RENAME, _RENAME2):
