@@ -37,7 +37,7 @@ from cohabit.model.event import NodeDrained, NodeUp
 from cohabit.model.job import Job
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
-from cohabit.whole_files import replacing
+from cohabit.trace.degradation import write_degradation
 
 # Arithmetic, memory bandwidth, waiting. Two that compute gain nothing from sharing a core; one that computes and one
 # that waits hardly notice each other. (Side by side, on a core each, no pair of our exercises slowed by more than 5 %
@@ -61,6 +61,11 @@ class Interference:
 
     solo_s: dict[str, float]
     slower_pct: dict[str, dict[str, float]]
+
+    def write(self, path: Path) -> None:
+        """Who slows whom, as `cohabit match` and the pairing policies read it."""
+        names = tuple(self.slower_pct)
+        write_degradation(path, names, np.array([[self.slower_pct[one][other] for other in names] for one in names]))
 
 
 @dataclass(frozen=True)
@@ -191,35 +196,27 @@ def measure_pairs(programs: dict[str, tuple[str, ...]], out: Path, advance: Adva
             job.progress.close()
     if found["failed"]:
         raise InputError(f"a program failed: {found['failed'][0]['reason']}", "demo", "look at its output")
-    with replacing(matrix_in(out)) as stream:
-        stream.write(_as_csv(found["degradation_percent"]).encode())
-    return Interference(found["solo_s"], found["degradation_percent"])
-
-
-def matrix_in(out: Path) -> Path:
-    """Who slows whom, as `cohabit match` and the pairing policies read it."""
-    return (out / "degradation.csv").absolute()
-
-
-def _as_csv(slower: dict[str, dict[str, float]]) -> str:
-    names = list(slower)
-    lines = [",".join(["", *names])]
-    lines += [",".join([name, *(str(slower[name][other]) for other in names)]) for name in names]
-    return "\n".join(lines) + "\n"
+    interference = Interference(found["solo_s"], found["degradation_percent"])
+    interference.write(out / "degradation.csv")
+    return interference
 
 
 def schedule(
-    programs: dict[str, tuple[str, ...]], interference: Interference, out: Path, say: Say, advance: Advance | None
+    programs: dict[str, tuple[str, ...]], interference: Interference, say: Say, advance: Advance | None
 ) -> Measured:
     """The same queue under each policy, in turns."""
-    policies = {
-        EXCLUSIVE: PolicyConfig(name="fifo"), BLIND: PolicyConfig(name="fifo-shared"),
-        LEARNED: PolicyConfig(
-            name="pair-optimal", degradation=str(matrix_in(out)), threshold_pct=THRESHOLD_PCT, refill=True
-        ),
-    }  # fmt: skip
-    runs: dict[str, list[RunTable]] = {policy: [] for policy in policies}
+    runs: dict[str, list[RunTable]] = {policy: [] for policy in POLICIES}
     with tempfile.TemporaryDirectory(prefix="cohabit-demo-") as scratch:
+        os.chmod(scratch, 0o711)  # the account of a controller of root's passes it
+        matrix = Path(scratch) / "degradation.csv"
+        interference.write(matrix)
+        matrix.chmod(0o644)
+        policies = {
+            EXCLUSIVE: PolicyConfig(name="fifo"), BLIND: PolicyConfig(name="fifo-shared"),
+            LEARNED: PolicyConfig(
+                name="pair-optimal", degradation=str(matrix), threshold_pct=THRESHOLD_PCT, refill=True
+            ),
+        }  # fmt: skip
         for turn in range(TURNS):
             for place, (label, policy) in enumerate(policies.items()):
                 if advance is not None:

@@ -95,7 +95,7 @@ def _real(out: Path, as_json: bool) -> Measured | None:
         jobs, turns = sum(demonstrating.COPIES.values()), demonstrating.TURNS
         say(f"running the same {jobs} jobs under three policies, {turns} times in turn, about 40 s ...")
         with progress("running") as advance:
-            measured = demonstrating.schedule(programs, interference, out, say, advance)
+            measured = demonstrating.schedule(programs, interference, say, advance)
     if not as_json:
         _show(measured)
     runs, title = measured.in_turns(), "Cohabit demo: real programs on two cores of this machine"

@@ -73,7 +73,8 @@ def several_runs(groups: Mapping[str, Sequence[RunTable]], comparison: Compariso
     policies = comparison.policies
     first = groups[policies[0]][0]
     repeats = max(len(runs) for runs in groups.values())
-    often = f", {repeats} times each with different seeds" if repeats > 1 else ""
+    seeds = " with different seeds" if len({run.seed for runs in groups.values() for run in runs}) > 1 else ""
+    often = f", {repeats} times each{seeds}" if repeats > 1 else ""
     opening = f"{len(policies)} policies ran {jobs_of(len(first))}{_source(first)} on {_machine(first)}{often}."
     return [f"{opening} {_best_wait(comparison)}".strip()]
 
