@@ -52,6 +52,6 @@ def test_a_loss_is_called_one() -> None:
 
 
 def test_runs_are_told_in_turns() -> None:
-    found = measured([6.0, 6.4], [4.0, 4.1], [3.0, 3.1])
+    found = measured([6.0, 6.5], [4.0, 4.5], [3.0, 3.5])
     ends = [int(run.end_us[1]) / 1e6 for run in found.in_turns()]
-    assert ends == [6.0, 4.0, 3.0, 6.4, 4.1, 3.1]
+    assert ends == [6.0, 4.0, 3.0, 6.5, 4.5, 3.5]
