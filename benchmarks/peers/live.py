@@ -31,6 +31,7 @@ from benchmarks.peers.live_systems import SYSTEMS, System
 from benchmarks.peers.processes import become_reaper, below, end_all, pss_mb, reap, tree_cpu_s, typed
 
 WAIT_S = 180.0
+KILLED = {"killed_at_once": 0.0, "killed_after_10_s": 10.0}  # seconds after the last submission; each a fresh service
 FILL_S = 0.09  # for each job of a long queue, at most
 
 
@@ -147,7 +148,7 @@ def measure(kind: type[System], quick: bool, most: int) -> dict[str, Any]:
     singles, many, kept = (10, 100, 10) if quick else (50, 600, 50)
     found: dict[str, Any] = {"version": kind.version()}
     with tempfile.TemporaryDirectory(prefix="cohabit-peers-", ignore_cleanup_errors=True) as name:
-        for part in ("drain",) if kind.only_drain else ("rates", "durable"):
+        for part in ("drain",) if kind.only_drain else ("rates", *KILLED):
             folder = Path(name) / part
             folder.mkdir(mode=0o755)
             Path(name).chmod(0o755)
@@ -163,8 +164,7 @@ def measure(kind: type[System], quick: bool, most: int) -> dict[str, Any]:
                     found |= drain(system, folder, many)
                     found |= queued(system, folder, most, FILL_S * most)
                 else:
-                    found["killed_at_once"] = durable(system, folder, kept, 0.0)
-                    found["killed_after_10_s"] = durable(system, folder, kept, 10.0)
+                    found[part] = durable(system, folder, kept, KILLED[part])
             finally:
                 with contextlib.suppress(Exception):
                     system.stop()
