@@ -19,7 +19,7 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("GET", "", None), ("GET", "/why", None), ("GET", "/output", None),
     ("GET", "/output?stream=stderr&follow=true", None),
     ("GET", "/wait?timeout_s=0", None), ("POST", "/cancel", None), ("POST", "/hold", None), ("POST", "/release", None),
-    ("POST", "/requeue", None), ("PATCH", "", {"limit_s": 1}), ("PATCH", "", {"qos": 5}), ("PATCH", "", {}),
+    ("POST", "/requeue", None), ("PATCH", "", {"limit_s": 1}), ("PATCH", "", {"qos": 5}),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ LEAST_PROSE = 16  # characters in a line of the last column
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, rule: str = "─") -> list[str]:
     """A blank line, the heads, a rule, the rows and a blank line; columns of numbers to the right, text to the left."""
+    rows = [[*row, *[""] * (len(columns) - len(row))] for row in rows]  # a row may end early
     sizes = _fitted([max(map(cell_width, cells)) for cells in zip(columns, *rows, strict=True)], width)
     right = [_is_numeric(at, rows) for at in range(len(columns))]
     lines = ["", *_lines(columns, sizes, right), " " + rule * (table_width(sizes) - len(MARGIN))]

@@ -90,7 +90,8 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
     commands = core.step(now_us, [JobSubmitted(job)])
     refusal = next((one for one in commands if isinstance(one, CancelJob) and one.job_id == name), None)
     if refusal is not None:
-        raise InputError(f"the job {refusal.reason}", "", advice(refusal.reason, job, cluster))
+        what = f"the job {refusal.reason}" if refusal.reason.startswith("can ") else refusal.reason
+        raise InputError(what, "", advice(refusal.reason, job, cluster))
     why = why_waiting(core.state, policies, name, now_us)
     if (start := _start_of(name, commands)) is not None:
         return Foresight(now_us, _numbers(start), "it would start at once")
