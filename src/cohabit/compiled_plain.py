@@ -29,6 +29,8 @@ FORMULA = None
 WORD = 64
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+np.seterr(over="ignore")  # machine code wraps around, too: of numbers beyond the last entry, which are not used
+
 
 def compiled(function: Function) -> Function:
     """As it is."""

@@ -9,7 +9,7 @@ import pytest
 from cohabit.app.gridengine_site import read_gridengine_site
 from cohabit.app.gridengine_table import GridEngineTable
 from cohabit.model.errors import InputError
-from tests.cli.cli_calls import cohabit
+from tests.cli.cli_calls import program
 
 PAGE = Path(__file__).parents[2] / "docs" / "gridengine.md"
 
@@ -51,5 +51,5 @@ def test_defaults_and_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["attach", "status", "handback", "detach"])
 def test_where_grid_engine_is_not(tmp_path: Path, verb: str) -> None:
     path = site(tmp_path, f"[gridengine]\nbin = '{tmp_path}/nowhere'\n")
-    sentence = cohabit("gridengine", verb, path).sentence()
+    sentence = program("gridengine", verb, path).sentence()  # a process of its own: root gives up its rights in it
     assert "Grid Engine does not answer: qconf cannot be run" in sentence
