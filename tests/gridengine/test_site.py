@@ -51,5 +51,7 @@ def test_defaults_and_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["attach", "status", "handback", "detach"])
 def test_where_grid_engine_is_not(tmp_path: Path, verb: str) -> None:
     path = site(tmp_path, f"[gridengine]\nbin = '{tmp_path}/nowhere'\n")
-    sentence = program("gridengine", verb, path).sentence()  # a process of its own: root gives up its rights in it
+    answer = program("gridengine", verb, path)  # a process of its own: root gives up its rights in it
+    sentence = answer.err.splitlines()[-1]  # attach has said before that as which account it runs
+    assert (answer.code, answer.out) == (2, "")
     assert "Grid Engine does not answer: qconf cannot be run" in sentence
