@@ -27,7 +27,7 @@ FOLDERS = ("pyss", "cqsim", "scheduleflow", "alea")
 
 
 def say(text: str) -> None:
-    """Progress, for whoever waits."""
+    """Progress, on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 

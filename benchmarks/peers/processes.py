@@ -60,7 +60,7 @@ def timed(
 
 
 def _peak_mb(pid: int) -> float:
-    """The largest resident set so far. Not ru_maxrss: that begins with the size of whoever started the program."""
+    """The largest resident set so far. Not ru_maxrss: that begins with the size of the parent process."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -69,7 +69,7 @@ def _peak_mb(pid: int) -> float:
 
 
 def typed(command: list[str], env: dict[str, str] | None = None, cwd: Path | None = None) -> tuple[float, float]:
-    """Wall and processor seconds of a short command, as somebody at a shell waits for it. It must succeed."""
+    """Wall and processor seconds of a short command, as a user at a shell waits for it. It must succeed."""
     with tempfile.TemporaryFile() as said:  # not a pipe: a daemon that it starts would keep that open
         began = time.perf_counter()
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=env, cwd=cwd)
@@ -122,7 +122,7 @@ def below(root: int | None = None) -> list[Process]:
 
 
 def reap(keep: set[int]) -> None:
-    """Collect ended processes that were handed to this one; not those in `keep`, which somebody waits for."""
+    """Collect ended processes that were handed to this one; not those in `keep`, which another caller waits for."""
     for one in below():
         if one.parent == os.getpid() and one.state == "Z" and one.pid not in keep:
             with contextlib.suppress(ChildProcessError):
