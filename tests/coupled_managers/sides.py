@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -16,6 +15,7 @@ from cohabit.backend.slurm.lease import fuse_file
 from cohabit.testing.gridengine_cluster import GridEngineCluster
 from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.gridengine import steering as of_gridengine
+from tests.ports import free_port
 from tests.slurm import steering as of_slurm
 from tests.slurm.steering import forget_lease, stop, until
 
@@ -219,12 +219,6 @@ class GridEngineSide(Side):
 
     def standing(self) -> str:
         return self.ge.run("qstat", check=False)
-
-
-def free_port() -> int:
-    """One that nobody listens at now, and that the system does not give out by itself soon."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def couple(sides: Sequence[Side], key: Path, lease_s: float, program: Path) -> None:

@@ -33,8 +33,9 @@ from cohabit.testing.gridengine_cluster import (
     running_gridengine,
 )
 from cohabit.testing.slurm_cluster import SlurmCluster, running_slurm
-from tests.coupled_managers.sides import SCRIPT, free_port
+from tests.coupled_managers.sides import SCRIPT
 from tests.gridengine.conftest import end_watchdogs
+from tests.ports import free_port
 from tests.slurm.steering import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("install-mates")]

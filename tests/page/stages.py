@@ -4,7 +4,6 @@ wait, two domains that start jobs together. All of them execute real jobs; resct
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -45,6 +44,7 @@ from cohabit.testing.resctrl import FakeResctrl
 from cohabit.testing.resctrl_machines import INTEL
 from cohabit.testing.resctrl_mount import can_mount, mounted
 from tests.api.serving import Server
+from tests.ports import free_ports
 
 DOMAINS = ("alpha", "beta")
 CAPACIOUS = profile("capacious", measured(1, 100.0, {2: 0.92, 4: 0.97, 12: 1.0}, 4.0), processes=1)
@@ -190,18 +190,6 @@ def coupled(scheme: str = "hold") -> Iterator[tuple[Server, Server]]:
             )  # fmt: skip
             found.append(stack.enter_context(living(Server(config))))
         yield found[0], found[1]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports nobody has at the moment."""
-    holders = [socket.socket() for _ in range(count)]
-    try:
-        for one in holders:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in holders]
-    finally:
-        for one in holders:
-            one.close()
 
 
 def half(server: Server, group: str, job: str, mates: dict[str, str], **others: Any) -> str:

@@ -30,6 +30,7 @@ from cohabit.backend.slurm.json_output import form_number
 from cohabit.backend.slurm.marks import WHOLE, run_mark
 from cohabit.backend.slurm.translate import before_of
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
+from tests.ports import free_port
 from tests.slurm.steering import jobs_of, until
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -79,11 +80,6 @@ JOBS: list[tuple[str, list[str]]] = [
            "--job-name=a Priority=0 UserId=x"]),
     (DIE, ["-n8", "-N2", "--ntasks-per-node=4", "--mem=1500M", "--array=4"]),  # 120
 ]  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 MISSING = "PostgreSQL's server is not installed (Debian: apt-get install postgresql, or make system)"
 
@@ -44,12 +45,6 @@ def call(command: list[str] | None) -> None:
         )
         said.seek(0)
         assert done.returncode == 0, said.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from cohabit.model.telemetry import staleness
 from cohabit.model.telemetry_counters import BY_NAME
 from cohabit.store.telemetry import TelemetryStore
 from cohabit.store.telemetry_prometheus import COUNTERS, Prometheus
+from tests.ports import free_port
 
 pytest.importorskip("httpx", reason="httpx is not here")
 SECOND = 1_000_000
@@ -28,12 +29,6 @@ global: {{ scrape_interval: 1s, scrape_timeout: 1s }}
 scrape_configs:
   - {{ job_name: node, static_configs: [{{ targets: ["127.0.0.1:{port}"] }}] }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def now_us() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cohabit.live.recovery import Verified
 from cohabit.model.group import WAIT, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
+from tests.ports import free_ports
 from tests.system.deadly_controller import Orders, config_of
 from tests.system.deadly_rounds import (
     Controller,
@@ -142,12 +142,3 @@ def left(place: Path) -> list[str]:
 def said(place: Path) -> str:
     """The ends of the controllers' logs, for whoever reads a failure."""
     return "\n".join(f"{name}:\n{(place / name / 'controller.log').read_text()[-2500:]}" for name in DOMAINS)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

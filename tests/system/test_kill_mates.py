@@ -39,20 +39,23 @@ def test_mates_start_within_a_tenth_of_a_second(nursery: Nursery, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("die", "dead_s"),
-    few([
-        (("alpha", "after batch", 1), 0.0),  # submitted, and nobody told
-        (("beta", "before batch", 2), 0.0),
-        (("beta", "before sending", 3), 0.0),
-        (("alpha", "after hearing", 3), 0.7),
-        (("alpha", "after batch", 5), 0.0),  # about the decision
-        (("alpha", "before posting", 5), 6.0),
-        (("beta", "after batch", 6), 6.0),  # the decision heard
-        (("alpha", "before order", 1), 0.0),  # the start decided, and not ordered
-        (("beta", "after order", 1), 6.0),  # started; its fuse burns without it
-        (("alpha", "before fact", 1), 0.7),
-        (("beta", "after sending", 9), 6.0),
-        (("alpha", "after checkpoint", 2), 0.7),
-    ], 4),
+    few(
+        [
+            (("alpha", "after batch", 1), 0.0),  # submitted, and nobody told
+            (("beta", "before batch", 2), 0.0),
+            (("beta", "before sending", 3), 0.0),
+            (("alpha", "after hearing", 3), 0.7),
+            (("alpha", "after batch", 5), 0.0),  # about the decision
+            (("alpha", "before posting", 5), 6.0),
+            (("beta", "after batch", 6), 6.0),  # the decision heard
+            (("alpha", "before order", 1), 0.0),  # the start decided, and not ordered
+            (("beta", "after order", 1), 6.0),  # started; its fuse burns without it
+            (("alpha", "before fact", 1), 0.7),
+            (("beta", "after sending", 9), 6.0),
+            (("alpha", "after checkpoint", 2), 0.7),
+        ],
+        4,
+    ),
     ids=lambda value: "-".join(map(str, value)).replace(" ", "-") if isinstance(value, tuple) else f"{value}s",
 )
 def test_mates_keep_their_promises_whoever_dies(

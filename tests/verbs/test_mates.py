@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.cli_calls import cohabit
+from tests.ports import free_port
 from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 pytestmark = pytest.mark.slow
@@ -42,12 +42,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Schedule
     for scheduler in found.values():
         scheduler.call("cancel", "--all")
         assert scheduler.stop() == 0, scheduler.errors()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.timing  # terms allow 50 ms: on a machine that is late they try again and again

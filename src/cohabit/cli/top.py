@@ -67,14 +67,15 @@ def _watch(client: Client, pause_s: float) -> None:
     """Draw until somebody presses q; a key shows at once, without asking the scheduler again."""
     from rich.live import Live
 
+    from cohabit.cli import interrupts
     from cohabit.cli.top_keys import Choice, pressed
 
     choice = Choice()
     with _keys() as key, Live(screen=True, auto_refresh=False) as live:
         try:
-            while not choice.left:
+            while not choice.left and not interrupts.seen():  # a library may have swallowed Ctrl-C
                 seen, until = _look(client), time.monotonic() + pause_s
-                while not choice.left:
+                while not choice.left and not interrupts.seen():
                     live.update(_frame(seen, time.time(), live.console.size, choice), refresh=True)
                     left_s = until - time.monotonic()
                     if left_s <= 0 and not choice.paused:
