@@ -46,6 +46,9 @@ def running(program: Path, before: Callable[[], object] = lambda: None) -> Itera
         os.close(reads)
         os.close(writes)
         os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            while Path(f"/proc/{pid}/cmdline").read_bytes():  # else the next test could still see it
+                time.sleep(0.01)
 
 
 def named(folder: Path, name: str = "slurmstepd", mode: int = 0o755) -> Path:

@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 from cli_calls import Answer, cohabit
 
+from tests.breadth import WIDE
+
 pytestmark = pytest.mark.slow
 
-MOMENTS = 6
+MOMENTS = 6 if WIDE else 3
 # As the console script does it; says when it listens, which is not before Python itself has begun.
 ENTRY = """
 import os, sys

@@ -264,7 +264,7 @@ def test_a_pruned_place_is_replayed_and_goes_on(place: Path) -> None:
     play(place, scene)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.wide])])
 def test_a_kill_at_any_step_loses_nothing_that_is_kept(lived_in: Path, tmp_path: Path, every: int) -> None:
     """At every statement to the database and every change of a file; afterwards the rest is removed as ever."""
     whole = tmp_path / "whole"

@@ -73,6 +73,7 @@ def test_pictures_for_the_docs(tab: NewTab, tmp_path: Path) -> None:
         well_taken(target, name, 500)
 
 
+@pytest.mark.wide  # the pages are tested one by one elsewhere
 def test_pictures_of_living_schedulers(tab: NewTab, tmp_path: Path) -> None:
     """A promise kept by moving cache ways, a gate, and two domains."""
     target = folder(tmp_path)

@@ -19,6 +19,7 @@ from cohabit.model import codec
 from cohabit.model.command import StartJob
 from cohabit.store.json_form import write_json
 from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.breadth import few
 from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
@@ -81,7 +82,7 @@ def assert_never_oversubscribed(jobs: dict[str, SlurmJob], cores: dict[str, dict
         assert all(count <= 28 for count in used.values()), (job.name, dict(used))
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", few(list(POLICIES), 3))
 def test_what_slurm_did_is_what_was_decided(empty: SlurmCluster, tmp_path: Path, policy: str) -> None:
     write_json([one.profile for one in profiles_of_catalogue("sns12")], tmp_path / "profiles.json")
     site = write_site(empty, tmp_path, policy, POLICIES[policy], more='profiles = "profiles.json"', node=NODE)
