@@ -42,14 +42,15 @@ for _name in _HIDDEN:
     del sys.modules[_name]
 
 _KERNEL_SOURCES = (
-    "compiled_numba.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
-    "core/given_numbers.py", "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py",
-    "core/library.py", "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py",
-    "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
-    "core/sorting.py", "core/sums.py", "exercise/branchy.py", "exercise/graph_walk.py", "exercise/random_access.py",
+    "compiled_numba.py", "core/columns.py", "core/kernels/bundles.py", "core/kernels/changing.py",
+    "core/kernels/conservative.py", "core/kernels/depth.py", "core/kernels/easy.py", "core/kernels/fair_share.py",
+    "core/kernels/ladder.py", "core/kernels/moves.py", "core/kernels/nodes.py", "core/kernels/overrunning.py",
+    "core/kernels/profile.py", "core/kernels/promises.py", "core/kernels/schedule.py", "core/kernels/scoring.py",
+    "core/kernels/shortlist.py", "core/kernels/sorting.py", "orders/power.py", "exercise/branchy.py",
+    "exercise/graph_walk.py", "exercise/random_access.py",
     "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py",
     "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
-    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
+    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/trace_driver.py",
     "trace/scan.py",
 )  # fmt: skip
 
@@ -287,7 +288,7 @@ codegen.JITCodeLibrary._unserialize = _library_of_kept_code
 nrtdynmod.compile_nrt_functions = _counting_of_references
 
 
-def is_warm(kernel: str = "fast.drive") -> bool:
+def is_warm(kernel: str = "trace_driver.drive") -> bool:
     """Whether the kernels have been compiled before, on this machine and for this version."""
     return any(found for folder in {KERNELS, numba.config.CACHE_DIR} for found in Path(folder).rglob(f"{kernel}*.nbc"))
 

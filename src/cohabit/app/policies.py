@@ -10,7 +10,7 @@ import numpy as np
 
 from cohabit.app.scenario import PolicyConfig, Scenario, half_life_us
 from cohabit.app.typed_toml import refuse_for_root
-from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.model.profile import Profile

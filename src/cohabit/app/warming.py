@@ -40,7 +40,7 @@ def _orders() -> None:
         read_trace(Path(folder) / "jobs.swf")
     for name, entry in ORDERS.items():
         if entry.changing and name not in FIRST_ORDERS:
-            make_order(name, {}, compile_it=True)
+            make_order(name, {}, in_passes=True)
 
 
 PARTS: dict[str, Callable[[], None]] = {

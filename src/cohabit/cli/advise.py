@@ -25,7 +25,7 @@ class Topics(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command for the first word."""
-        from cohabit.policy.registry import unknown
+        from cohabit.model.errors import unknown
 
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise unknown("advice on", args[0], list(self.commands))

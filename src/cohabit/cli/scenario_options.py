@@ -41,7 +41,7 @@ def _kernel_of(scenario: Scenario) -> str:
     from cohabit.policy.registry import BUNDLES
 
     if scenario.domain:
-        return "kernels.enqueue"
+        return "moves.enqueue"
     bundle = BUNDLES[scenario.policy.name][0] if scenario.policy.name in BUNDLES else {}
     placement = scenario.policy.placement or bundle.get("placement", "exclusive")
-    return "fast.drive" if "exclusive" in (placement, scenario.cluster.sharing) else "kernels.enqueue"
+    return "trace_driver.drive" if "exclusive" in (placement, scenario.cluster.sharing) else "moves.enqueue"

@@ -17,7 +17,7 @@ CORES, USER, PARTITION, MEMORY, QOS, ATTEMPT, RESERVED, PROMISED, ELIGIBLE, PROC
 JOB_COLUMNS = 20
 
 # keys[...] (float64): what the ladders sort by
-SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL: all zero, or what sim/fast.py sorts a changing queue by
+SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL: all zero, or a bound or the size of a job
 KEY_COLUMNS = 4
 
 # jobs[STATE]

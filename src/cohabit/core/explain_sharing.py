@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_words import counted, span
-from cohabit.core.kernels import STRICT
+from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Takes
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.sharing import open_kinds

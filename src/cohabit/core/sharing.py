@@ -11,7 +11,7 @@ import numpy as np
 
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
-from cohabit.core.kernels import STRICT
+from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import Guarantor, Mover, PolicySet, SharedPlacer
 from cohabit.core.state import FOREVER, State

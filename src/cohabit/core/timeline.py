@@ -1,6 +1,6 @@
 """Free nodes of every kind over time, in readable form: running jobs by requested end, windows, reservations.
 
-The compiled twin for interchangeable nodes is core/profile.py; property tests hold the two together.
+The compiled twin for interchangeable nodes is core/kernels/profile.py; property tests hold the two together.
 """
 
 from __future__ import annotations

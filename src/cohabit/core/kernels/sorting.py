@@ -1,7 +1,7 @@
-"""Rows into the order of their scores, equal ones into that of submission, in memory that is handed in.
+"""Sort rows by their scores, equal scores by submission, in memory that is handed in.
 
-Few are merged, which costs little where they nearly are in order. Many go through the first half of their scores digit
-by digit, and only stretches that agree in it are merged.
+A few rows are sorted by merging, which costs little where they are nearly in order. Many rows are sorted by the first
+half of their scores, digit by digit; only stretches that agree in it are merged.
 """
 
 from __future__ import annotations
@@ -14,43 +14,36 @@ STRETCH = 8  # so many are sorted by putting one after the other into its place
 DIGIT, VALUES, DIGITS = 8, 256, 4  # bits of a digit, what it can be, how many there are in half a score
 ROOM = VALUES * DIGITS  # for counting them
 MANY = 256  # or more are sorted by digits, if there is room for that
-ALL_BUT_SIGN, SIGN = 2**63 - 1, -(2**63)
+ALL_BUT_SIGN = 2**63 - 1
 
 
 @compiled_inline
-def before(score, row, other_score, other):
-    """The smaller score goes first; rows are numbered in order of submission here."""
-    return score < other_score or (score == other_score and row < other)
-
-
-@compiled_inline
-def below(score, steps):
-    """What is so many steps below a score, from one float64 to the next."""
-    bits = np.float64(score).view(np.int64)
-    place = (bits if bits >= 0 else -(bits & ALL_BUT_SIGN)) - steps
-    return np.int64(place if place >= 0 else SIGN - place).view(np.float64)
+def before(score, row, other_score, other, seq):
+    """Whether a row of this score goes before another: the smaller score, of equal scores the earlier submission."""
+    return score < other_score or (score == other_score and seq[row] < seq[other])
 
 
 @compiled_lean
-def _sort_few(first, end, rows, scores):
+def _sort_few(first, end, rows, scores, seq):
     for index in range(first + 1, end):
         row, score, place = rows[index], scores[index], index
-        while place > first and before(score, row, scores[place - 1], rows[place - 1]):
+        while place > first and before(score, row, scores[place - 1], rows[place - 1], seq):
             rows[place], scores[place] = rows[place - 1], scores[place - 1]
             place -= 1
         rows[place], scores[place] = row, score
 
 
 @compiled_lean
-def _merge(first, middle, end, rows, scores, spare_rows, spare_scores):
-    """Two stretches that are in order, one behind the other, into one."""
-    while first < middle and before(scores[first], rows[first], scores[middle], rows[middle]):
+def _merge(first, middle, end, rows, scores, spare, seq):
+    """Merge two sorted stretches that follow each other."""
+    spare_rows, spare_scores = spare
+    while first < middle and before(scores[first], rows[first], scores[middle], rows[middle], seq):
         first += 1
     for index in range(first, middle):
         spare_rows[index], spare_scores[index] = rows[index], scores[index]
     left, right, place = first, middle, first
     while left < middle and right < end:
-        if before(scores[right], rows[right], spare_scores[left], spare_rows[left]):
+        if before(scores[right], rows[right], spare_scores[left], spare_rows[left], seq):
             rows[place], scores[place] = rows[right], scores[right]
             right += 1
         else:
@@ -62,14 +55,14 @@ def _merge(first, middle, end, rows, scores, spare_rows, spare_scores):
 
 
 @compiled_lean
-def _sort_by_merging(begin, end, rows, scores, spare_rows, spare_scores):
+def _sort_by_merging(begin, end, rows, scores, spare, seq):
     stretch = STRETCH
     for first in range(begin, end, stretch):
-        _sort_few(first, min(first + stretch, end), rows, scores)
+        _sort_few(first, min(first + stretch, end), rows, scores, seq)
     while stretch < end - begin:
         for first in range(begin, end - stretch, 2 * stretch):
             middle = first + stretch
-            _merge(first, middle, min(middle + stretch, end), rows, scores, spare_rows, spare_scores)
+            _merge(first, middle, min(middle + stretch, end), rows, scores, spare, seq)
         stretch = 2 * stretch
 
 
@@ -82,7 +75,7 @@ def _first_half(score):
 
 @compiled_lean
 def _sort_by_digit(digit, count, rows, scores, to_rows, to_scores, places):
-    """Write so many in order of one digit, else as they stand; `places` says how often each value is there."""
+    """Write the first `count` sorted by one digit; `places` says how often each value occurs."""
     place, first = 0, digit * VALUES
     for value in range(VALUES):
         place, places[first + value] = place + places[first + value], place
@@ -93,8 +86,9 @@ def _sort_by_digit(digit, count, rows, scores, to_rows, to_scores, places):
 
 
 @compiled_lean
-def _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places):
+def _sort_by_digits(count, rows, scores, spare, places):
     """Sort by the first half of the scores."""
+    spare_rows, spare_scores = spare
     for value in range(ROOM):
         places[value] = 0
     for index in range(count):
@@ -116,15 +110,15 @@ def _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places):
 
 
 @compiled_lean
-def sort(count, rows, scores, spare_rows, spare_scores, places):
-    """So many into order; the last three have room for as many, or `places` for more."""
+def sort(count, rows, scores, spare, places, seq):
+    """Sort the first `count`; spare: rows and scores with as much room; places: room to count digits in, or less."""
     if count < MANY or len(places) < ROOM:
-        _sort_by_merging(0, count, rows, scores, spare_rows, spare_scores)
+        _sort_by_merging(0, count, rows, scores, spare, seq)
         return
-    _sort_by_digits(count, rows, scores, spare_rows, spare_scores, places)
+    _sort_by_digits(count, rows, scores, spare, places)
     begin = 0
     for end in range(1, count + 1):
         if end == count or _first_half(scores[end]) != _first_half(scores[begin]):
             if end - begin > 1:
-                _sort_by_merging(begin, end, rows, scores, spare_rows, spare_scores)
+                _sort_by_merging(begin, end, rows, scores, spare, seq)
             begin = end

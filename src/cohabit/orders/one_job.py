@@ -1,8 +1,8 @@
-"""An order function rewritten for one job at a time: compiled, it makes no arrays and takes half the time.
+"""Rewrite an order function for one job at a time: compiled, it makes no arrays.
 
-Only functions are rewritten that treat every job alike and by itself: jobs are read as `jobs.name[rows]` alone and pass
-through nothing but numpy's element-wise operations. Every operator on them becomes the numpy function it stands for, so
-the scores are numpy's to the last bit. Whatever else a function does it keeps its own form; nothing is ever guessed.
+Only a function that treats every job alike and by itself is rewritten: it reads jobs as `jobs.name[rows]` and applies
+numpy's element-wise operations to them. Every operator becomes the numpy function it stands for. Any other function
+stays as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from cohabit.core.columns import Columns
-from cohabit.policy.settled import SETTLED
 
 BY_USER = ("usage", "usage_share")  # columns with a number per user
 BY_ROW = tuple(name for name in Columns._fields if name not in BY_USER)
@@ -32,11 +31,11 @@ OPERATORS: dict[type[ast.AST], str] = {
 
 
 class _Beyond(Exception):
-    """The function does something that cannot be told to be the same job by job."""
+    """The function does something that cannot be rewritten job by job."""
 
 
 def for_one_job(function: Callable[..., Any], name: str) -> str | None:
-    """Source of a function `name` for one row that needs `numpy` and `powers` alone; None: it must stay as it is."""
+    """The source of a function `name` for one row, which needs `numpy` and `power`; None: it cannot be rewritten."""
     if not isinstance(function, FunctionType) or function.__closure__:
         return None
     try:
@@ -47,7 +46,7 @@ def for_one_job(function: Callable[..., Any], name: str) -> str | None:
 
 
 class _Rewriter:
-    """Goes through one function; `vectors` and `numbers` are its variables with a value per row, and with one."""
+    """Rewrites one function. `vectors` are its variables with a value per row, `numbers` those with one value."""
 
     def __init__(self, function: FunctionType) -> None:
         self.known, self.local = function.__globals__, function.__code__.co_varnames
@@ -60,7 +59,7 @@ class _Rewriter:
     def rewrite(self, tree: ast.stmt, name: str) -> str:
         if not isinstance(tree, ast.FunctionDef) or tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
             raise _Beyond
-        if {"numpy", "powers"} & {*self.local}:
+        if {"numpy", "power"} & {*self.local}:
             raise _Beyond
         names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         self.jobs, self.rows = names[:2]
@@ -170,11 +169,11 @@ class _Rewriter:
         raise _Beyond
 
     def _function(self, name: str, values: list[ast.expr]) -> ast.expr:
-        """Of numpy, or of core/powers.py: to the power of one fraction."""
+        """A function of numpy; for one exponent that is a fraction, `power` of orders/power.py."""
         exponent = values[-1] if name == "power" else None
         parameter = isinstance(exponent, ast.Name) and exponent.id in self.parameters
         if parameter or (isinstance(exponent, ast.Constant) and type(exponent.value) is float):
-            return ast.Attribute(ast.Name("powers", ast.Load()), name, ast.Load())
+            return ast.Name("power", ast.Load())
         return _of_numpy(name)
 
     def _is_column(self, node: ast.expr, columns: tuple[str, ...]) -> bool:
@@ -200,7 +199,7 @@ class _Rewriter:
     def _is_numpy(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Name) or node.id in self.local:
             return False
-        return self.known.get(node.id) is np or self.known.get(node.id) is SETTLED
+        return self.known.get(node.id) is np
 
     def _is_float(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):

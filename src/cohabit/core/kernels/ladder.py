@@ -1,10 +1,9 @@
 """A sorted list of job rows that stays fast at 200,000 rows: rungs of at most 128 rows with a summary each.
 
-The queue (sorted by score) and the running set (sorted by expected end) are ladders. Inserting or removing
-touches one rung; a search skips whole rungs by their summaries: the smallest node count and time limit on
-the rung (who could start?) and the sum of its nodes (when will enough be free?). Ties are broken by `seq`,
-the order of submission. Everything is a plain array, so a checkpoint is a copy and the compiled kernels
-can walk it. It knows nothing of scheduling.
+The queue (sorted by score) and the running set (sorted by expected end) are ladders. Inserting or removing a row
+touches one rung. A search skips whole rungs by their summaries: the smallest node count and time limit on the rung
+(could any of its jobs start?) and the sum of its nodes (when will enough be free?). Ties are broken by the order of
+submission. All data are plain arrays, so a checkpoint is a copy. This module knows nothing of scheduling.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_inline, compiled_lean, move
+from cohabit.core.columns import LIMIT, NODES, SEQ
 
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
-# kept by core/conservative.py: nobody on the rung is promised an instant before, or has a smaller score
+# kept by conservative.py: no job on the rung is promised an earlier instant, or has a smaller score
 SOONEST, LEAST_SCORE = 5, 6
 # one column per place in the order: what the last row of that rung is sorted by (a float64, as it stands in memory)
 LAST_KEY = 7
@@ -30,7 +30,7 @@ NO_ROW = 2**62
 
 
 class Ladder(NamedTuple):
-    """Three arrays; pass them whole (`*ladder`) to the kernels."""
+    """The three arrays of a ladder."""
 
     items: NDArray[np.int32]  # [rung, position] -> job row
     info: NDArray[np.int64]  # [ORDER.., rung]; info[ORDER, k] is the k-th rung in sorted order
@@ -47,11 +47,10 @@ def make(capacity: int) -> Ladder:
 
 @compiled_lean
 def _summarise(items, info, jobs, rung):
-    nodes_row, limit_row = 0, 1  # the first two job columns, see core/columns.py
     fewest, shortest, total = NO_ROW, NO_ROW, 0
     for position in range(info[SIZE, rung]):
         row = items[rung, position]
-        nodes, limit = jobs[nodes_row, row], jobs[limit_row, row]
+        nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
         fewest, shortest, total = min(fewest, nodes), min(shortest, limit), total + nodes
     info[MIN_NODES, rung], info[MIN_LIMIT, rung], info[SUM_NODES, rung] = fewest, shortest, total
 
@@ -63,8 +62,9 @@ def _note_last(items, info, place, key):
 
 
 @compiled_lean
-def _find_rung(items, info, meta, key, seq, row):
+def _find_rung(ladder, seq, key, row):
     """Index (in sorted order) of the first rung whose last row is not before `row`."""
+    items, info, meta = ladder
     low, high, wanted, lasts = 0, meta[RUNGS], key[row], info[LAST_KEY]
     while low < high:
         middle = (low + high) >> 1
@@ -81,7 +81,8 @@ def _find_rung(items, info, meta, key, seq, row):
 
 
 @compiled_lean
-def _find_position(items, info, rung, key, seq, row):
+def _find_position(items, info, rung, seq, key, row):
+    """The position on the rung before which `row` belongs."""
     low, high = 0, info[SIZE, rung]
     while low < high:
         middle = (low + high) // 2
@@ -94,8 +95,8 @@ def _find_position(items, info, rung, key, seq, row):
 
 
 @compiled_lean
-def _place_of(items, info, rung, row):
-    """At which position of the rung the row stands."""
+def _position_of(items, info, rung, row):
+    """The position of `row` on the rung."""
     rows, position = items[rung, : info[SIZE, rung]], 0
     for index in range(len(rows)):  # all of them: several are compared at once
         position += index * (rows[index] == row)
@@ -126,17 +127,18 @@ def _close_rung(info, meta, place):
 
 
 @compiled_lean
-def insert(items, info, meta, jobs, key, seq, row):
-    """Add `row`, sorted by (key[row], seq[row])."""
+def insert(ladder, jobs, key, row):
+    """Add `row`, sorted by its key, then by its submission."""
+    (items, info, meta), seq = ladder, jobs[SEQ]
     if meta[RUNGS] == 0:
         _open_rung(info, meta, 0)
         place = 0
     else:
-        place = min(_find_rung(items, info, meta, key, seq, row), meta[RUNGS] - 1)
+        place = min(_find_rung(ladder, seq, key, row), meta[RUNGS] - 1)
     rung = info[ORDER, place]
     if info[SIZE, rung] == RUNG:
         fresh = _open_rung(info, meta, place + 1)
-        at_end = place + 2 == meta[RUNGS] and _find_position(items, info, rung, key, seq, row) == RUNG
+        at_end = place + 2 == meta[RUNGS] and _find_position(items, info, rung, seq, key, row) == RUNG
         keep = RUNG if at_end else RUNG // 2  # appending in order leaves full rungs behind
         for position in range(keep, RUNG):
             items[fresh, position - keep] = items[rung, position]
@@ -147,9 +149,9 @@ def insert(items, info, meta, jobs, key, seq, row):
         info[SOONEST, fresh], info[LEAST_SCORE, fresh] = info[SOONEST, rung], info[LEAST_SCORE, rung]
         _summarise(items, info, jobs, rung)
         _summarise(items, info, jobs, fresh)
-        if at_end or _find_position(items, info, rung, key, seq, row) == keep:
+        if at_end or _find_position(items, info, rung, seq, key, row) == keep:
             rung, place = fresh, place + 1
-    position = _find_position(items, info, rung, key, seq, row)
+    position = _find_position(items, info, rung, seq, key, row)
     move(items[rung], position, position + 1, info[SIZE, rung] - position)
     items[rung, position] = row
     info[SIZE, rung] += 1
@@ -158,14 +160,14 @@ def insert(items, info, meta, jobs, key, seq, row):
     if info[SIZE, rung] == 1:
         _summarise(items, info, jobs, rung)
     else:
-        info[MIN_NODES, rung] = min(info[MIN_NODES, rung], jobs[0, row])
-        info[MIN_LIMIT, rung] = min(info[MIN_LIMIT, rung], jobs[1, row])
-        info[SUM_NODES, rung] += jobs[0, row]
+        info[MIN_NODES, rung] = min(info[MIN_NODES, rung], jobs[NODES, row])
+        info[MIN_LIMIT, rung] = min(info[MIN_LIMIT, rung], jobs[LIMIT, row])
+        info[SUM_NODES, rung] += jobs[NODES, row]
     meta[ROWS] += 1
 
 
 @compiled_lean
-def _nobody_has(items, info, jobs, rung, column, value):
+def _none_has(items, info, jobs, rung, column, value):
     for position in range(info[SIZE, rung]):
         if jobs[column, items[rung, position]] == value:
             return False
@@ -173,11 +175,12 @@ def _nobody_has(items, info, jobs, rung, column, value):
 
 
 @compiled_lean
-def remove(items, info, meta, jobs, key, seq, row):
+def remove(ladder, jobs, key, row):
     """Take `row` out; its key must not have changed since it was inserted."""
-    place = _find_rung(items, info, meta, key, seq, row)
+    items, info, meta = ladder
+    place = _find_rung(ladder, jobs[SEQ], key, row)
     rung = info[ORDER, place]
-    position = _place_of(items, info, rung, row)
+    position = _position_of(items, info, rung, row)
     assert items[rung, position] == row
     info[SIZE, rung] -= 1
     move(items[rung], position + 1, position, info[SIZE, rung] - position)
@@ -199,35 +202,37 @@ def remove(items, info, meta, jobs, key, seq, row):
             _close_rung(info, meta, place + 1)
             _summarise(items, info, jobs, rung)
             return
-    info[SUM_NODES, rung] -= jobs[0, row]
-    nodes, limit = jobs[0, row], jobs[1, row]
-    if (nodes == info[MIN_NODES, rung] and _nobody_has(items, info, jobs, rung, 0, nodes)) or (
-        limit == info[MIN_LIMIT, rung] and _nobody_has(items, info, jobs, rung, 1, limit)
+    info[SUM_NODES, rung] -= jobs[NODES, row]
+    nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
+    if (nodes == info[MIN_NODES, rung] and _none_has(items, info, jobs, rung, NODES, nodes)) or (
+        limit == info[MIN_LIMIT, rung] and _none_has(items, info, jobs, rung, LIMIT, limit)
     ):
         _summarise(items, info, jobs, rung)
 
 
 @compiled_lean
-def lower(items, info, meta, key, seq, row, soonest, least_score):
-    """Of a row on the ladder: this is what it is promised, and a whole number not above its score."""
-    rung = info[ORDER, _find_rung(items, info, meta, key, seq, row)]
+def lower(ladder, jobs, key, row, soonest, least_score):
+    """Note the promise of a row on the ladder, and a whole number not above its score, in the summary of its rung."""
+    info = ladder.info
+    rung = info[ORDER, _find_rung(ladder, jobs[SEQ], key, row)]
     info[SOONEST, rung] = min(info[SOONEST, rung], soonest)
     info[LEAST_SCORE, rung] = min(info[LEAST_SCORE, rung], least_score)
 
 
 @compiled_inline
-def all_as_wide(rung, items, info, jobs):
-    """On a ladder by size, narrow ones first and of these the short: whether all of a rung ask for as many nodes."""
-    return jobs[0, items[rung, 0]] == jobs[0, items[rung, info[SIZE, rung] - 1]]
+def all_as_wide(rung, ladder, jobs):
+    """Whether all jobs of a rung ask for as many nodes; the ladder is sorted by size: nodes, then time."""
+    items = ladder.items
+    return jobs[NODES, items[rung, 0]] == jobs[NODES, items[rung, ladder.info[SIZE, rung] - 1]]
 
 
 @compiled_inline
-def not_longer(rung, limit, items, info, jobs):
-    """How many of such a rung ask for no more than this time; they stand first."""
-    short, end = 0, info[SIZE, rung]
+def not_longer(rung, limit, ladder, jobs):
+    """How many jobs of such a rung ask for at most this time; they stand first."""
+    short, end = 0, ladder.info[SIZE, rung]
     while short < end:
         middle = (short + end) >> 1
-        if jobs[1, items[rung, middle]] <= limit:
+        if jobs[LIMIT, ladder.items[rung, middle]] <= limit:
             short = middle + 1
         else:
             end = middle
@@ -235,11 +240,9 @@ def not_longer(rung, limit, items, info, jobs):
 
 
 @compiled_lean
-def rebuild(items, info, meta, jobs, key, rows, summarised):
-    """Put these rows, which are in order, onto the ladder in place of all others; there is room on every rung.
-
-    Not `summarised`: nobody asks for the summaries.
-    """
+def rebuild(ladder, jobs, key, rows):
+    """Put these rows, which are sorted, onto the ladder in place of all others; every rung has room for more."""
+    items, info, meta = ladder
     meta[RUNGS], meta[ROWS] = 0, len(rows)
     for first in range(0, len(rows), 3 * RUNG // 4):
         rung = _open_rung(info, meta, meta[RUNGS])
@@ -247,28 +250,14 @@ def rebuild(items, info, meta, jobs, key, rows, summarised):
         info[SOONEST, rung], info[LEAST_SCORE, rung] = -NO_ROW, -NO_ROW
         for position in range(info[SIZE, rung]):
             items[rung, position] = rows[first + position]
-        if summarised:
-            _summarise(items, info, jobs, rung)
+        _summarise(items, info, jobs, rung)
         _note_last(items, info, meta[RUNGS] - 1, key)
 
 
 @compiled_lean
-def put_back(items, info, jobs, key, rows, rungs, summarised):
-    """Put these rows, which stood on the first so many rungs, back in another order."""
-    first = 0
-    for place in range(rungs):
-        rung = info[ORDER, place]
-        for position in range(info[SIZE, rung]):
-            items[rung, position] = rows[first + position]
-        first += info[SIZE, rung]
-        if summarised:
-            _summarise(items, info, jobs, rung)
-        _note_last(items, info, place, key)
-
-
-@compiled_lean
-def rows_in_order(items, info, meta, out):
+def rows_in_order(ladder, out):
     """Write all rows in sorted order into `out`; return how many."""
+    items, info, meta = ladder
     count = 0
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]
@@ -279,8 +268,8 @@ def rows_in_order(items, info, meta, out):
     return count
 
 
-def all_rows(rungs: Ladder) -> NDArray[np.int64]:
-    """All rows in sorted order, as an array of their own."""
-    out = np.empty(int(rungs.meta[ROWS]), np.int64)
-    rows_in_order(rungs.items, rungs.info, rungs.meta, out)
+def all_rows(ladder: Ladder) -> NDArray[np.int64]:
+    """All rows in sorted order, in a new array."""
+    out = np.empty(int(ladder.meta[ROWS]), np.int64)
+    rows_in_order(ladder, out)
     return out

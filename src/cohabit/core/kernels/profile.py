@@ -4,7 +4,7 @@ A point says how many nodes are free from its instant until the next point's; th
 stays as long as an interval begins or ends there. Points live in blocks of at most 32, in order of time; for every
 block the directory holds bounds of what is free in it, so a search skips blocks in which nothing can begin or in which
 nothing can get in the way, and an interval is taken from the blocks it covers whole by one number each.
-It knows intervals and nodes; who is promised what is decided in core/reservations.py and core/conservative.py.
+It knows intervals and nodes; depth.py and conservative.py decide which job is promised what.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_inline, compiled_lean, move, trailing_zeros
-from cohabit.core.columns import EXPECTED, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
-from cohabit.core.ladder import ORDER, RUNGS, SIZE
+from cohabit.core.columns import EXPECTED, FREE, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
+from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE
+from cohabit.model.units import FOREVER
 
-FOREVER = 2**62
-SECOND = 1_000_000
 UNRESERVED = -1
 BLOCK = 32  # points in a full block
 # rows of `slots`, one column per point: from when, nodes free from then on (less SHIFT), intervals that begin or end
@@ -346,16 +345,18 @@ def reserve(slots, gauges, now, nodes, duration):
 
 
 @compiled_lean
-def rebuild(now, jobs, r_items, r_info, r_meta, idle_now, slots, gauges):
+def rebuild(now, jobs, machine):
     """The profile of the running jobs alone, from now on."""
+    (items, info, meta), slots, gauges = machine.running, machine.slots, machine.gauges
+    idle_now = gauges[FREE]
     full = BLOCK * 3 // 4  # room for what comes
     slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = now, idle_now, 1
     slots[FROM, 0], slots[LEAST, 0] = now, idle_now
     block, column, idle = 0, 0, idle_now
-    for place in range(r_meta[RUNGS]):
-        rung = r_info[ORDER, place]
-        for position in range(r_info[SIZE, rung]):
-            row = r_items[rung, position]
+    for place in range(meta[RUNGS]):
+        rung = info[ORDER, place]
+        for position in range(info[SIZE, rung]):
+            row = items[rung, position]
             if jobs[EXPECTED, row] > slots[TIME, column]:
                 if column + 1 == block * BLOCK + full:
                     _finish_block(slots, block, full, idle)

@@ -1,4 +1,4 @@
-"""Idle nodes as a bitmap, compiled: given out lowest number first, each job's kept as a linked list of ranges."""
+"""Idle nodes as a bitmap: the lowest numbers are given out first; the nodes of a job are a linked list of ranges."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from cohabit.core.columns import (
     SPARE_RANGE,
     WAKE,
 )
+from cohabit.model.units import FOREVER
 
-FOREVER = 2**62
 FULL_WORD = np.uint64(0xFFFFFFFFFFFFFFFF)
 ONE = np.uint64(1)
 
 
 @compiled_lean
-def take_nodes(row, jobs, idle, pool, gauges):
-    """Give the job its nodes: the lowest-numbered idle ones, kept as a linked list of ranges."""
+def take_nodes(row, jobs, machine):
+    """Give the job its nodes: the lowest-numbered idle ones."""
+    idle, pool, gauges = machine.idle, machine.pool, machine.gauges
     need = jobs[NODES, row]
     gauges[FREE] -= need
     word, last, chain = gauges[FIRST_WORD], -1, -1
@@ -62,8 +63,9 @@ def take_nodes(row, jobs, idle, pool, gauges):
 
 
 @compiled_lean
-def release_nodes(row, jobs, idle, pool, gauges):
+def release_nodes(row, jobs, machine):
     """Give the job's nodes back."""
+    idle, pool, gauges = machine.idle, machine.pool, machine.gauges
     gauges[FREE] += jobs[NODES, row]
     link = jobs[RANGES, row]
     while link >= 0:

@@ -1,7 +1,7 @@
-"""How a compiled pass asks an order for scores, and who of two jobs goes first.
+"""How a compiled pass asks an order for scores, and which of two jobs goes first.
 
 An order is called by its address. One that numba cannot compile is reached through a callback into Python that works on
-the buffers of the pass. It never decides who starts.
+the buffers of the pass.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean, no_scores, python_entry
 from cohabit.core.columns import SEQ, Columns
-from cohabit.core.ladder import rows_in_order
-from cohabit.core.protocols import Order
+from cohabit.core.kernels.bundles import Scorer
+from cohabit.core.kernels.ladder import rows_in_order
+from cohabit.core.protocols import Order, PolicySet
 
 
 @compiled_inline
 def score(entry, parameters, jobs, usage, rows, now, fresh):
-    """Call an order for these rows; the scores go into `fresh`."""
+    """Call an order for these rows; the scores go into `fresh`, NaN as infinity."""
     entry(
         jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
@@ -26,18 +27,30 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
         fresh[index] = np.inf if np.isnan(fresh[index]) else fresh[index]
 
 
+@compiled_inline
+def score_rows(rows, now, jobs, scorer, fresh):
+    """Score these rows by the order."""
+    score(scorer.entry, scorer.parameters, jobs, scorer.usage, rows, now, fresh)
+
+
+@compiled_inline
+def score_rows_second(rows, now, jobs, scorer, fresh):
+    """Score these rows by the second order."""
+    score(scorer.second_entry, scorer.second_parameters, jobs, scorer.usage, rows, now, fresh)
+
+
 @compiled_lean
-def score_queue(entry, parameters, jobs, usage, q_items, q_info, q_meta, now, waiting, fresh):
-    """Write all queued rows into `waiting` and their scores into `fresh`; how many? One alone needs no score."""
-    count = rows_in_order(q_items, q_info, q_meta, waiting)
-    if count > 1:
-        score(entry, parameters, jobs, usage, waiting[:count], now, fresh)
+def score_queue(now, queue, scorer, waiting, fresh):
+    """Write all queued rows into `waiting` and their scores into `fresh`; return how many."""
+    count = rows_in_order(queue.order, waiting)
+    if count > 1:  # a single job needs no score
+        score_rows(waiting[:count], now, queue.jobs, scorer, fresh)
     return count
 
 
 @compiled_lean
 def copy_rows(rows, out):
-    """Write these rows to the beginning of `out` (assigning a slice would count references); how many?"""
+    """Write these rows to the beginning of `out` (assigning a slice would count references); return how many."""
     for index in range(len(rows)):
         out[index] = rows[index]
     return len(rows)
@@ -45,13 +58,13 @@ def copy_rows(rows, out):
 
 @compiled_inline
 def goes_before(row, other, key, jobs):
-    """The smaller score goes first, ties go to the earlier submission."""
+    """Whether a row goes before another: the smaller score, of equal scores the earlier submission."""
     return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
 
 
 @compiled_lean
 def sink(rows, place, count, key, jobs):
-    """Put one of a heap, the first to go on top, where it belongs among those below it."""
+    """Move one row of a heap, the first to go on top, down to its place."""
     row, child = rows[place], 2 * place + 1
     while child < count:
         if child + 1 < count and goes_before(rows[child + 1], rows[child], key, jobs):
@@ -71,7 +84,7 @@ def make_heap(rows, key, jobs):
 
 @compiled_lean
 def sort_rows(rows, key, jobs):
-    """Into the order of their scores, without memory of its own."""
+    """Sort rows by their scores, in place."""
     make_heap(rows, key, jobs)
     for end in range(len(rows) - 1, 0, -1):
         rows[0], rows[end] = rows[end], rows[0]
@@ -81,29 +94,42 @@ def sort_rows(rows, key, jobs):
         rows[index], rows[other] = rows[other], rows[index]
 
 
-def entry_of(
+def make_scorer(
+    policies: PolicySet,
+    columns: Columns,
+    usage: NDArray[np.float64],
+    waiting: NDArray[np.int64],
+    fresh: NDArray[np.float64],
+    failures: list[Exception],
+) -> Scorer:
+    """The orders as a pass calls them: machine code where they are compiled, else a way back into Python.
+
+    `waiting` and `fresh` are the buffers of the pass. An exception in Python cannot cross machine code: it is added to
+    `failures`.
+    """
+    first, second = (
+        _entry_of(order if policies.changing else None, columns, waiting, fresh[index], failures)
+        for index, order in enumerate((policies.order, policies.backfill_order))
+    )
+    return Scorer(*first, *second, usage)
+
+
+def _entry_of(
     order: Order | None,
-    changing: bool,
     columns: Columns,
     waiting: NDArray[np.int64],
     fresh: NDArray[np.float64],
     failures: list[Exception],
-    remember: bool = False,
 ) -> tuple[ScoreEntry, NDArray[np.float64]]:
-    """The order as a pass calls it: machine code where it could be compiled, else a way back into Python.
-
-    remember: all passes are over this one job table, whose rows come one after the other, so that it may keep what does
-    not change (compiled.py).
-    """
-    if order is None or not changing:
+    if order is None:
         return no_scores(), np.zeros(1)
     if order.entry is not None:
-        return order.entry, order.entry.numbers(order.parameters, len(columns.nodes) if remember else 0, rising=True)
+        return order.entry, np.array([*order.parameters, 0.0])
 
     def score_in_python(count: int, now: int) -> None:
         try:
             fresh[:count] = order.raw_scores(columns, waiting[:count], now)
-        except Exception as error:  # it must cross machine code: keep it, raise it on the other side
+        except Exception as error:
             failures.append(error)
             fresh[:count] = 0.0
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from cohabit.compiled import compiled_lean
 from cohabit.core.columns import PROMISES, QUEUED, RESERVED, STATE
-from cohabit.core.profile import FOREVER, PROMISED_AT, PROMISED_TO, SECOND
+from cohabit.core.kernels.profile import PROMISED_AT, PROMISED_TO
+from cohabit.model.units import FOREVER, SECOND
 
 
 @compiled_lean

@@ -1,0 +1,45 @@
+"""Jobs that run past their request, where they are not killed: each is expected to end one second from now.
+
+Every pass begins with this step, compiled or readable. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from cohabit.compiled import compiled_lean
+from cohabit.core.columns import ENDS, EXPECTED, LIMIT, RELEASED, START, VOID
+from cohabit.core.kernels import ladder
+from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE
+from cohabit.model.units import SECOND
+
+
+@compiled_lean
+def _next_overrunning(now, jobs, running, gauges):
+    """A job that is past its request but not yet expected one second from now; -1 if there is none.
+
+    Where any job is past its request the promises are void, also in a second pass of the same instant.
+    """
+    items, info, meta = running
+    for place in range(meta[RUNGS]):
+        rung = info[ORDER, place]
+        for position in range(info[SIZE, rung]):
+            row = items[rung, position]
+            if jobs[EXPECTED, row] > now + SECOND:
+                return -1
+            if jobs[START, row] + jobs[LIMIT, row] <= now:
+                gauges[VOID] = 1
+                if jobs[EXPECTED, row] != now + SECOND:
+                    return row
+    return -1
+
+
+@compiled_lean
+def extend_overrunning(now, jobs, keys, running, gauges):
+    """Expect every job past its request to end one second from now."""
+    row = _next_overrunning(now, jobs, running, gauges)
+    while row >= 0:
+        ladder.remove(running, jobs, keys[ENDS], row)
+        jobs[EXPECTED, row] = now + SECOND
+        keys[ENDS, row] = jobs[EXPECTED, row]
+        ladder.insert(running, jobs, keys[ENDS], row)
+        gauges[RELEASED] = 1  # the whole queue is looked at again
+        row = _next_overrunning(now, jobs, running, gauges)
