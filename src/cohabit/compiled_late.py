@@ -127,7 +127,7 @@ class Primitive:
         return self._function(*arguments)
 
 
-move, least_in_eights = Primitive(plain.move), Primitive(plain.least_in_eights)
+move = Primitive(plain.move)
 leading_zeros, trailing_zeros = Primitive(plain.leading_zeros), Primitive(plain.trailing_zeros)
 
 

@@ -17,7 +17,6 @@ from cohabit import kept_code  # before numba, which then starts sooner and keep
 # isort: on
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
@@ -41,7 +40,6 @@ __all__ = [
     "forget_unused",
     "is_warm",
     "leading_zeros",
-    "least_in_eights",
     "load_source",
     "move",
     "no_scores",
@@ -65,7 +63,7 @@ def compiled_lean(function: Function) -> Function:
 
 def compiled_inline(function: Function) -> Function:
     """`compiled_lean` for functions that one other calls: part of it, since handing over many arrays takes its time."""
-    return numba.njit(cache=True, _nrt=False, forceinline=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(cache=True, _nrt=False, inline="always")(function)  # type: ignore[no-any-return]
 
 
 def compiled_free(function: Function) -> Function:
@@ -86,42 +84,6 @@ def move(_context: Any, numbers: Any, source: Any, target: Any, count: Any) -> A
         return context.get_dummy_value()
 
     return types.void(numbers, types.int64, types.int64, types.int64), code
-
-
-_EIGHT = ir.VectorType(ir.DoubleType(), 8)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def least_in_eights(_context: Any, numbers: Any, first: Any, count: Any) -> Any:
-    """The least of `count` numbers, a multiple of eight, from `first` on; NaN is passed over.
-
-    Eight are compared at once, which the compiler does not find by itself.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, values[0]).data
-        word = values[1].type
-
-        def eight(at: Any) -> Any:
-            place = builder.gep(data, [builder.add(values[1], at)])
-            loaded = builder.load(builder.bitcast(place, _EIGHT.as_pointer()))
-            loaded.align = 8
-            return loaded
-
-        def lesser(one: Any, other: Any) -> Any:
-            kind = f"llvm.minnum.{'v8f64' if one.type == _EIGHT else 'f64'}"
-            chosen = builder.module.declare_intrinsic(kind, fnty=ir.FunctionType(one.type, [one.type] * 2))
-            return builder.call(chosen, [one, other])
-
-        found = cgutils.alloca_once_value(builder, eight(word(0)))
-        with cgutils.for_range_slice(builder, word(8), values[2], word(8), word) as (at, _):
-            builder.store(lesser(builder.load(found), eight(at)), found)
-        parts = [builder.extract_element(builder.load(found), ir.IntType(32)(place)) for place in range(8)]
-        while len(parts) > 1:
-            parts = [lesser(one, other) for one, other in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
-
-    return types.float64(numbers, types.int64, types.int64), code
 
 
 # ---- orders: a function for one job, called by address from the kernels ---------------------------------------------

@@ -47,11 +47,6 @@ def leading_zeros(word: int) -> int:
     return WORD - int(word).bit_length()
 
 
-def least_in_eights(numbers: NDArray[Any], first: int, count: int) -> Any:
-    """The least of `count` numbers; NaN is passed over."""
-    return np.fmin.reduce(numbers[first : first + count])
-
-
 class ScoreEntry:
     """An order as the kernels call it: with addresses, which nobody needs here, a count and the time."""
 

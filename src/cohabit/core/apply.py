@@ -56,12 +56,13 @@ from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.node_changes import node_became
 from cohabit.core.protocols import PolicySet
-from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
+from cohabit.core.state import DOWN, DRAINED, UP, State
 from cohabit.model import event as fact
 from cohabit.model import telemetry
 from cohabit.model.command import CancelJob, Command, StopJob
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.units import FOREVER
 
 WENT_WELL = "done"
 STOPPED = "stopped"  # on our own order: the job waits in the queue again

@@ -36,9 +36,10 @@ from cohabit.core.kernels import ladder
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.moves import dequeue
 from cohabit.core.ledger import ranges_of
-from cohabit.core.state import FOREVER, UP, State
+from cohabit.core.state import UP, State
 from cohabit.model.command import Command, MoveJob, StartJob
 from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
+from cohabit.model.units import FOREVER
 
 
 def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[Command], list[Start | Move]]:

@@ -20,12 +20,12 @@ from cohabit.core.kernels import ladder, overrunning, scoring, shortlist
 from cohabit.core.kernels.bundles import CONSERVATIVE, make_workspace
 from cohabit.core.kernels.ladder import ROWS
 from cohabit.core.kernels.moves import enqueue
-from cohabit.core.kernels.schedule import schedule_pass
+from cohabit.core.kernels.schedule import pass_of
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import Order, PolicySet
 from cohabit.core.sharing import shares_that_changed
-from cohabit.core.state import FOREVER, State
+from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
@@ -33,6 +33,7 @@ from cohabit.model.event import Event, JobStarted, PeerReported, Woken
 from cohabit.model.peer import NEVER
 from cohabit.model.plan import Plan, Start
 from cohabit.model.profile import Profile
+from cohabit.model.units import FOREVER
 
 
 class SchedulerCore:
@@ -128,7 +129,7 @@ class SchedulerCore:
     def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
-        work, short = make_workspace(int(state.queue.meta[ROWS]) + 1), shortlist.make(1)
+        work = make_workspace(int(state.queue.meta[ROWS]) + 1)
         work.arrivals[: len(arrivals)] = arrivals
         asked = replace(
             policies,
@@ -136,9 +137,10 @@ class SchedulerCore:
             backfill_order=self._asked(policies.backfill_order, now_us) if policies.backfill_order else None,
         )
         columns = self.view(now_us).columns()
-        scorer = scoring.make_scorer(asked, columns, state.usage, work.waiting, work.fresh, [])
+        short = shortlist.make(1)
+        scorer = scoring.make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
         rule = state.rule._replace(alone=policies.alone and not state.raises)
-        schedule_pass(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work, short)
+        pass_of(rule)(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
         assert state.gauges[FREE] >= 0
         state.touch()
         begun: list[int] = work.started[: state.gauges[STARTED]].tolist()

@@ -14,11 +14,12 @@ from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.sharing import decide_on_shared_nodes
-from cohabit.core.timeline import FOREVER, SECOND, Timeline, planned
+from cohabit.core.timeline import Timeline, planned
 from cohabit.core.together import decide_in_groups
 from cohabit.core.view import View
 from cohabit.core.walk import Walk
 from cohabit.model.plan import Plan, Reserve, Start
+from cohabit.model.units import FOREVER, SECOND
 
 PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (start, nodes of each kind)
 

@@ -11,8 +11,9 @@ from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.core.state import State
-from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.timeline import planned
 from cohabit.core.view import View
+from cohabit.model.units import FOREVER
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:

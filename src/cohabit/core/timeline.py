@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.kinds import Kinds
+from cohabit.model.units import FOREVER, SECOND
 
-FOREVER = 2**62
-SECOND = 1_000_000
 Counts = NDArray[np.int64]
 
 

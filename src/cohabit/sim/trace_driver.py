@@ -1,9 +1,9 @@
 """The whole-trace driver: replays a plain trace through the core's compiled pass, a million jobs in seconds.
 
-It owns what only the world may know (true run times, the heap of ends) and calls `schedule_pass` for every decision,
-exactly as SchedulerCore does; it never decides anything itself. It serves traces in which jobs are only submitted and
-finished, on interchangeable whole nodes; all other traces run in sim/world.py, one event at a time. The loop is
-resumable: it returns to Python for more room, or to show progress.
+It owns what only the world may know (true run times, the heap of ends) and calls a kernel of core/kernels/ for every
+decision, exactly as SchedulerCore does; it never decides anything itself. It serves traces in which jobs are only
+submitted and finished, on interchangeable whole nodes; all other traces run in sim/world.py, one event at a time. The
+loop is resumable: it returns to Python for more room, or to show progress.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import compiled_lean
+from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -48,8 +48,12 @@ from cohabit.core.columns import (
 from cohabit.core.kernels import fair_share, ladder, profile, scoring, shortlist
 from cohabit.core.kernels import nodes as idle_nodes
 from cohabit.core.kernels.bundles import CONSERVATIVE, EASY, STRICT, Machine, Queue, Rule, make_workspace
+from cohabit.core.kernels.changing import pass_by_scores
+from cohabit.core.kernels.conservative import pass_with_promises
+from cohabit.core.kernels.depth import pass_to_depth
+from cohabit.core.kernels.easy import pass_by_ladder
 from cohabit.core.kernels.moves import enqueue, finish
-from cohabit.core.kernels.schedule import schedule_pass
+from cohabit.core.kernels.schedule import pass_of
 from cohabit.core.protocols import PolicySet
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
@@ -117,14 +121,14 @@ def _pop(heap, size):
     heap[0, index], heap[1, index], heap[2, index] = time, counter, row
 
 
-@compiled_lean
+@compiled_inline
 def _write(clock, record, kind, row, now):
     record.when[clock[LINES]] = now
     record.lines[0, clock[LINES]], record.lines[1, clock[LINES]] = kind, row
     clock[LINES] += 1
 
 
-@compiled_lean
+@compiled_inline
 def _write_event(clock, record, kind, row, now):
     _write(clock, record, kind, row, now)
     clock[EVENTS] += 1
@@ -142,7 +146,7 @@ def _write_ranges(clock, row, jobs, pool, record):
         link = pool[RANGE_NEXT, link]
 
 
-@compiled_lean
+@compiled_inline
 def _next_instant(clock, heap, jobs, gauges):
     now = min(gauges[WAKE], FOREVER)
     if clock[HEAP] > 0:
@@ -152,7 +156,7 @@ def _next_instant(clock, heap, jobs, gauges):
     return now
 
 
-@compiled_lean
+@compiled_inline
 def _end_jobs(now, rule, trace, queue, machine, usage, record):
     """End all jobs whose time has come."""
     clock, heap, jobs, gauges = trace.clock, trace.heap, queue.jobs, machine.gauges
@@ -169,14 +173,14 @@ def _end_jobs(now, rule, trace, queue, machine, usage, record):
         _write_event(clock, record, FINISHED, row, now)
 
 
-@compiled_lean
-def _submit_jobs(now, rule, trace, queue, scorer, work, short, record):
+@compiled_inline
+def _submit_jobs(now, rule, trace, queue, scorer, work, record):
     """Put all jobs into the queue that are submitted now; return how many."""
     clock, jobs, count = trace.clock, queue.jobs, 0
     while clock[NEXT] < jobs.shape[1] and jobs[SUBMIT, clock[NEXT]] == now:
         row = clock[NEXT]
         if rule.falling:
-            shortlist.bound_arrival(row, now, queue, scorer, work, short)
+            shortlist.bound_arrival(row, now, queue, scorer, work)
         enqueue(row, rule, queue)
         work.arrivals[count] = row
         count += 1
@@ -185,7 +189,7 @@ def _submit_jobs(now, rule, trace, queue, scorer, work, short, record):
     return count
 
 
-@compiled_lean
+@compiled_inline
 def _start_jobs(now, trace, queue, machine, started, record):
     """The world learns which jobs were started."""
     clock = trace.clock
@@ -199,9 +203,10 @@ def _start_jobs(now, trace, queue, machine, started, record):
             _write_ranges(clock, row, queue.jobs, machine.pool, record)
 
 
-@compiled_lean
-def drive(rule, trace, queue, machine, scorer, work, short, record):
+@compiled_inline
+def _drive(decide, rule, world, queue, machine, scorer, work):
     """Run until the trace is finished or Python is needed; return why it stopped."""
+    trace, record = world
     clock, gauges, total = trace.clock, machine.gauges, queue.jobs.shape[1]
     pause_at = clock[EVENTS] + PAUSE_AFTER
     while True:
@@ -215,13 +220,44 @@ def drive(rule, trace, queue, machine, scorer, work, short, record):
             _write_event(clock, record, WOKEN, -1, now)
             clock[WAKES] += 1
         _end_jobs(now, rule, trace, queue, machine, scorer.usage, record)
-        arrived = _submit_jobs(now, rule, trace, queue, scorer, work, short, record)
-        schedule_pass(now, rule, arrived, queue, machine, scorer, work, short)
+        arrived = _submit_jobs(now, rule, trace, queue, scorer, work, record)
+        decide(now, rule, arrived, queue, machine, scorer, work)
         _start_jobs(now, trace, queue, machine, work.started, record)
         if len(record.when) - 3 * total - clock[WAKES] < 8:
             return NEEDS_ROOM
         if record.of_nodes and len(record.range_owner) - clock[RANGE_LINES] < machine.pool.shape[1]:
             return NEEDS_ROOM
+
+
+# One per kernel of core/kernels/schedule.py, so that the others need not be compiled.
+
+
+@compiled_lean
+def drive_by_ladder(rule, world, queue, machine, scorer, work):
+    return _drive(pass_by_ladder, rule, world, queue, machine, scorer, work)
+
+
+@compiled_lean
+def drive_to_depth(rule, world, queue, machine, scorer, work):
+    return _drive(pass_to_depth, rule, world, queue, machine, scorer, work)
+
+
+@compiled_lean
+def drive_by_scores(rule, world, queue, machine, scorer, work):
+    return _drive(pass_by_scores, rule, world, queue, machine, scorer, work)
+
+
+@compiled_lean
+def drive_with_promises(rule, world, queue, machine, scorer, work):
+    return _drive(pass_with_promises, rule, world, queue, machine, scorer, work)
+
+
+DRIVES = {
+    pass_by_ladder: drive_by_ladder,
+    pass_to_depth: drive_to_depth,
+    pass_by_scores: drive_by_scores,
+    pass_with_promises: drive_with_promises,
+}
 
 
 @dataclass(frozen=True)
@@ -258,9 +294,9 @@ def replay(
     machine = _machine_of(total, cluster_nodes, policies)
     columns, work = columns_of(queue.jobs, usage), make_workspace(total + 1)
     failures: list[Exception] = []
-    scorer = scoring.make_scorer(policies, columns, usage, work.waiting, work.fresh, failures)
     half_life = policies.fair_share_half_life_us
     short = shortlist.make(usage.shape[1], policies.order.entry is not None, half_life > 0)
+    scorer = scoring.make_scorer(policies, columns, usage, work.waiting, work.fresh, short, failures)
     clock, heap = np.zeros(7, np.int64), np.empty((3, min(total, cluster_nodes) + 1), np.int64)
     trace = Trace(duration_us, np.full(total, NEVER), np.full(total, NEVER), heap, clock, half_life)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
@@ -268,12 +304,16 @@ def replay(
         np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32), np.empty((2, room), np.int32),
         np.empty(room, np.int32), record_ranges,
     )  # fmt: skip
+    drive = DRIVES[pass_of(rule)]
     while True:
-        why = drive(rule, trace, queue, machine, scorer, work, short, record)
+        why = drive(rule, (trace, record), queue, machine, scorer, work)
         if failures:
             raise failures[0]
         if why == NEEDS_ROOM:
-            record = Record(*(_wider(array) for array in record[:4]), record_ranges)
+            record = Record(
+                _wider(record.when), _wider(record.lines), _wider(record.ranges), _wider(record.range_owner),
+                record_ranges,
+            )  # fmt: skip
         elif progress is not None:
             progress(int(clock[NEXT]), total)
         if why == DONE:

@@ -50,6 +50,14 @@ class Machine(NamedTuple):
     gauges: NDArray[np.int64]  # the few scalars, see core/columns.py
 
 
+class Shortlist(NamedTuple):
+    """How low scores can go within a window of time (shortlist.py)."""
+
+    marks: NDArray[np.int64]
+    bounds: NDArray[np.float64]
+    least: NDArray[np.float64]  # by user: the least share of usage while the bounds hold
+
+
 class Scorer(NamedTuple):
     """The orders as a pass calls them."""
 
@@ -58,6 +66,7 @@ class Scorer(NamedTuple):
     second_entry: ScoreEntry
     second_parameters: NDArray[np.float64]
     usage: NDArray[np.float64]  # by user (fair_share.py)
+    shortlist: Shortlist
 
 
 class Workspace(NamedTuple):
@@ -81,11 +90,3 @@ def make_workspace(room: int) -> Workspace:
         np.empty((2, room)),
         np.empty(room, np.int64),
     )
-
-
-class Shortlist(NamedTuple):
-    """How low scores can go within a window of time (shortlist.py)."""
-
-    marks: NDArray[np.int64]
-    bounds: NDArray[np.float64]
-    least: NDArray[np.float64]  # by user: the least share of usage while the bounds hold

@@ -37,6 +37,7 @@ from cohabit.core.kernels.depth import (
 from cohabit.core.kernels.easy import backfill, first_keeps_all_back, may_backfill, set_head, sure_to_start
 from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.kernels.moves import begin, dequeue
+from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.shortlist import (
     ABLE,
     ABLE_COUNT,
@@ -75,17 +76,17 @@ def _best_left(queue, work, marks):
 
 
 @compiled_inline
-def _start_heads(now, queue, machine, scorer, work, short):
+def _start_heads(now, queue, machine, scorer, work):
     """Start the first job as long as it fits; return the first that does not fit, or -1."""
     best, gauges = -1, machine.gauges
     while gauges[STARTED] < queue.order.meta[ROWS]:
-        best = shortlist.first_of_queue(now, best, queue, scorer, work, short)
+        best = shortlist.first_of_queue(now, best, queue, scorer, work)
         head = work.rows[LOOKED, best]
         if queue.jobs[NODES, head] > gauges[FREE]:
             return head
         begin(head, now, queue, machine, work.started)
         _take_out(best, work)
-        best = _best_left(queue, work, short.marks)
+        best = _best_left(queue, work, scorer.shortlist.marks)
     return np.int64(-1)
 
 
@@ -97,13 +98,13 @@ def _plan_again(now, promised, jobs, machine):
         starts_or_is_promised(row, now, jobs, machine)
 
 
-@compiled_inline
-def _start_or_promise(now, rule, stands, queue, machine, scorer, work, short):
+@compiled_lean
+def _start_or_promise(now, rule, stands, queue, machine, scorer, work):
     """Start or promise in order until `depth` promises stand; whether the old ones do, or no job can start at all."""
     jobs, gauges, promised = queue.jobs, machine.gauges, work.rows[PROMISED]
     best, reserved, begun = -1, 0, False
     while reserved < rule.depth and gauges[STARTED] + reserved < queue.order.meta[ROWS]:
-        best = shortlist.first_of_queue(now, best, queue, scorer, work, short)
+        best = shortlist.first_of_queue(now, best, queue, scorer, work)
         row = work.rows[LOOKED, best]
         if not begun and rule.by_size and first_keeps_all_back(row, now, queue, machine):
             if not stands or row != promised[0]:  # else arrivals are refused by the old promises, too
@@ -121,7 +122,7 @@ def _start_or_promise(now, rule, stands, queue, machine, scorer, work, short):
                 jobs[RESERVED, row] = now
             reserved += 1
         _take_out(best, work)
-        best = _best_left(queue, work, short.marks)
+        best = _best_left(queue, work, scorer.shortlist.marks)
     gauges[HEAD] = promised[rule.depth - 1] if reserved == rule.depth else -1
     return STANDS if stands else PLANNED
 
@@ -161,7 +162,7 @@ def _able_on(rung, now, rule, queue, machine):
     return info[SIZE, rung]
 
 
-@compiled_inline
+@compiled_lean
 def _note_by_size(now, rule, queue, machine, work, marks):
     """Note all jobs that may pass the head, found by their sizes; False: there are too many."""
     (items, info, meta), jobs, gauges, able = queue.second, queue.jobs, machine.gauges, 0
@@ -228,7 +229,7 @@ def _places_on(rung, position, now, rule, queue, machine, out):
     return 0
 
 
-@compiled_inline
+@compiled_lean
 def _note_more(wanted, best, now, rule, queue, machine, work, marks):
     """Note so many more jobs that may pass the head, as long as they could go before `best`."""
     (items, info, meta), jobs, seq = queue.order, queue.jobs, queue.jobs[SEQ]
@@ -251,7 +252,7 @@ def _note_more(wanted, best, now, rule, queue, machine, work, marks):
     marks[PLACE], marks[POSITION], marks[ABLE_COUNT] = place, position, able
 
 
-@compiled_inline
+@compiled_lean
 def _score_noted(now, rule, jobs, scorer, work, marks):
     """Score the noted jobs that have no score yet; return how many."""
     first, count = marks[ABLE_SCORED], marks[ABLE_COUNT] - marks[ABLE_SCORED]
@@ -267,7 +268,7 @@ def _score_noted(now, rule, jobs, scorer, work, marks):
     return count
 
 
-@compiled_inline
+@compiled_lean
 def _start(row, now, rule, queue, machine, started):
     """Start a job that may pass the head."""
     if rule.depth > EASY:
@@ -279,7 +280,7 @@ def _start(row, now, rule, queue, machine, started):
         backfill(row, now, queue, machine, started)
 
 
-@compiled_inline
+@compiled_lean
 def _drop_unable(now, rule, queue, machine, work, marks):
     """Drop noted jobs that have started or may not pass the head any more."""
     left, rows, scores = 0, work.rows[ABLE], work.scores[ABLE]
@@ -290,7 +291,7 @@ def _drop_unable(now, rule, queue, machine, work, marks):
     marks[ABLE_COUNT] = marks[ABLE_SCORED] = left
 
 
-@compiled_inline
+@compiled_lean
 def _start_sorted(now, rule, queue, machine, work, marks):
     """Start the noted jobs, all of them scored, in order."""
     rows, scores, spare = work.rows[ABLE], work.scores[ABLE], (work.rows[LOOKED], work.scores[LOOKED])
@@ -301,9 +302,9 @@ def _start_sorted(now, rule, queue, machine, work, marks):
 
 
 @compiled_inline
-def _start_noted(now, rule, at_once, queue, machine, scorer, work, short):
+def _start_noted(now, rule, at_once, queue, machine, scorer, work):
     """Start jobs that may pass the head, in order, noting more as needed; return how many were scored for it."""
-    marks, jobs, gauges, meta = short.marks, queue.jobs, machine.gauges, queue.order.meta
+    marks, jobs, gauges, meta = scorer.shortlist.marks, queue.jobs, machine.gauges, queue.order.meta
     rows, scores, seq, first = work.rows[ABLE], work.scores[ABLE], jobs[SEQ], gauges[STARTED]
     best, scored, wanted = -1, 0, meta[ROWS] if at_once else FIRST_FOUND
     if marks[ABLE_SCORED] > 0:
@@ -332,9 +333,9 @@ def _start_noted(now, rule, at_once, queue, machine, scorer, work, short):
 
 
 @compiled_inline
-def _pass_the_head(now, rule, arrived, queue, machine, scorer, work, short):
+def _pass_the_head(now, rule, arrived, queue, machine, scorer, work):
     """Start jobs that may pass the head; arrived: only so many arrivals can, -1: any. Return how many were scored."""
-    marks, whole = short.marks, queue.order.meta[RUNGS]
+    marks, whole = scorer.shortlist.marks, queue.order.meta[RUNGS]
     at_once = rule.two_orders or not marks[CHEAP_CALLS]
     marks[PLACE], marks[POSITION] = 0, 0
     if arrived >= 0:
@@ -350,15 +351,16 @@ def _pass_the_head(now, rule, arrived, queue, machine, scorer, work, short):
         marks[PLACE] = whole
     elif rule.by_size and _note_by_size(now, rule, queue, machine, work, marks):
         marks[PLACE], at_once = whole, True
-    return _start_noted(now, rule, at_once, queue, machine, scorer, work, short)
+    return _start_noted(now, rule, at_once, queue, machine, scorer, work)
 
 
 # ---- the pass -------------------------------------------------------------------------------------------------------
 
 
 @compiled_lean
-def pass_by_scores(now, rule, arrived, queue, machine, scorer, work, short):
+def pass_by_scores(now, rule, arrived, queue, machine, scorer, work):
     """Start every job that may start, where scores change with time."""
+    open_pass(now, queue, machine)
     gauges, meta, started = machine.gauges, queue.order.meta, work.started
     if meta[ROWS] == 0 or gauges[FREE] == 0:
         return
@@ -371,16 +373,16 @@ def pass_by_scores(now, rule, arrived, queue, machine, scorer, work, short):
             begin(sure, now, queue, machine, started)
             return
     released, gauges[RELEASED] = gauges[RELEASED], 0
-    shortlist.begin_pass(now, rule.falling, queue, scorer, work, short)
+    shortlist.begin_pass(now, rule.falling, queue, scorer, work)
     stands, scored = rule.falling and not released, 0
     if rule.depth > EASY:
         stands = stands and gauges[HEAD] >= 0 and profile.still_holds(now, machine.slots, gauges)
-        outcome = _start_or_promise(now, rule, stands, queue, machine, scorer, work, short)
+        outcome = _start_or_promise(now, rule, stands, queue, machine, scorer, work)
         stands = outcome == STANDS
         if outcome != KEPT_BACK:
             note_lasting(machine.slots, gauges, now)
     else:
-        outcome, head = PLANNED, _start_heads(now, queue, machine, scorer, work, short)
+        outcome, head = PLANNED, _start_heads(now, queue, machine, scorer, work)
         stands = stands and gauges[STARTED] == 0 and gauges[HEAD] == head
     if outcome != KEPT_BACK:
         if meta[ROWS] - gauges[STARTED] < 2 or rule.depth == STRICT or gauges[FREE] == 0:
@@ -388,9 +390,9 @@ def pass_by_scores(now, rule, arrived, queue, machine, scorer, work, short):
         else:
             if rule.depth <= EASY and not stands:
                 set_head(head, rule.depth, queue.jobs, machine)
-            scored = _pass_the_head(now, rule, arrived if stands else -1, queue, machine, scorer, work, short)
+            scored = _pass_the_head(now, rule, arrived if stands else -1, queue, machine, scorer, work)
     for index in range(gauges[STARTED]):
         dequeue(started[index], rule, queue)
     if not rule.falling:
         gauges[HEAD] = -1  # it stands for nothing in the next pass
-    shortlist.end_pass(scored - rule.depth if rule.depth > EASY else scored, short.marks)
+    shortlist.end_pass(scored - rule.depth if rule.depth > EASY else scored, scorer.shortlist.marks)

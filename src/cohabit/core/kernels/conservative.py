@@ -29,6 +29,7 @@ from cohabit.core.kernels import ladder, profile, promises, scoring
 from cohabit.core.kernels.depth import fits_now, free_until, note_lasting, planned
 from cohabit.core.kernels.ladder import LEAST_SCORE, MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST
 from cohabit.core.kernels.moves import begin, dequeue
+from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import LASTING, UNRESERVED, occupy, reserve, vacate
 from cohabit.model.units import FOREVER, SECOND
 
@@ -75,7 +76,7 @@ def could_start_early(row, now, left, jobs, machine):
     return _lasts_now(now, nodes, min(planned(jobs[LIMIT, row]), start - now), machine)
 
 
-@compiled_inline
+@compiled_lean
 def _settle(row, now, released, left, jobs, machine):
     """Promise an arrival its start, or move a job up that could start now; whether it starts."""
     slots, gauges, nodes, length = machine.slots, machine.gauges, jobs[NODES, row], planned(jobs[LIMIT, row])
@@ -315,6 +316,7 @@ def pass_with_promises(now, rule, arrived, queue, machine, scorer, work):
 
     work.arrivals has room for the jobs whose promise is due.
     """
+    open_pass(now, queue, machine)
     jobs, slots, gauges = queue.jobs, machine.slots, machine.gauges
     released, gauges[RELEASED], must = gauges[RELEASED], 0, arrived
     if promises.first(jobs, slots, gauges) <= now:

@@ -14,6 +14,7 @@ from cohabit.core.kernels import profile, scoring
 from cohabit.core.kernels.easy import first_keeps_all_back
 from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.kernels.moves import begin, dequeue
+from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import IDLE, LASTING, SHIFT, TIME, find, occupy, point_after, reserve
 from cohabit.model.units import FOREVER, SECOND
 
@@ -220,12 +221,13 @@ def _plan(now, rule, queue, machine, work):
 
 
 @compiled_lean
-def pass_to_depth(now, rule, arrived, queue, machine, work):
+def pass_to_depth(now, rule, arrived, queue, machine, scorer, work):
     """Start every job that may start, where the queue is sorted by score and the depth is two or more.
 
     As long as no node is released and no instant of the profile has passed, the promises would come out the same and
     jobs refused before stay refused: only arrivals that go behind the promised jobs can start.
     """
+    open_pass(now, queue, machine)
     gauges, slots, arrivals, (items, info, meta) = machine.gauges, machine.slots, work.arrivals[:arrived], queue.order
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if meta[ROWS] == 0 or gauges[FREE] == 0:

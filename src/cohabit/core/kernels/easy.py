@@ -29,6 +29,7 @@ from cohabit.core.kernels import scoring
 from cohabit.core.kernels.bundles import EASY, STRICT
 from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
 from cohabit.core.kernels.moves import age_limit, begin, dequeue
+from cohabit.core.kernels.overrunning import open_pass
 from cohabit.model.units import FOREVER
 
 
@@ -173,8 +174,9 @@ def _pass_over_arrivals(now, rule, arrivals, queue, machine, started):
 
 
 @compiled_lean
-def pass_by_ladder(now, rule, arrived, queue, machine, work):
+def pass_by_ladder(now, rule, arrived, queue, machine, scorer, work):
     """Start every job that may start, where the queue is sorted by score."""
+    open_pass(now, queue, machine)
     jobs, gauges, (items, info, meta), started = queue.jobs, machine.gauges, queue.order, work.started
     released, gauges[RELEASED] = gauges[RELEASED], 0
     if meta[ROWS] == 0 or gauges[FREE] == 0:

@@ -5,8 +5,8 @@ Every pass begins with this step, compiled or readable. It decides nothing.
 
 from __future__ import annotations
 
-from cohabit.compiled import compiled_lean
-from cohabit.core.columns import ENDS, EXPECTED, LIMIT, RELEASED, START, VOID
+from cohabit.compiled import compiled_inline, compiled_lean
+from cohabit.core.columns import ENDS, EXPECTED, LIMIT, RELEASED, START, STARTED, VOID
 from cohabit.core.kernels import ladder
 from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE
 from cohabit.model.units import SECOND
@@ -30,6 +30,13 @@ def _next_overrunning(now, jobs, running, gauges):
                 if jobs[EXPECTED, row] != now + SECOND:
                     return row
     return -1
+
+
+@compiled_inline
+def open_pass(now, queue, machine):
+    """Begin a pass: no job has been started in it."""
+    machine.gauges[STARTED] = 0
+    extend_overrunning(now, queue.jobs, queue.keys, machine.running, machine.gauges)
 
 
 @compiled_lean

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean, no_scores, python_entry
 from cohabit.core.columns import SEQ, Columns
-from cohabit.core.kernels.bundles import Scorer
+from cohabit.core.kernels.bundles import Scorer, Shortlist
 from cohabit.core.kernels.ladder import rows_in_order
 from cohabit.core.protocols import Order, PolicySet
 
@@ -100,6 +100,7 @@ def make_scorer(
     usage: NDArray[np.float64],
     waiting: NDArray[np.int64],
     fresh: NDArray[np.float64],
+    shortlist: Shortlist,
     failures: list[Exception],
 ) -> Scorer:
     """The orders as a pass calls them: machine code where they are compiled, else a way back into Python.
@@ -111,7 +112,7 @@ def make_scorer(
         _entry_of(order if policies.changing else None, columns, waiting, fresh[index], failures)
         for index, order in enumerate((policies.order, policies.backfill_order))
     )
-    return Scorer(*first, *second, usage)
+    return Scorer(*first, *second, usage, shortlist)
 
 
 def _entry_of(

@@ -57,13 +57,13 @@ def make(users: int, cheap_calls: bool = True, of_usage: bool = False) -> Shortl
 
 
 @compiled_lean
-def _bound(count, jobs, scorer, work, shortlist):
+def _bound(count, jobs, scorer, work):
     """Write into work.fresh[0] the bounds of the first `count` rows of work.waiting."""
-    if shortlist.marks[OF_USAGE]:
-        _exchange(scorer.usage, shortlist.least)
-    scoring.score_rows(work.waiting[:count], shortlist.marks[UNTIL], jobs, scorer, work.fresh[0])
-    if shortlist.marks[OF_USAGE]:
-        _exchange(scorer.usage, shortlist.least)
+    if scorer.shortlist.marks[OF_USAGE]:
+        _exchange(scorer.usage, scorer.shortlist.least)
+    scoring.score_rows(work.waiting[:count], scorer.shortlist.marks[UNTIL], jobs, scorer, work.fresh[0])
+    if scorer.shortlist.marks[OF_USAGE]:
+        _exchange(scorer.usage, scorer.shortlist.least)
 
 
 @compiled_lean
@@ -73,13 +73,13 @@ def _exchange(usage, least):
 
 
 @compiled_lean
-def bound_arrival(row, now, queue, scorer, work, shortlist):
+def bound_arrival(row, now, queue, scorer, work):
     """Bound a job that is about to enter the queue."""
-    marks, key = shortlist.marks, queue.keys[BOUND]
+    marks, key = scorer.shortlist.marks, queue.keys[BOUND]
     key[row] = -np.inf
     if not marks[UNBOUNDED] and now <= marks[UNTIL]:
         work.waiting[0] = row
-        _bound(1, queue.jobs, scorer, work, shortlist)
+        _bound(1, queue.jobs, scorer, work)
         key[row] = work.fresh[0, 0]
 
 
@@ -101,9 +101,9 @@ def _set_window(marks):
 
 
 @compiled_lean
-def _begin_window(now, queue, scorer, work, shortlist):
+def _begin_window(now, queue, scorer, work):
     """Bound all queued jobs and sort the queue by the bounds; the jobs of a short queue get none."""
-    marks, bounds, usage = shortlist.marks, shortlist.bounds, scorer.usage
+    marks, bounds, usage = scorer.shortlist.marks, scorer.shortlist.bounds, scorer.usage
     waiting, fresh = work.waiting, work.fresh[0]
     _set_window(marks)
     count = ladder.rows_in_order(queue.order, waiting)
@@ -114,9 +114,9 @@ def _begin_window(now, queue, scorer, work, shortlist):
             fresh[index] = -np.inf
     else:
         bounds[WORTH], bounds[COUNTED_FROM] = usage[1, -1] * SHARE_LEFT, usage[0, -1]
-        for user in range(usage.shape[1]):
-            shortlist.least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)  # less than any rounding of a share
-        _bound(count, queue.jobs, scorer, work, shortlist)
+        for user in range(usage.shape[1]):  # less than any rounding of a share
+            scorer.shortlist.least[user] = usage[1, user] * SHARE_LEFT * (1.0 - 2.0**-40)
+        _bound(count, queue.jobs, scorer, work)
     sort(count, waiting, fresh, (work.rows[LOOKED], work.scores[LOOKED]), work.rows[ABLE], queue.jobs[SEQ])
     for index in range(count):
         queue.keys[BOUND, waiting[index]] = fresh[index]
@@ -134,19 +134,19 @@ def _out_of_date(now, usage, queued, marks, bounds):
 
 
 @compiled_inline
-def begin_pass(now, falling, queue, scorer, work, shortlist):
+def begin_pass(now, falling, queue, scorer, work):
     """Renew the bounds where they are out of date; no job has been scored in this pass."""
-    marks = shortlist.marks
-    if falling and _out_of_date(now, scorer.usage, queue.order.meta[ROWS], marks, shortlist.bounds):
-        _begin_window(now, queue, scorer, work, shortlist)
+    marks = scorer.shortlist.marks
+    if falling and _out_of_date(now, scorer.usage, queue.order.meta[ROWS], marks, scorer.shortlist.bounds):
+        _begin_window(now, queue, scorer, work)
     marks[SCORED], marks[PLACE], marks[POSITION] = 0, 0, 0
     marks[ABLE_COUNT], marks[ABLE_SCORED] = 0, 0
 
 
 @compiled_inline
-def _score_more(now, best, queue, scorer, work, shortlist):
+def _score_more(now, best, queue, scorer, work):
     """Score the next few jobs of the ladder that could go before `best`."""
-    marks, (items, info, meta), seq = shortlist.marks, queue.order, queue.jobs[SEQ]
+    marks, (items, info, meta), seq = scorer.shortlist.marks, queue.order, queue.jobs[SEQ]
     rows, scores, waiting = work.rows[LOOKED], work.scores[LOOKED], work.waiting
     scored, place, position, count = marks[SCORED], marks[PLACE], marks[POSITION], 0
     wanted = meta[ROWS] if marks[UNBOUNDED] else scored + FIRST_SCORED
@@ -171,7 +171,7 @@ def _score_more(now, best, queue, scorer, work, shortlist):
     marks[WINDOW_ROWS] += count
 
 
-@compiled_inline
+@compiled_lean
 def best_of(first, count, best, rows, scores, seq):
     """The index of the best score from `first` on, or `best` if that is better; a score of NaN: the job is gone."""
     row, score = (rows[best], scores[best]) if best >= 0 else (np.int64(-1), np.inf)
@@ -182,12 +182,12 @@ def best_of(first, count, best, rows, scores, seq):
 
 
 @compiled_inline
-def first_of_queue(now, best, queue, scorer, work, shortlist):
+def first_of_queue(now, best, queue, scorer, work):
     """The index in work.rows[LOOKED] of the first job; `best` is the best of those scored before, -1 for none."""
-    marks, seq = shortlist.marks, queue.jobs[SEQ]
+    marks, seq = scorer.shortlist.marks, queue.jobs[SEQ]
     while marks[PLACE] < queue.order.meta[RUNGS]:
         first = marks[SCORED]
-        _score_more(now, best, queue, scorer, work, shortlist)
+        _score_more(now, best, queue, scorer, work)
         if marks[SCORED] == first:
             break
         best = best_of(first, marks[SCORED], best, work.rows[LOOKED], work.scores[LOOKED], seq)
