@@ -225,7 +225,7 @@ class Backfill(Protocol):
 
     @property
     def depth(self) -> int:
-        """How many blocked jobs are promised a start; core/kernels.py names the depths with a meaning of their own."""
+        """How many blocked jobs are promised a start; see core/kernels/bundles.py."""
         ...
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:

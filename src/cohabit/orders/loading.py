@@ -49,9 +49,7 @@ def entry_of_file(path: Path) -> OrderEntry:
     return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path), falling)
 
 
-def given_entry(
-    name: str, scores: Callable[..., Any], changing: bool, falling: bool, summary: str
-) -> OrderEntry:
+def given_entry(name: str, scores: Callable[..., Any], changing: bool, falling: bool, summary: str) -> OrderEntry:
     """An order as a function object, which must be able to score three ordinary jobs."""
     if not name.isidentifier():
         raise InputError(f"{name!r} is no name for an order", "", "use letters, digits and underscores")

@@ -53,7 +53,7 @@ from cohabit.core.kernels.conservative import pass_with_promises
 from cohabit.core.kernels.depth import pass_to_depth
 from cohabit.core.kernels.easy import pass_by_ladder
 from cohabit.core.kernels.moves import enqueue, finish
-from cohabit.core.kernels.schedule import pass_of
+from cohabit.core.kernels.schedule import Pass, pass_of
 from cohabit.core.protocols import PolicySet
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
@@ -252,7 +252,7 @@ def drive_with_promises(rule, world, queue, machine, scorer, work):
     return _drive(pass_with_promises, rule, world, queue, machine, scorer, work)
 
 
-DRIVES = {
+DRIVES: dict[Pass, Callable[..., int]] = {
     pass_by_ladder: drive_by_ladder,
     pass_to_depth: drive_to_depth,
     pass_by_scores: drive_by_scores,

@@ -23,9 +23,10 @@ from cohabit.core.columns import (
     SHADOW,
     STARTED,
     STATE,
+    Ints,
 )
 from cohabit.core.kernels import ladder, profile, scoring, shortlist
-from cohabit.core.kernels.bundles import EASY, STRICT
+from cohabit.core.kernels.bundles import EASY, STRICT, Machine, Queue, Rule, Scorer, Workspace
 from cohabit.core.kernels.depth import (
     disturbs_no_promise,
     free_until,
@@ -65,18 +66,18 @@ PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # what became of the promises
 
 
 @compiled_inline
-def _take_out(index, work):
+def _take_out(index: int, work: Workspace) -> None:
     """A job that was the first of the queue has started or been promised a start."""
     work.scores[LOOKED, index] = np.nan
 
 
 @compiled_inline
-def _best_left(queue, work, marks):
+def _best_left(queue: Queue, work: Workspace, marks: Ints) -> int:
     return best_of(0, marks[SCORED], -1, work.rows[LOOKED], work.scores[LOOKED], queue.jobs[SEQ])
 
 
 @compiled_inline
-def _start_heads(now, queue, machine, scorer, work):
+def _start_heads(now: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace) -> int:
     """Start the first job as long as it fits; return the first that does not fit, or -1."""
     best, gauges = -1, machine.gauges
     while gauges[STARTED] < queue.order.meta[ROWS]:
@@ -87,11 +88,11 @@ def _start_heads(now, queue, machine, scorer, work):
         begin(head, now, queue, machine, work.started)
         _take_out(best, work)
         best = _best_left(queue, work, scorer.shortlist.marks)
-    return np.int64(-1)
+    return -1
 
 
 @compiled_inline
-def _plan_again(now, promised, jobs, machine):
+def _plan_again(now: int, promised: Ints, jobs: Ints, machine: Machine) -> None:
     """The profile with these promises, in order."""
     profile.rebuild(now, jobs, machine)
     for row in promised:
@@ -99,7 +100,9 @@ def _plan_again(now, promised, jobs, machine):
 
 
 @compiled_lean
-def _start_or_promise(now, rule, stands, queue, machine, scorer, work):
+def _start_or_promise(
+    now: int, rule: Rule, stands: bool, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> int:
     """Start or promise in order until `depth` promises stand; whether the old ones do, or no job can start at all."""
     jobs, gauges, promised = queue.jobs, machine.gauges, work.rows[PROMISED]
     best, reserved, begun = -1, 0, False
@@ -131,7 +134,7 @@ def _start_or_promise(now, rule, stands, queue, machine, scorer, work):
 
 
 @compiled_inline
-def _may_pass(row, now, rule, jobs, machine):
+def _may_pass(row: int, now: int, rule: Rule, jobs: Ints, machine: Machine) -> bool:
     """Whether a job may start now without breaking a promise."""
     if rule.depth > EASY:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
@@ -141,13 +144,13 @@ def _may_pass(row, now, rule, jobs, machine):
 
 
 @compiled_inline
-def _waits(row, jobs, gauges):
+def _waits(row: int, jobs: Ints, gauges: Ints) -> bool:
     """Whether a job is neither the head nor started in this pass."""
     return row != gauges[HEAD] and (gauges[STARTED] == 0 or jobs[STATE, row] == QUEUED)
 
 
 @compiled_inline
-def _able_on(rung, now, rule, queue, machine):
+def _able_on(rung: int, now: int, rule: Rule, queue: Queue, machine: Machine) -> int:
     """How many jobs of a rung by size may pass the head as far as sizes say, or more; they stand first."""
     info, gauges = queue.second.info, machine.gauges
     nodes = info[MIN_NODES, rung]
@@ -163,7 +166,7 @@ def _able_on(rung, now, rule, queue, machine):
 
 
 @compiled_lean
-def _note_by_size(now, rule, queue, machine, work, marks):
+def _note_by_size(now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints) -> bool:
     """Note all jobs that may pass the head, found by their sizes; False: there are too many."""
     (items, info, meta), jobs, gauges, able = queue.second, queue.jobs, machine.gauges, 0
     for place in range(meta[RUNGS]):
@@ -182,7 +185,7 @@ def _note_by_size(now, rule, queue, machine, work, marks):
 
 
 @compiled_inline
-def _note_scored(now, rule, queue, machine, work, marks):
+def _note_scored(now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints) -> None:
     """Note all jobs that may pass the head, with their scores, where the whole queue has been scored."""
     rows, scores, able = work.rows, work.scores, 0
     for index in range(marks[SCORED]):
@@ -193,7 +196,9 @@ def _note_scored(now, rule, queue, machine, work, marks):
 
 
 @compiled_inline
-def _score_all_by_second_order(now, queue, machine, scorer, work, marks):
+def _score_all_by_second_order(
+    now: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace, marks: Ints
+) -> None:
     """Give the noted jobs their scores by the second order, which is asked about the whole queue."""
     jobs, count, able = queue.jobs, marks[SCORED], 0
     for index in range(count):
@@ -206,7 +211,7 @@ def _score_all_by_second_order(now, queue, machine, scorer, work, marks):
 
 
 @compiled_inline
-def _fitting(first, rows, now, jobs, gauges, out):
+def _fitting(first: int, rows: Ints, now: int, jobs: Ints, gauges: Ints, out: Ints) -> int:
     """Write into `out` the places from `first` on whose jobs may pass the head under EASY; return how many."""
     free, extra, longest, count = gauges[FREE], gauges[EXTRA], gauges[SHADOW] - now, 0
     for place in range(first, len(rows)):  # no branches: which way they go is hard to foresee
@@ -217,7 +222,7 @@ def _fitting(first, rows, now, jobs, gauges, out):
 
 
 @compiled_inline
-def _places_on(rung, position, now, rule, queue, machine, out):
+def _places_on(rung: int, position: int, now: int, rule: Rule, queue: Queue, machine: Machine, out: Ints) -> int:
     """Write into `out` the places of a rung whose jobs may pass the head, or more; return how many."""
     (items, info, _), gauges = queue.order, machine.gauges
     rows, fewest, shortest = items[rung, : info[SIZE, rung]], info[MIN_NODES, rung], info[MIN_LIMIT, rung]
@@ -230,7 +235,9 @@ def _places_on(rung, position, now, rule, queue, machine, out):
 
 
 @compiled_lean
-def _note_more(wanted, best, now, rule, queue, machine, work, marks):
+def _note_more(
+    wanted: int, best: int, now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints
+) -> None:
     """Note so many more jobs that may pass the head, as long as they could go before `best`."""
     (items, info, meta), jobs, seq = queue.order, queue.jobs, queue.jobs[SEQ]
     rows, scores, able = work.rows[ABLE], work.scores[ABLE], marks[ABLE_COUNT]
@@ -253,7 +260,7 @@ def _note_more(wanted, best, now, rule, queue, machine, work, marks):
 
 
 @compiled_lean
-def _score_noted(now, rule, jobs, scorer, work, marks):
+def _score_noted(now: int, rule: Rule, jobs: Ints, scorer: Scorer, work: Workspace, marks: Ints) -> int:
     """Score the noted jobs that have no score yet; return how many."""
     first, count = marks[ABLE_SCORED], marks[ABLE_COUNT] - marks[ABLE_SCORED]
     for index in range(count):
@@ -269,7 +276,7 @@ def _score_noted(now, rule, jobs, scorer, work, marks):
 
 
 @compiled_lean
-def _start(row, now, rule, queue, machine, started):
+def _start(row: int, now: int, rule: Rule, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start a job that may pass the head."""
     if rule.depth > EASY:
         slots, gauges = machine.slots, machine.gauges
@@ -281,7 +288,7 @@ def _start(row, now, rule, queue, machine, started):
 
 
 @compiled_lean
-def _drop_unable(now, rule, queue, machine, work, marks):
+def _drop_unable(now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints) -> None:
     """Drop noted jobs that have started or may not pass the head any more."""
     left, rows, scores = 0, work.rows[ABLE], work.scores[ABLE]
     for index in range(marks[ABLE_COUNT]):
@@ -292,7 +299,7 @@ def _drop_unable(now, rule, queue, machine, work, marks):
 
 
 @compiled_lean
-def _start_sorted(now, rule, queue, machine, work, marks):
+def _start_sorted(now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints) -> None:
     """Start the noted jobs, all of them scored, in order."""
     rows, scores, spare = work.rows[ABLE], work.scores[ABLE], (work.rows[LOOKED], work.scores[LOOKED])
     sort(marks[ABLE_COUNT], rows, scores, spare, work.waiting, queue.jobs[SEQ])
@@ -302,7 +309,9 @@ def _start_sorted(now, rule, queue, machine, work, marks):
 
 
 @compiled_inline
-def _start_noted(now, rule, at_once, queue, machine, scorer, work):
+def _start_noted(
+    now: int, rule: Rule, at_once: bool, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> int:
     """Start jobs that may pass the head, in order, noting more as needed; return how many were scored for it."""
     marks, jobs, gauges, meta = scorer.shortlist.marks, queue.jobs, machine.gauges, queue.order.meta
     rows, scores, seq, first = work.rows[ABLE], work.scores[ABLE], jobs[SEQ], gauges[STARTED]
@@ -333,7 +342,9 @@ def _start_noted(now, rule, at_once, queue, machine, scorer, work):
 
 
 @compiled_inline
-def _pass_the_head(now, rule, arrived, queue, machine, scorer, work):
+def _pass_the_head(
+    now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> int:
     """Start jobs that may pass the head; arrived: only so many arrivals can, -1: any. Return how many were scored."""
     marks, whole = scorer.shortlist.marks, queue.order.meta[RUNGS]
     at_once = rule.two_orders or not marks[CHEAP_CALLS]
@@ -358,7 +369,9 @@ def _pass_the_head(now, rule, arrived, queue, machine, scorer, work):
 
 
 @compiled_lean
-def pass_by_scores(now, rule, arrived, queue, machine, scorer, work):
+def pass_by_scores(
+    now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> None:
     """Start every job that may start, where scores change with time."""
     open_pass(now, queue, machine)
     gauges, meta, started = machine.gauges, queue.order.meta, work.started

@@ -24,10 +24,13 @@ from cohabit.core.columns import (
     STATE,
     VOID,
     WAKE,
+    Floats,
+    Ints,
 )
 from cohabit.core.kernels import ladder, profile, promises, scoring
+from cohabit.core.kernels.bundles import Machine, Queue, Rule, Scorer, Workspace
 from cohabit.core.kernels.depth import fits_now, free_until, note_lasting, planned
-from cohabit.core.kernels.ladder import LEAST_SCORE, MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST
+from cohabit.core.kernels.ladder import LEAST_SCORE, MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SOONEST, Ladder
 from cohabit.core.kernels.moves import begin, dequeue
 from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import LASTING, UNRESERVED, occupy, reserve, vacate
@@ -38,7 +41,7 @@ MUST, FOUND = 0, 1  # rows of work.rows: jobs that must be looked at; these and 
 
 
 @compiled_lean
-def _reserve(row, now, jobs, machine):
+def _reserve(row: int, now: int, jobs: Ints, machine: Machine) -> None:
     """Promise a job the earliest start."""
     slots, gauges = machine.slots, machine.gauges
     start = reserve(slots, gauges, now, jobs[NODES, row], planned(jobs[LIMIT, row]))
@@ -51,7 +54,7 @@ def _reserve(row, now, jobs, machine):
 
 
 @compiled_lean
-def cancel_reservation(row, jobs, machine):
+def cancel_reservation(row: int, jobs: Ints, machine: Machine) -> None:
     """A queued job left."""
     start = jobs[RESERVED, row]
     if start != UNRESERVED and start < FOREVER:
@@ -60,7 +63,7 @@ def cancel_reservation(row, jobs, machine):
 
 
 @compiled_inline
-def _lasts_now(now, nodes, length, machine):
+def _lasts_now(now: int, nodes: int, length: int, machine: Machine) -> bool:
     """Whether so many nodes are free from now on for so long."""
     if machine.slots[LASTING + 1, 0] == STALE:
         note_lasting(machine.slots, machine.gauges, now)
@@ -68,7 +71,7 @@ def _lasts_now(now, nodes, length, machine):
 
 
 @compiled_inline
-def could_start_early(row, now, left, jobs, machine):
+def could_start_early(row: int, now: int, left: int, jobs: Ints, machine: Machine) -> bool:
     """Whether a job finds nodes from now on for all its time; from its own promise on it has those promised to it."""
     start, nodes = jobs[RESERVED, row], jobs[NODES, row]
     if start <= now or nodes > left:
@@ -77,7 +80,7 @@ def could_start_early(row, now, left, jobs, machine):
 
 
 @compiled_lean
-def _settle(row, now, released, left, jobs, machine):
+def _settle(row: int, now: int, released: bool, left: int, jobs: Ints, machine: Machine) -> bool:
     """Promise an arrival its start, or move a job up that could start now; whether it starts."""
     slots, gauges, nodes, length = machine.slots, machine.gauges, jobs[NODES, row], planned(jobs[LIMIT, row])
     if jobs[RESERVED, row] == UNRESERVED:
@@ -102,7 +105,7 @@ def _settle(row, now, released, left, jobs, machine):
 
 
 @compiled_inline
-def _one_may_fit(rung, now, left, info, machine):
+def _one_may_fit(rung: int, now: int, left: int, info: Ints, machine: Machine) -> bool:
     """Whether a job of the rung might start early, by its summary."""
     fewest = info[MIN_NODES, rung]
     shortest = min(info[MIN_LIMIT, rung], info[SOONEST, rung] - now)  # a request of 0 holds a second, others less
@@ -110,19 +113,21 @@ def _one_may_fit(rung, now, left, info, machine):
 
 
 @compiled_inline
-def rounded_down(score):
-    return np.int64(np.floor(min(max(score, -1.0 * FOREVER), 1.0 * FOREVER)))
+def rounded_down(score: float) -> int:
+    return int(np.floor(min(max(score, -1.0 * FOREVER), 1.0 * FOREVER)))
 
 
 @compiled_inline
-def _may_start_early(rung, now, left, latest, jobs, order, out):
+def _may_start_early(
+    rung: int, now: int, left: int, latest: int, jobs: Ints, order: Ladder, out: Ints
+) -> tuple[int, bool]:
     """Write into `out` the jobs of the rung that might start early where its narrowest find nodes until `latest`.
 
     Return how many, and whether that is certain: all jobs of the rung are as narrow.
     """
     rows, info, count, soonest, widest = order.items[rung], order.info, 0, FOREVER, 0
     for position in range(info[SIZE, rung]):  # no branches: which way they go is hard to foresee
-        row = np.int64(rows[position])
+        row = int(rows[position])
         nodes, limit, promised = jobs[NODES, row], jobs[LIMIT, row], jobs[RESERVED, row]
         soonest, widest = min(soonest, promised), max(widest, nodes)
         out[count] = row
@@ -132,12 +137,12 @@ def _may_start_early(rung, now, left, latest, jobs, order, out):
 
 
 @compiled_inline
-def _equals_that_start_early(rung, now, latest, jobs, order, out):
+def _equals_that_start_early(rung: int, now: int, latest: int, jobs: Ints, order: Ladder, out: Ints) -> int:
     """The same for a rung by size whose jobs are all as wide: all of them are certain."""
     rows, count, soonest = order.items[rung], 0, FOREVER
     short = ladder.not_longer(rung, latest - now, order, jobs)
     for position in range(order.info[SIZE, rung]):
-        row = np.int64(rows[position])
+        row = int(rows[position])
         promised = jobs[RESERVED, row]
         soonest = min(soonest, promised)
         out[count] = row
@@ -147,7 +152,7 @@ def _equals_that_start_early(rung, now, latest, jobs, order, out):
 
 
 @compiled_inline
-def _note_least_score(rung, score, order):
+def _note_least_score(rung: int, score: Floats, order: Ladder) -> None:
     least = np.inf
     for row in order.items[rung, : order.info[SIZE, rung]]:
         least = min(least, score[row])
@@ -155,7 +160,7 @@ def _note_least_score(rung, score, order):
 
 
 @compiled_inline
-def _early_on(rung, now, left, rule, queue, machine, out):
+def _early_on(rung: int, now: int, left: int, rule: Rule, queue: Queue, machine: Machine, out: Ints) -> int:
     """Write into `out` the jobs of the rung that could start early; return how many."""
     jobs, order = queue.jobs, queue.order
     latest = free_until(now, order.info[MIN_NODES, rung], machine.slots)
@@ -172,7 +177,7 @@ def _early_on(rung, now, left, rule, queue, machine, out):
 
 
 @compiled_inline
-def _first_after(last, best, rows, score, jobs):
+def _first_after(last: int, best: int, rows: Ints, score: Floats, jobs: Ints) -> int:
     """The first of these rows that goes after `last`, or `best` if that goes before; -1: no row."""
     for row in rows:
         if (last < 0 or scoring.goes_before(last, row, score, jobs)) and (
@@ -183,7 +188,7 @@ def _first_after(last, best, rows, score, jobs):
 
 
 @compiled_inline
-def _find_due(now, must, jobs, work):
+def _find_due(now: int, must: int, jobs: Ints, work: Workspace) -> int:
     """Write into work.rows[FOUND] the jobs that must be looked at and have not had their turn; return how many."""
     rows, count = work.rows[FOUND], 0
     for index in range(must):
@@ -193,13 +198,15 @@ def _find_due(now, must, jobs, work):
 
 
 @compiled_inline
-def _find_early(now, left, last, count, rule, queue, machine, work):
+def _find_early(
+    now: int, left: int, last: int, count: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace
+) -> int:
     """Add to work.rows[FOUND] the jobs that could start early; return how many there are then.
 
     Where scores do not change, only the first of them after `last` is needed.
     """
     score, rows, (_, info, meta) = queue.keys[SCORE], work.rows[FOUND], queue.order
-    best = np.int64(-1)
+    best = -1
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]
         if rule.by_size and info[MIN_NODES, rung] > left:
@@ -222,7 +229,7 @@ def _find_early(now, left, last, count, rule, queue, machine, work):
 
 
 @compiled_inline
-def _score_found(now, found, last, rule, queue, scorer, work):
+def _score_found(now: int, found: int, last: int, rule: Rule, queue: Queue, scorer: Scorer, work: Workspace) -> None:
     """Score the jobs found and the last that had its turn, if any; the whole queue where none can be scored alone."""
     waiting, asked = work.waiting, found + (last >= 0)
     if rule.alone:
@@ -235,7 +242,7 @@ def _score_found(now, found, last, rule, queue, scorer, work):
 
 
 @compiled_inline
-def _those_after(last, rows, score, jobs):
+def _those_after(last: int, rows: Ints, score: Floats, jobs: Ints) -> int:
     """Keep the rows that go after the last that had its turn, if any, the first to go in front; return how many."""
     count, best = 0, 0
     for row in rows:
@@ -249,14 +256,16 @@ def _those_after(last, rows, score, jobs):
 
 
 @compiled_inline
-def _settle_in_turn(now, released, must, rule, queue, machine, scorer, work):
+def _settle_in_turn(
+    now: int, released: bool, must: int, rule: Rule, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> int:
     """Settle, in order of score, the jobs that must be looked at and, after a release, those that could start early.
 
     The order matters only where there are two. A job that starts early gives up its promise, which may let others
     start early: they are looked for again. Return how many start.
     """
     jobs, score, rows, left = queue.jobs, queue.keys[SCORE], work.rows[FOUND], machine.gauges[FREE]
-    count, last, found, turns, known, search = 0, np.int64(-1), 0, 0, not rule.changing, True
+    count, last, found, turns, known, search = 0, -1, 0, 0, not rule.changing, True
     while search or found > 0:
         if search:
             found = _find_due(now, must, jobs, work)
@@ -287,7 +296,7 @@ def _settle_in_turn(now, released, must, rule, queue, machine, scorer, work):
 
 
 @compiled_lean
-def _plan_anew(now, rule, queue, machine, scorer, work):
+def _plan_anew(now: int, rule: Rule, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace) -> int:
     """A job overran its request or nodes were lost: all promises are made anew. Return how many jobs start."""
     jobs, gauges, waiting, info = queue.jobs, machine.gauges, work.waiting, queue.order.info
     profile.rebuild(now, jobs, machine)
@@ -311,7 +320,9 @@ def _plan_anew(now, rule, queue, machine, scorer, work):
 
 
 @compiled_lean
-def pass_with_promises(now, rule, arrived, queue, machine, scorer, work):
+def pass_with_promises(
+    now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> None:
     """Promise arrivals a start, and start every job whose promise is due or that may start before it.
 
     work.arrivals has room for the jobs whose promise is due.

@@ -6,13 +6,23 @@ disturbs none of these. The module also notes how many nodes stay free from now 
 
 from __future__ import annotations
 
-import numpy as np
-
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core.columns import BACKFILL_SCORE, FREE, HEAD, LIMIT, NODES, PROFILE_BLOCKS, RELEASED, SCORE, STARTED
+from cohabit.core.columns import (
+    BACKFILL_SCORE,
+    FREE,
+    HEAD,
+    LIMIT,
+    NODES,
+    PROFILE_BLOCKS,
+    RELEASED,
+    SCORE,
+    STARTED,
+    Ints,
+)
 from cohabit.core.kernels import profile, scoring
+from cohabit.core.kernels.bundles import Machine, Queue, Rule, Scorer, Workspace
 from cohabit.core.kernels.easy import first_keeps_all_back
-from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE
+from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, Ladder
 from cohabit.core.kernels.moves import begin, dequeue
 from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import IDLE, LASTING, SHIFT, TIME, find, occupy, point_after, reserve
@@ -22,7 +32,7 @@ SORT_AT_MOST = 128  # jobs found by size; where there are more, the queue is wal
 
 
 @compiled_inline
-def planned(limit):
+def planned(limit: int) -> int:
     """How long a reservation lasts: one second for a job that asked for no time."""
     return limit if limit > 0 else SECOND
 
@@ -31,7 +41,7 @@ def planned(limit):
 
 
 @compiled_lean
-def note_lasting(slots, gauges, now):
+def note_lasting(slots: Ints, gauges: Ints, now: int) -> None:
     """slots[LASTING + 1, i] nodes stay free from `now` until slots[LASTING, i], and fewer after that; down to none."""
     place, column = find(slots, gauges, now)
     least, steps = slots[IDLE, column] + slots[SHIFT, place], 0
@@ -48,7 +58,7 @@ def note_lasting(slots, gauges, now):
 
 
 @compiled_inline
-def fits_now(now, nodes, limit, slots):
+def fits_now(now: int, nodes: int, limit: int, slots: Ints) -> bool:
     step = 0
     while slots[LASTING, step] < now + limit:
         step += 1
@@ -56,7 +66,7 @@ def fits_now(now, nodes, limit, slots):
 
 
 @compiled_inline
-def free_until(now, nodes, slots):
+def free_until(now: int, nodes: int, slots: Ints) -> int:
     """Until when so many nodes stay free, one or more."""
     until, step = now, 0
     while slots[LASTING + 1, step] >= max(nodes, 1):
@@ -65,13 +75,13 @@ def free_until(now, nodes, slots):
 
 
 @compiled_inline
-def disturbs_no_promise(now, nodes, limit, left, slots):
+def disturbs_no_promise(now: int, nodes: int, limit: int, left: int, slots: Ints) -> bool:
     """Whether so many nodes are free from now on for so long, as `note_lasting` has noted it, and so many are left."""
     return nodes <= left and (limit == 0 or fits_now(now, nodes, limit, slots))
 
 
 @compiled_lean
-def start_rows(now, rows, queue, machine, started):
+def start_rows(now: int, rows: Ints, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start those of these rows that find nodes from now on for all their time; they stay on the queue's ladders."""
     jobs, slots, gauges = queue.jobs, machine.slots, machine.gauges
     for row in rows:
@@ -83,7 +93,7 @@ def start_rows(now, rows, queue, machine, started):
 
 
 @compiled_inline
-def places_that_may_fit(now, first, rows, jobs, machine, out):
+def places_that_may_fit(now: int, first: int, rows: Ints, jobs: Ints, machine: Machine, out: Ints) -> int:
     """Write into `out` the places from `first` on whose jobs are neither too wide nor too long; return how many."""
     slots, left, latest, step, count = machine.slots, machine.gauges[FREE], now, 0, 0
     while slots[LASTING + 1, step] > 0:
@@ -95,7 +105,7 @@ def places_that_may_fit(now, first, rows, jobs, machine, out):
 
 
 @compiled_inline
-def _find_by_size(now, jobs, second, machine, out, places):
+def _find_by_size(now: int, jobs: Ints, second: Ladder, machine: Machine, out: Ints, places: Ints) -> int:
     """Write into `out` the jobs of a ladder by size that disturb no promise; return how many, -1: too many."""
     (items, info, meta), slots, count = second, machine.slots, 0
     left = machine.gauges[FREE]
@@ -107,7 +117,7 @@ def _find_by_size(now, jobs, second, machine, out, places):
         if disturbs_no_promise(now, fewest, shortest, left, slots):
             found = places_that_may_fit(now, 0, items[rung, : info[SIZE, rung]], jobs, machine, places)
             for index in range(found):
-                row = np.int64(items[rung, places[index]])
+                row = int(items[rung, places[index]])
                 if disturbs_no_promise(now, jobs[NODES, row], jobs[LIMIT, row], left, slots):
                     if count == SORT_AT_MOST:
                         return -1
@@ -117,7 +127,7 @@ def _find_by_size(now, jobs, second, machine, out, places):
 
 
 @compiled_lean
-def starts_or_is_promised(row, now, jobs, machine):
+def starts_or_is_promised(row: int, now: int, jobs: Ints, machine: Machine) -> bool:
     """Take nodes from now on if they are free for all the job's time, else when they are; whether it starts now."""
     nodes, limit, left = jobs[NODES, row], jobs[LIMIT, row], machine.gauges[FREE]
     if limit == 0 and nodes <= left:
@@ -129,7 +139,7 @@ def starts_or_is_promised(row, now, jobs, machine):
 
 
 @compiled_lean
-def none_fits(ladders, first_is_narrowest, gauges):
+def none_fits(ladders: Ladder, first_is_narrowest: bool, gauges: Ints) -> bool:
     """Whether no queued job fits the idle nodes, so that nothing needs computing."""
     info, meta = ladders.info, ladders.meta
     for place in range(min(meta[RUNGS], 1) if first_is_narrowest else meta[RUNGS]):
@@ -139,13 +149,13 @@ def none_fits(ladders, first_is_narrowest, gauges):
 
 
 @compiled_inline
-def _start_or_promise(now, rule, queue, machine, started):
+def _start_or_promise(now: int, rule: Rule, queue: Queue, machine: Machine, started: Ints) -> tuple[int, int, int]:
     """Start or promise in order until `depth` promises stand; return the last job, and where the rest begins."""
     items, info, meta = queue.order
-    reserved, place, position, last = 0, 0, 0, np.int64(-1)
+    reserved, place, position, last = 0, 0, 0, -1
     while place < meta[RUNGS] and reserved < rule.depth:
         rung = info[ORDER, place]
-        last, position = np.int64(items[rung, position]), position + 1
+        last, position = int(items[rung, position]), position + 1
         if position == info[SIZE, rung]:
             place, position = place + 1, 0
         if starts_or_is_promised(last, now, queue.jobs, machine):
@@ -157,7 +167,7 @@ def _start_or_promise(now, rule, queue, machine, started):
 
 
 @compiled_inline
-def _start_rest_by_size(now, last, queue, machine, work):
+def _start_rest_by_size(now: int, last: int, queue: Queue, machine: Machine, work: Workspace) -> bool:
     """Start the jobs behind `last` that disturb no promise; False: they are too many to be found by size."""
     rows, key, jobs = work.rows[1], queue.keys[SCORE], queue.jobs
     found, count = _find_by_size(now, jobs, queue.second, machine, rows, work.rows[2]), 0
@@ -170,7 +180,7 @@ def _start_rest_by_size(now, last, queue, machine, work):
 
 
 @compiled_inline
-def _start_rest(now, place, position, queue, machine, work):
+def _start_rest(now: int, place: int, position: int, queue: Queue, machine: Machine, work: Workspace) -> None:
     """Start the jobs from a place on the ladder on that disturb no promise, in order."""
     (items, info, meta), gauges, places = queue.order, machine.gauges, work.rows[1]
     while place < meta[RUNGS] and gauges[FREE] > 0:
@@ -184,7 +194,9 @@ def _start_rest(now, place, position, queue, machine, work):
 
 
 @compiled_inline
-def _start_rest_by_second_order(now, place, position, queue, machine, work):
+def _start_rest_by_second_order(
+    now: int, place: int, position: int, queue: Queue, machine: Machine, work: Workspace
+) -> None:
     """The same in the second order."""
     (items, info, meta), rows, count = queue.order, work.rows[1], 0
     while place < meta[RUNGS]:
@@ -199,7 +211,7 @@ def _start_rest_by_second_order(now, place, position, queue, machine, work):
 
 
 @compiled_inline
-def _all_behind(row, arrivals, queue):
+def _all_behind(row: int, arrivals: Ints, queue: Queue) -> bool:
     """Whether a queued job goes before all of these."""
     for other in arrivals:
         if not scoring.goes_before(row, other, queue.keys[SCORE], queue.jobs):
@@ -208,7 +220,7 @@ def _all_behind(row, arrivals, queue):
 
 
 @compiled_inline
-def _plan(now, rule, queue, machine, work):
+def _plan(now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace) -> None:
     """Make the promises anew, then start what disturbs none of them."""
     profile.rebuild(now, queue.jobs, machine)
     last, place, position = _start_or_promise(now, rule, queue, machine, work.started)
@@ -221,7 +233,9 @@ def _plan(now, rule, queue, machine, work):
 
 
 @compiled_lean
-def pass_to_depth(now, rule, arrived, queue, machine, scorer, work):
+def pass_to_depth(
+    now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> None:
     """Start every job that may start, where the queue is sorted by score and the depth is two or more.
 
     As long as no node is released and no instant of the profile has passed, the promises would come out the same and

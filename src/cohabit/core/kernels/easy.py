@@ -8,8 +8,6 @@ reduces. First-fit makes no promise to the head: its shadow time is infinite. St
 
 from __future__ import annotations
 
-import numpy as np
-
 from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core.columns import (
     BACKFILL_SCORE,
@@ -24,17 +22,18 @@ from cohabit.core.columns import (
     SCORE,
     SHADOW,
     STARTED,
+    Ints,
 )
 from cohabit.core.kernels import scoring
-from cohabit.core.kernels.bundles import EASY, STRICT
-from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES
+from cohabit.core.kernels.bundles import EASY, STRICT, Machine, Queue, Rule, Scorer, Workspace
+from cohabit.core.kernels.ladder import MIN_LIMIT, MIN_NODES, ORDER, ROWS, RUNGS, SIZE, SUM_NODES, Ladder
 from cohabit.core.kernels.moves import age_limit, begin, dequeue
 from cohabit.core.kernels.overrunning import open_pass
 from cohabit.model.units import FOREVER
 
 
 @compiled_lean
-def shadow_of(need, jobs, running, free_now):
+def shadow_of(need: int, jobs: Ints, running: Ladder, free_now: int) -> tuple[int, int]:
     """The shadow time of a job that needs so many nodes, and how many nodes it leaves over then."""
     items, info, meta = running
     total, shadow, place = free_now, FOREVER, 0
@@ -55,7 +54,7 @@ def shadow_of(need, jobs, running, free_now):
 
 
 @compiled_lean
-def set_head(head, depth, jobs, machine):
+def set_head(head: int, depth: int, jobs: Ints, machine: Machine) -> None:
     """Note the head, its shadow time and what it leaves over."""
     gauges = machine.gauges
     gauges[HEAD], gauges[SHADOW], gauges[EXTRA] = head, FOREVER, 0
@@ -64,7 +63,7 @@ def set_head(head, depth, jobs, machine):
 
 
 @compiled_lean
-def may_backfill(row, now, jobs, gauges):
+def may_backfill(row: int, now: int, jobs: Ints, gauges: Ints) -> bool:
     """Whether a job fits now without delaying the head."""
     nodes = jobs[NODES, row]
     if nodes > gauges[FREE]:
@@ -73,7 +72,7 @@ def may_backfill(row, now, jobs, gauges):
 
 
 @compiled_lean
-def backfill(row, now, queue, machine, started):
+def backfill(row: int, now: int, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start a job that may pass the head."""
     if now + queue.jobs[LIMIT, row] > machine.gauges[SHADOW]:
         machine.gauges[EXTRA] -= queue.jobs[NODES, row]
@@ -81,7 +80,7 @@ def backfill(row, now, queue, machine, started):
 
 
 @compiled_lean
-def first_keeps_all_back(first, now, queue, machine):
+def first_keeps_all_back(first: int, now: int, queue: Queue, machine: Machine) -> bool:
     """Whether the first job does not fit and no job may pass it: then no job starts with more reservations either.
 
     The second ladder is sorted by size. This costs little beside planning, and half of all plans start no job.
@@ -105,34 +104,34 @@ def first_keeps_all_back(first, now, queue, machine):
 
 
 @compiled_lean
-def sure_to_start(now, promised, queue, machine):
+def sure_to_start(now: int, promised: bool, queue: Queue, machine: Machine) -> int:
     """The only job that fits, if it starts whatever the scores are; -1: scores decide, or no job fits.
 
     promised: the head is promised a start, as in EASY.
     """
     jobs, (items, info, meta), free = queue.jobs, queue.order, machine.gauges[FREE]
-    found, fewest = np.int64(-1), FOREVER
+    found, fewest = -1, FOREVER
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]
         if info[MIN_NODES, rung] > free:
             fewest = min(fewest, info[MIN_NODES, rung])
             continue
         for position in range(info[SIZE, rung]):
-            row = np.int64(items[rung, position])
+            row = int(items[rung, position])
             if jobs[NODES, row] > free:
                 fewest = min(fewest, jobs[NODES, row])
             elif found >= 0:
-                return np.int64(-1)
+                return -1
             else:
                 found = row
     if found < 0 or fewest == FOREVER or not promised:
         return found
     shadow, _ = shadow_of(fewest, jobs, machine.running, free)  # with any other head it would not be earlier
-    return found if now + jobs[LIMIT, found] <= shadow else np.int64(-1)
+    return found if now + jobs[LIMIT, found] <= shadow else -1
 
 
 @compiled_inline
-def _start_heads(now, rule, queue, machine, started):
+def _start_heads(now: int, rule: Rule, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start the first job as long as it fits."""
     items, info, meta = queue.order
     while meta[ROWS] > 0:
@@ -144,7 +143,7 @@ def _start_heads(now, rule, queue, machine, started):
 
 
 @compiled_inline
-def _start_behind_the_head(now, candidates, queue, machine, started):
+def _start_behind_the_head(now: int, candidates: Ladder, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start jobs of a ladder that may pass the head; the summaries of rungs tell where there are any."""
     jobs, gauges, (items, info, meta) = queue.jobs, machine.gauges, candidates
     for place in range(meta[RUNGS]):
@@ -161,7 +160,7 @@ def _start_behind_the_head(now, candidates, queue, machine, started):
 
 
 @compiled_inline
-def _pass_over_arrivals(now, rule, arrivals, queue, machine, started):
+def _pass_over_arrivals(now: int, rule: Rule, arrivals: Ints, queue: Queue, machine: Machine, started: Ints) -> None:
     """Start arrivals that may pass the head; jobs refused before stay refused."""
     gauges = machine.gauges
     if now - queue.jobs[ELIGIBLE, gauges[HEAD]] >= age_limit(gauges):
@@ -174,7 +173,9 @@ def _pass_over_arrivals(now, rule, arrivals, queue, machine, started):
 
 
 @compiled_lean
-def pass_by_ladder(now, rule, arrived, queue, machine, scorer, work):
+def pass_by_ladder(
+    now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
+) -> None:
     """Start every job that may start, where the queue is sorted by score."""
     open_pass(now, queue, machine)
     jobs, gauges, (items, info, meta), started = queue.jobs, machine.gauges, queue.order, work.started

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_lean
+from cohabit.core.columns import Floats
 
 MOST_HALF_LIVES = 200.0
 
@@ -29,7 +30,7 @@ def grown(usage: NDArray[np.float64], users: int) -> NDArray[np.float64]:
 
 
 @compiled_lean
-def charge(usage, user, cores, start_us, end_us, half_life_us):
+def charge(usage: Floats, user: int, cores: int, start_us: int, end_us: int, half_life_us: int) -> None:
     """Book a finished run."""
     age = (end_us - usage[0, -1]) / half_life_us
     if age > MOST_HALF_LIVES:
@@ -42,7 +43,7 @@ def charge(usage, user, cores, start_us, end_us, half_life_us):
 
 
 @compiled_lean
-def share_out(usage):
+def share_out(usage: Floats) -> None:
     """Reckon everybody's share; those who have used nothing count for nothing, so users yet to come change nothing."""
     total, users = 0.0, 0
     for used in usage[0, :-1]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_inline, compiled_lean, move
-from cohabit.core.columns import LIMIT, NODES, SEQ
+from cohabit.core.columns import LIMIT, NODES, SEQ, Floats, Ints
 
 RUNG = 128  # rows on a full rung
 # rows of `info`, one column per rung
@@ -46,7 +46,7 @@ def make(capacity: int) -> Ladder:
 
 
 @compiled_lean
-def _summarise(items, info, jobs, rung):
+def _summarise(items: Ints, info: Ints, jobs: Ints, rung: int) -> None:
     fewest, shortest, total = NO_ROW, NO_ROW, 0
     for position in range(info[SIZE, rung]):
         row = items[rung, position]
@@ -56,13 +56,13 @@ def _summarise(items, info, jobs, rung):
 
 
 @compiled_lean
-def _note_last(items, info, place, key):
+def _note_last(items: Ints, info: Ints, place: int, key: Floats) -> None:
     rung = info[ORDER, place]
     info[LAST_KEY, place] = np.float64(key[items[rung, info[SIZE, rung] - 1]]).view(np.int64)
 
 
 @compiled_lean
-def _find_rung(ladder, seq, key, row):
+def _find_rung(ladder: Ladder, seq: Ints, key: Floats, row: int) -> int:
     """Index (in sorted order) of the first rung whose last row is not before `row`."""
     items, info, meta = ladder
     low, high, wanted, lasts = 0, meta[RUNGS], key[row], info[LAST_KEY]
@@ -81,7 +81,7 @@ def _find_rung(ladder, seq, key, row):
 
 
 @compiled_lean
-def _find_position(items, info, rung, seq, key, row):
+def _find_position(items: Ints, info: Ints, rung: int, seq: Ints, key: Floats, row: int) -> int:
     """The position on the rung before which `row` belongs."""
     low, high = 0, info[SIZE, rung]
     while low < high:
@@ -95,7 +95,7 @@ def _find_position(items, info, rung, seq, key, row):
 
 
 @compiled_lean
-def _position_of(items, info, rung, row):
+def _position_of(items: Ints, info: Ints, rung: int, row: int) -> int:
     """The position of `row` on the rung."""
     rows, position = items[rung, : info[SIZE, rung]], 0
     for index in range(len(rows)):  # all of them: several are compared at once
@@ -104,7 +104,7 @@ def _position_of(items, info, rung, row):
 
 
 @compiled_lean
-def _open_rung(info, meta, place):
+def _open_rung(info: Ints, meta: Ints, place: int) -> int:
     """Put an unused rung at `place` in the order; unused rungs wait behind the used ones."""
     count = meta[RUNGS]
     rung = info[ORDER, count]
@@ -117,7 +117,7 @@ def _open_rung(info, meta, place):
 
 
 @compiled_lean
-def _close_rung(info, meta, place):
+def _close_rung(info: Ints, meta: Ints, place: int) -> None:
     count = meta[RUNGS] - 1
     rung = info[ORDER, place]
     move(info[ORDER], place + 1, place, count - place)
@@ -127,7 +127,7 @@ def _close_rung(info, meta, place):
 
 
 @compiled_lean
-def insert(ladder, jobs, key, row):
+def insert(ladder: Ladder, jobs: Ints, key: Floats, row: int) -> None:
     """Add `row`, sorted by its key, then by its submission."""
     (items, info, meta), seq = ladder, jobs[SEQ]
     if meta[RUNGS] == 0:
@@ -167,7 +167,7 @@ def insert(ladder, jobs, key, row):
 
 
 @compiled_lean
-def _none_has(items, info, jobs, rung, column, value):
+def _none_has(items: Ints, info: Ints, jobs: Ints, rung: int, column: int, value: int) -> bool:
     for position in range(info[SIZE, rung]):
         if jobs[column, items[rung, position]] == value:
             return False
@@ -175,7 +175,7 @@ def _none_has(items, info, jobs, rung, column, value):
 
 
 @compiled_lean
-def remove(ladder, jobs, key, row):
+def remove(ladder: Ladder, jobs: Ints, key: Floats, row: int) -> None:
     """Take `row` out; its key must not have changed since it was inserted."""
     items, info, meta = ladder
     place = _find_rung(ladder, jobs[SEQ], key, row)
@@ -211,7 +211,7 @@ def remove(ladder, jobs, key, row):
 
 
 @compiled_lean
-def lower(ladder, jobs, key, row, soonest, least_score):
+def lower(ladder: Ladder, jobs: Ints, key: Floats, row: int, soonest: int, least_score: int) -> None:
     """Note the promise of a row on the ladder, and a whole number not above its score, in the summary of its rung."""
     info = ladder.info
     rung = info[ORDER, _find_rung(ladder, jobs[SEQ], key, row)]
@@ -220,14 +220,14 @@ def lower(ladder, jobs, key, row, soonest, least_score):
 
 
 @compiled_inline
-def all_as_wide(rung, ladder, jobs):
+def all_as_wide(rung: int, ladder: Ladder, jobs: Ints) -> bool:
     """Whether all jobs of a rung ask for as many nodes; the ladder is sorted by size: nodes, then time."""
     items = ladder.items
     return jobs[NODES, items[rung, 0]] == jobs[NODES, items[rung, ladder.info[SIZE, rung] - 1]]
 
 
 @compiled_inline
-def not_longer(rung, limit, ladder, jobs):
+def not_longer(rung: int, limit: int, ladder: Ladder, jobs: Ints) -> int:
     """How many jobs of such a rung ask for at most this time; they stand first."""
     short, end = 0, ladder.info[SIZE, rung]
     while short < end:
@@ -240,7 +240,7 @@ def not_longer(rung, limit, ladder, jobs):
 
 
 @compiled_lean
-def rebuild(ladder, jobs, key, rows):
+def rebuild(ladder: Ladder, jobs: Ints, key: Floats, rows: Ints) -> None:
     """Put these rows, which are sorted, onto the ladder in place of all others; every rung has room for more."""
     items, info, meta = ladder
     meta[RUNGS], meta[ROWS] = 0, len(rows)
@@ -255,7 +255,7 @@ def rebuild(ladder, jobs, key, rows):
 
 
 @compiled_lean
-def rows_in_order(ladder, out):
+def rows_in_order(ladder: Ladder, out: Ints) -> int:
     """Write all rows in sorted order into `out`; return how many."""
     items, info, meta = ladder
     count = 0

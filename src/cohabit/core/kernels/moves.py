@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cohabit.compiled import compiled_lean
 from cohabit.core.columns import (
     AGE_LIMIT,
@@ -24,15 +22,16 @@ from cohabit.core.columns import (
     STARTED,
     STATE,
     VOID,
+    Ints,
 )
 from cohabit.core.kernels import ladder, profile
-from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.kernels.bundles import CONSERVATIVE, Machine, Queue, Rule
 from cohabit.core.kernels.nodes import release_nodes, take_nodes
 from cohabit.model.units import FOREVER
 
 
 @compiled_lean
-def uses_second(rule):
+def uses_second(rule: Rule) -> bool:
     """Whether queued jobs stand on the second ladder, too."""
     if rule.by_size:
         return rule.depth != CONSERVATIVE
@@ -40,7 +39,7 @@ def uses_second(rule):
 
 
 @compiled_lean
-def enqueue(row, rule, queue):
+def enqueue(row: int, rule: Rule, queue: Queue) -> None:
     """Put a job into the queue."""
     jobs, keys = queue.jobs, queue.keys
     jobs[STATE, row] = QUEUED
@@ -50,7 +49,7 @@ def enqueue(row, rule, queue):
 
 
 @compiled_lean
-def dequeue(row, rule, queue):
+def dequeue(row: int, rule: Rule, queue: Queue) -> None:
     """Take a job out of the queue."""
     jobs, keys = queue.jobs, queue.keys
     ladder.remove(queue.order, jobs, keys[SCORE if rule.by_score else ARRIVAL], row)
@@ -59,7 +58,7 @@ def dequeue(row, rule, queue):
 
 
 @compiled_lean
-def begin(row, now, queue, machine, started):
+def begin(row: int, now: int, queue: Queue, machine: Machine, started: Ints) -> None:
     """Mark a job running from now until its requested end, on nodes of its own."""
     jobs, keys, gauges = queue.jobs, queue.keys, machine.gauges
     take_nodes(row, jobs, machine)
@@ -71,7 +70,7 @@ def begin(row, now, queue, machine, started):
 
 
 @compiled_lean
-def finish(row, now, depth, queue, machine):
+def finish(row: int, now: int, depth: int, queue: Queue, machine: Machine) -> None:
     """A running job ended: its nodes are idle again."""
     jobs, gauges = queue.jobs, machine.gauges
     ladder.remove(machine.running, jobs, queue.keys[ENDS], row)
@@ -85,10 +84,10 @@ def finish(row, now, depth, queue, machine):
 
 
 @compiled_lean
-def age_limit(gauges):
+def age_limit(gauges: Ints) -> int:
     """The wait after which no other job may overtake: fixed, or so many thousandths of the mean run so far."""
     if gauges[AGE_LIMIT] > 0:
         return gauges[AGE_LIMIT]
     if gauges[AGE_RUNS] > 0 and gauges[RUNS] > 0:
-        return np.int64(gauges[AGE_RUNS] / 1000.0 * gauges[RUN_US] / gauges[RUNS])
+        return int(gauges[AGE_RUNS] / 1000.0 * gauges[RUN_US] / gauges[RUNS])
     return FOREVER

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cohabit.compiled import compiled, compiled_lean, trailing_zeros
@@ -17,7 +19,9 @@ from cohabit.core.columns import (
     RELEASED,
     SPARE_RANGE,
     WAKE,
+    Ints,
 )
+from cohabit.core.kernels.bundles import Machine
 from cohabit.model.units import FOREVER
 
 FULL_WORD = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -25,7 +29,7 @@ ONE = np.uint64(1)
 
 
 @compiled_lean
-def take_nodes(row, jobs, machine):
+def take_nodes(row: int, jobs: Ints, machine: Machine) -> None:
     """Give the job its nodes: the lowest-numbered idle ones."""
     idle, pool, gauges = machine.idle, machine.pool, machine.gauges
     need = jobs[NODES, row]
@@ -63,7 +67,7 @@ def take_nodes(row, jobs, machine):
 
 
 @compiled_lean
-def release_nodes(row, jobs, machine):
+def release_nodes(row: int, jobs: Ints, machine: Machine) -> None:
     """Give the job's nodes back."""
     idle, pool, gauges = machine.idle, machine.pool, machine.gauges
     gauges[FREE] += jobs[NODES, row]
@@ -85,7 +89,7 @@ def release_nodes(row, jobs, machine):
 
 
 @compiled
-def initialise(idle, pool, gauges, nodes):
+def initialise(idle: Any, pool: Ints, gauges: Ints, nodes: int) -> None:
     """All nodes idle, all ranges spare."""
     for word in range(len(idle)):
         count = min(64, nodes - word * 64)

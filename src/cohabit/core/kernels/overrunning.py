@@ -6,14 +6,15 @@ Every pass begins with this step, compiled or readable. It decides nothing.
 from __future__ import annotations
 
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core.columns import ENDS, EXPECTED, LIMIT, RELEASED, START, STARTED, VOID
+from cohabit.core.columns import ENDS, EXPECTED, LIMIT, RELEASED, START, STARTED, VOID, Floats, Ints
 from cohabit.core.kernels import ladder
-from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE
+from cohabit.core.kernels.bundles import Machine, Queue
+from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE, Ladder
 from cohabit.model.units import SECOND
 
 
 @compiled_lean
-def _next_overrunning(now, jobs, running, gauges):
+def _next_overrunning(now: int, jobs: Ints, running: Ladder, gauges: Ints) -> int:
     """A job that is past its request but not yet expected one second from now; -1 if there is none.
 
     Where any job is past its request the promises are void, also in a second pass of the same instant.
@@ -33,14 +34,14 @@ def _next_overrunning(now, jobs, running, gauges):
 
 
 @compiled_inline
-def open_pass(now, queue, machine):
+def open_pass(now: int, queue: Queue, machine: Machine) -> None:
     """Begin a pass: no job has been started in it."""
     machine.gauges[STARTED] = 0
     extend_overrunning(now, queue.jobs, queue.keys, machine.running, machine.gauges)
 
 
 @compiled_lean
-def extend_overrunning(now, jobs, keys, running, gauges):
+def extend_overrunning(now: int, jobs: Ints, keys: Floats, running: Ladder, gauges: Ints) -> None:
     """Expect every job past its request to end one second from now."""
     row = _next_overrunning(now, jobs, running, gauges)
     while row >= 0:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_inline, compiled_lean, move, trailing_zeros
-from cohabit.core.columns import EXPECTED, FREE, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE
+from cohabit.core.columns import EXPECTED, FREE, NODES, PROFILE_BLOCKS, PROFILE_SPARE, PROMISES, VOID, WAKE, Ints
+from cohabit.core.kernels.bundles import Machine
 from cohabit.core.kernels.ladder import ORDER, RUNGS, SIZE
 from cohabit.model.units import FOREVER
 
@@ -49,7 +50,7 @@ def points(slots: NDArray[np.int64], gauges: NDArray[np.int64]) -> tuple[NDArray
 
 
 @compiled_lean
-def reset(slots, gauges, nodes):
+def reset(slots: Ints, gauges: Ints, nodes: int) -> None:
     """Everything free for ever."""
     slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = -FOREVER, nodes, 1
     slots[NUMBER, 0], slots[POINTS, 0], slots[FROM, 0] = 0, 1, -FOREVER
@@ -59,7 +60,7 @@ def reset(slots, gauges, nodes):
 
 
 @compiled_lean
-def _last_at_or_before(slots, row, low, high, instant):
+def _last_at_or_before(slots: Ints, row: int, low: int, high: int, instant: int) -> int:
     """The last column of the sorted slots[row, low:high] that is not after `instant`; `low` if there is none."""
     times, place, count = slots[row, low:high], 0, high - low
     while count > 1:  # no branches: which way they go is hard to foresee
@@ -70,13 +71,13 @@ def _last_at_or_before(slots, row, low, high, instant):
 
 
 @compiled_lean
-def find(slots, gauges, instant):
+def find(slots: Ints, gauges: Ints, instant: int) -> tuple[int, int]:
     """The last point that is not after `instant`: the place of its block, and its column."""
     return _find_from(slots, gauges, 0, instant)
 
 
 @compiled_lean
-def _find_from(slots, gauges, place, instant):
+def _find_from(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int, int]:
     """The same, not in a block before `place`."""
     place = _last_at_or_before(slots, FROM, place, gauges[PROFILE_BLOCKS], instant)
     first = slots[NUMBER, place] * BLOCK
@@ -84,21 +85,21 @@ def _find_from(slots, gauges, place, instant):
 
 
 @compiled_lean
-def point_before(slots, place, column):
+def point_before(slots: Ints, place: int, column: int) -> tuple[int, int]:
     if column > slots[NUMBER, place] * BLOCK:
         return place, column - 1
     return place - 1, slots[NUMBER, place - 1] * BLOCK + slots[POINTS, place - 1] - 1
 
 
 @compiled_lean
-def point_after(slots, place, column):
+def point_after(slots: Ints, place: int, column: int) -> tuple[int, int]:
     if column + 1 < slots[NUMBER, place] * BLOCK + slots[POINTS, place]:
         return place, column + 1
     return place + 1, slots[NUMBER, place + 1] * BLOCK
 
 
 @compiled_lean
-def _summarise(slots, place):
+def _summarise(slots: Ints, place: int) -> None:
     first = slots[NUMBER, place] * BLOCK
     idle = slots[IDLE, first : first + slots[POINTS, place]]  # indices from zero: several are looked at at once
     most = least = idle[0]
@@ -108,7 +109,7 @@ def _summarise(slots, place):
 
 
 @compiled_lean
-def _open_block(slots, gauges, place):
+def _open_block(slots: Ints, gauges: Ints, place: int) -> None:
     """An empty block at `place` in the order; numbers no longer in use wait behind those in use."""
     count = gauges[PROFILE_BLOCKS]
     if count == gauges[PROFILE_SPARE]:
@@ -122,7 +123,7 @@ def _open_block(slots, gauges, place):
 
 
 @compiled_lean
-def _close_block(slots, gauges, place):
+def _close_block(slots: Ints, gauges: Ints, place: int) -> None:
     count = gauges[PROFILE_BLOCKS] - 1
     number = slots[NUMBER, place]
     for row in range(NUMBER, SHIFT + 1):
@@ -132,7 +133,7 @@ def _close_block(slots, gauges, place):
 
 
 @compiled_lean
-def _append_points(slots, place, source, count, change):
+def _append_points(slots: Ints, place: int, source: int, count: int, change: int) -> None:
     """Copy `count` points from column `source` on to the end of a block, with `change` more nodes free in each."""
     target = slots[NUMBER, place] * BLOCK + slots[POINTS, place]
     for row in range(3):
@@ -144,7 +145,7 @@ def _append_points(slots, place, source, count, change):
 
 
 @compiled_lean
-def _split(slots, gauges, place):
+def _split(slots: Ints, gauges: Ints, place: int) -> None:
     """Move the later half of a full block into one of its own."""
     half = BLOCK // 2
     source = slots[NUMBER, place] * BLOCK + half
@@ -157,7 +158,7 @@ def _split(slots, gauges, place):
 
 
 @compiled_lean
-def _join(slots, gauges, place):
+def _join(slots: Ints, gauges: Ints, place: int) -> None:
     """Join a block and the next one if together they fill no more than half a block."""
     after = place + 1
     if 0 < after < gauges[PROFILE_BLOCKS] and slots[POINTS, place] + slots[POINTS, after] <= BLOCK // 2:
@@ -169,14 +170,14 @@ def _join(slots, gauges, place):
 
 
 @compiled_lean
-def _shift_points(slots, begin, end, by):
+def _shift_points(slots: Ints, begin: int, end: int, by: int) -> None:
     """Move the points of these columns to others of the same block."""
     for row in range(3):
         move(slots[row], begin, begin + by, end - begin)
 
 
 @compiled_lean
-def _use_point(slots, gauges, place, instant):
+def _use_point(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int, int]:
     """One more interval begins or ends at `instant`, in the block at `place` or later; its point is made if missing."""
     place, column = _find_from(slots, gauges, place, instant)
     if slots[TIME, column] != instant:
@@ -193,7 +194,7 @@ def _use_point(slots, gauges, place, instant):
 
 
 @compiled_lean
-def _drop_point(slots, gauges, instant):
+def _drop_point(slots: Ints, gauges: Ints, instant: int) -> None:
     """One interval fewer begins or ends at `instant`; a point of none is taken out."""
     place, column = find(slots, gauges, instant)
     first = slots[NUMBER, place] * BLOCK
@@ -213,7 +214,7 @@ def _drop_point(slots, gauges, instant):
 
 
 @compiled_lean
-def _change_in_block(slots, place, begin, end, nodes):
+def _change_in_block(slots: Ints, place: int, begin: int, end: int, nodes: int) -> None:
     idle = slots[IDLE, begin:end]
     for index in range(len(idle)):
         idle[index] += nodes
@@ -221,7 +222,7 @@ def _change_in_block(slots, place, begin, end, nodes):
 
 
 @compiled_lean
-def _change(slots, place, column, last, stop, nodes):
+def _change(slots: Ints, place: int, column: int, last: int, stop: int, nodes: int) -> None:
     """So many nodes more are free from one point to another."""
     if place < last:
         _change_in_block(slots, place, column, slots[NUMBER, place] * BLOCK + slots[POINTS, place], nodes)
@@ -235,7 +236,7 @@ def _change(slots, place, column, last, stop, nodes):
 
 
 @compiled_lean
-def _change_between(slots, gauges, begin, end, nodes):
+def _change_between(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
     """The same between two instants; there is a point at `begin`, and one at `end` or later."""
     place, column = find(slots, gauges, begin)
     last, stop = _find_from(slots, gauges, place, end)
@@ -246,7 +247,7 @@ def _change_between(slots, gauges, begin, end, nodes):
 
 
 @compiled_lean
-def occupy(slots, gauges, begin, end, nodes):
+def occupy(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
     """Take `nodes` from `begin` until `end`."""
     if begin < end:
         place, column = _use_point(slots, gauges, 0, begin)
@@ -254,7 +255,7 @@ def occupy(slots, gauges, begin, end, nodes):
 
 
 @compiled_lean
-def _occupy_from(slots, gauges, place, column, end, nodes):
+def _occupy_from(slots: Ints, gauges: Ints, place: int, column: int, end: int, nodes: int) -> None:
     """The same from a point on."""
     blocks, begin = gauges[PROFILE_BLOCKS], slots[TIME, column]
     last, stop = _use_point(slots, gauges, place, end)
@@ -264,7 +265,7 @@ def _occupy_from(slots, gauges, place, column, end, nodes):
 
 
 @compiled_lean
-def vacate(slots, gauges, begin, end, nodes):
+def vacate(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
     """Undo `occupy` for an interval that lies wholly ahead."""
     if begin < end:
         _change_between(slots, gauges, begin, end, nodes)
@@ -273,7 +274,7 @@ def vacate(slots, gauges, begin, end, nodes):
 
 
 @compiled_lean
-def give_back(slots, gauges, now, end, nodes):
+def give_back(slots: Ints, gauges: Ints, now: int, end: int, nodes: int) -> None:
     """A job ended at `now` that was expected to keep its nodes until `end`."""
     if end > now:
         _use_point(slots, gauges, 0, now)
@@ -282,7 +283,7 @@ def give_back(slots, gauges, now, end, nodes):
 
 
 @compiled_lean
-def forget_past(slots, gauges, now):
+def forget_past(slots: Ints, gauges: Ints, now: int) -> None:
     while gauges[PROFILE_BLOCKS] > 1 and slots[FROM, 1] <= now:
         _close_block(slots, gauges, 0)
     _, column = find(slots, gauges, now)
@@ -296,7 +297,7 @@ def forget_past(slots, gauges, now):
 
 
 @compiled_inline
-def _where_enough(slots, begin, end, needed):
+def _where_enough(slots: Ints, begin: int, end: int, needed: int) -> np.int64:
     """A bit for every point of these columns, the first one's lowest: whether so many nodes are free (less SHIFT)."""
     idle, bits = slots[IDLE, begin:end], np.int64(0)
     for index in range(len(idle)):
@@ -305,7 +306,7 @@ def _where_enough(slots, begin, end, needed):
 
 
 @compiled_lean
-def earliest(slots, gauges, now, nodes, duration):
+def earliest(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> tuple[int, int, int]:
     """First instant from `now` with `nodes` free throughout, FOREVER if there is none; and the last point till then."""
     place, column = find(slots, gauges, now)
     at, at_column = place, column
@@ -332,7 +333,7 @@ def earliest(slots, gauges, now, nodes, duration):
 
 
 @compiled_lean
-def reserve(slots, gauges, now, nodes, duration):
+def reserve(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> int:
     """Take `nodes` for so long as early as they are free, and return from when; FOREVER: they never are."""
     start, place, column = earliest(slots, gauges, now, nodes, duration)
     if start < FOREVER:
@@ -345,7 +346,7 @@ def reserve(slots, gauges, now, nodes, duration):
 
 
 @compiled_lean
-def rebuild(now, jobs, machine):
+def rebuild(now: int, jobs: Ints, machine: Machine) -> None:
     """The profile of the running jobs alone, from now on."""
     (items, info, meta), slots, gauges = machine.running, machine.slots, machine.gauges
     idle_now = gauges[FREE]
@@ -374,12 +375,12 @@ def rebuild(now, jobs, machine):
 
 
 @compiled_lean
-def _finish_block(slots, block, count, most):
+def _finish_block(slots: Ints, block: int, count: int, most: int) -> None:
     slots[NUMBER, block], slots[POINTS, block], slots[MOST, block], slots[SHIFT, block] = block, count, most, 0
 
 
 @compiled_lean
-def still_holds(now, slots, gauges):
+def still_holds(now: int, slots: Ints, gauges: Ints) -> bool:
     """Whether no point has passed since `rebuild`; the profile is then taken to begin now."""
     place, column = find(slots, gauges, now)
     holds = place == 0 and column == slots[NUMBER, 0] * BLOCK

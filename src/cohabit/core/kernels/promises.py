@@ -6,13 +6,13 @@ Entries of jobs that have gone or been promised something else stay until they c
 from __future__ import annotations
 
 from cohabit.compiled import compiled_lean
-from cohabit.core.columns import PROMISES, QUEUED, RESERVED, STATE
+from cohabit.core.columns import PROMISES, QUEUED, RESERVED, STATE, Ints
 from cohabit.core.kernels.profile import PROMISED_AT, PROMISED_TO
 from cohabit.model.units import FOREVER, SECOND
 
 
 @compiled_lean
-def note_promise(slots, gauges, instant, row):
+def note_promise(slots: Ints, gauges: Ints, instant: int, row: int) -> None:
     """Add to the heap."""
     place = gauges[PROMISES]
     gauges[PROMISES] += 1
@@ -24,14 +24,14 @@ def note_promise(slots, gauges, instant, row):
 
 
 @compiled_lean
-def _is_kept(place, jobs, slots):
+def _is_kept(place: int, jobs: Ints, slots: Ints) -> bool:
     """Whether an entry still says when that job starts; those of jobs that have gone stay until they come up."""
     row = slots[PROMISED_TO, place]
     return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
 
 
 @compiled_lean
-def make_room(most, jobs, slots, gauges):
+def make_room(most: int, jobs: Ints, slots: Ints, gauges: Ints) -> None:
     """Where the heap has so many entries, take out all of jobs that have gone."""
     if gauges[PROMISES] < most:
         return
@@ -42,7 +42,7 @@ def make_room(most, jobs, slots, gauges):
 
 
 @compiled_lean
-def _drop_first(slots, gauges):
+def _drop_first(slots: Ints, gauges: Ints) -> None:
     gauges[PROMISES] -= 1
     count = gauges[PROMISES]
     instant, row, place, child = slots[PROMISED_AT, count], slots[PROMISED_TO, count], 0, 1
@@ -57,7 +57,7 @@ def _drop_first(slots, gauges):
 
 
 @compiled_lean
-def first(jobs, slots, gauges):
+def first(jobs: Ints, slots: Ints, gauges: Ints) -> int:
     """The soonest instant anybody is promised; FOREVER if there is none."""
     while gauges[PROMISES] > 0:
         if _is_kept(0, jobs, slots):
@@ -67,7 +67,7 @@ def first(jobs, slots, gauges):
 
 
 @compiled_lean
-def take_due(now, jobs, slots, gauges, rows, count):
+def take_due(now: int, jobs: Ints, slots: Ints, gauges: Ints, rows: Ints, count: int) -> int:
     """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
     while first(jobs, slots, gauges) <= now:
         row = slots[PROMISED_TO, 0]
@@ -82,7 +82,7 @@ def take_due(now, jobs, slots, gauges, rows, count):
 
 
 @compiled_lean
-def note_again(rows, jobs, slots, gauges):
+def note_again(rows: Ints, jobs: Ints, slots: Ints, gauges: Ints) -> None:
     """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
     for row in rows:
         if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
@@ -91,7 +91,7 @@ def note_again(rows, jobs, slots, gauges):
 
 
 @compiled_lean
-def next_wake(now, jobs, slots, gauges):
+def next_wake(now: int, jobs: Ints, slots: Ints, gauges: Ints) -> int:
     """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
     soonest = first(jobs, slots, gauges)
     return soonest if soonest > now else now + SECOND

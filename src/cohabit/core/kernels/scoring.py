@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean, no_scores, python_entry
-from cohabit.core.columns import SEQ, Columns
-from cohabit.core.kernels.bundles import Scorer, Shortlist
+from cohabit.core.columns import SEQ, Columns, Floats, Ints
+from cohabit.core.kernels.bundles import Queue, Scorer, Shortlist
 from cohabit.core.kernels.ladder import rows_in_order
 from cohabit.core.protocols import Order, PolicySet
 
 
 @compiled_inline
-def score(entry, parameters, jobs, usage, rows, now, fresh):
+def score(
+    entry: ScoreEntry, parameters: Floats, jobs: Ints, usage: Floats, rows: Ints, now: int, fresh: Floats
+) -> None:
     """Call an order for these rows; the scores go into `fresh`, NaN as infinity."""
     entry(
         jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
@@ -28,19 +30,19 @@ def score(entry, parameters, jobs, usage, rows, now, fresh):
 
 
 @compiled_inline
-def score_rows(rows, now, jobs, scorer, fresh):
+def score_rows(rows: Ints, now: int, jobs: Ints, scorer: Scorer, fresh: Floats) -> None:
     """Score these rows by the order."""
     score(scorer.entry, scorer.parameters, jobs, scorer.usage, rows, now, fresh)
 
 
 @compiled_inline
-def score_rows_second(rows, now, jobs, scorer, fresh):
+def score_rows_second(rows: Ints, now: int, jobs: Ints, scorer: Scorer, fresh: Floats) -> None:
     """Score these rows by the second order."""
     score(scorer.second_entry, scorer.second_parameters, jobs, scorer.usage, rows, now, fresh)
 
 
 @compiled_lean
-def score_queue(now, queue, scorer, waiting, fresh):
+def score_queue(now: int, queue: Queue, scorer: Scorer, waiting: Ints, fresh: Floats) -> int:
     """Write all queued rows into `waiting` and their scores into `fresh`; return how many."""
     count = rows_in_order(queue.order, waiting)
     if count > 1:  # a single job needs no score
@@ -49,7 +51,7 @@ def score_queue(now, queue, scorer, waiting, fresh):
 
 
 @compiled_lean
-def copy_rows(rows, out):
+def copy_rows(rows: Ints, out: Ints) -> int:
     """Write these rows to the beginning of `out` (assigning a slice would count references); return how many."""
     for index in range(len(rows)):
         out[index] = rows[index]
@@ -57,13 +59,13 @@ def copy_rows(rows, out):
 
 
 @compiled_inline
-def goes_before(row, other, key, jobs):
+def goes_before(row: int, other: int, key: Floats, jobs: Ints) -> bool:
     """Whether a row goes before another: the smaller score, of equal scores the earlier submission."""
     return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
 
 
 @compiled_lean
-def sink(rows, place, count, key, jobs):
+def sink(rows: Ints, place: int, count: int, key: Floats, jobs: Ints) -> None:
     """Move one row of a heap, the first to go on top, down to its place."""
     row, child = rows[place], 2 * place + 1
     while child < count:
@@ -77,13 +79,13 @@ def sink(rows, place, count, key, jobs):
 
 
 @compiled_lean
-def make_heap(rows, key, jobs):
+def make_heap(rows: Ints, key: Floats, jobs: Ints) -> None:
     for place in range(len(rows) // 2 - 1, -1, -1):
         sink(rows, place, len(rows), key, jobs)
 
 
 @compiled_lean
-def sort_rows(rows, key, jobs):
+def sort_rows(rows: Ints, key: Floats, jobs: Ints) -> None:
     """Sort rows by their scores, in place."""
     make_heap(rows, key, jobs)
     for end in range(len(rows) - 1, 0, -1):

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
-from cohabit.core.columns import ARRIVAL, SEQ
+from cohabit.core.columns import ARRIVAL, SEQ, Floats, Ints
 from cohabit.core.kernels import ladder, scoring
-from cohabit.core.kernels.bundles import Shortlist
+from cohabit.core.kernels.bundles import Queue, Scorer, Shortlist, Workspace
 from cohabit.core.kernels.ladder import ORDER, ROWS, RUNGS, SIZE
 from cohabit.core.kernels.sorting import before, sort
 from cohabit.model.units import FOREVER, SECOND
@@ -57,7 +57,7 @@ def make(users: int, cheap_calls: bool = True, of_usage: bool = False) -> Shortl
 
 
 @compiled_lean
-def _bound(count, jobs, scorer, work):
+def _bound(count: int, jobs: Ints, scorer: Scorer, work: Workspace) -> None:
     """Write into work.fresh[0] the bounds of the first `count` rows of work.waiting."""
     if scorer.shortlist.marks[OF_USAGE]:
         _exchange(scorer.usage, scorer.shortlist.least)
@@ -67,13 +67,13 @@ def _bound(count, jobs, scorer, work):
 
 
 @compiled_lean
-def _exchange(usage, least):
+def _exchange(usage: Floats, least: Floats) -> None:
     for user in range(usage.shape[1]):
         usage[1, user], least[user] = least[user], usage[1, user]
 
 
 @compiled_lean
-def bound_arrival(row, now, queue, scorer, work):
+def bound_arrival(row: int, now: int, queue: Queue, scorer: Scorer, work: Workspace) -> None:
     """Bound a job that is about to enter the queue."""
     marks, key = scorer.shortlist.marks, queue.keys[BOUND]
     key[row] = -np.inf
@@ -84,13 +84,13 @@ def bound_arrival(row, now, queue, scorer, work):
 
 
 @compiled_inline
-def _cost_of_looseness(marks):
+def _cost_of_looseness(marks: Ints) -> int:
     """What it cost in this window that the bounds are not tighter, in rows bounded."""
     return (marks[WINDOW_ROWS] - FIRST_SCORED * marks[WINDOW_PASSES]) // COST_OF_BOUND
 
 
 @compiled_lean
-def _set_window(marks):
+def _set_window(marks: Ints) -> None:
     """Make the window longer where bounding cost more than loose bounds did, else shorter."""
     if not marks[UNBOUNDED] and marks[WINDOW_PASSES] > 0:
         growth = SHORTER
@@ -101,7 +101,7 @@ def _set_window(marks):
 
 
 @compiled_lean
-def _begin_window(now, queue, scorer, work):
+def _begin_window(now: int, queue: Queue, scorer: Scorer, work: Workspace) -> None:
     """Bound all queued jobs and sort the queue by the bounds; the jobs of a short queue get none."""
     marks, bounds, usage = scorer.shortlist.marks, scorer.shortlist.bounds, scorer.usage
     waiting, fresh = work.waiting, work.fresh[0]
@@ -124,7 +124,7 @@ def _begin_window(now, queue, scorer, work):
 
 
 @compiled_inline
-def _out_of_date(now, usage, queued, marks, bounds):
+def _out_of_date(now: int, usage: Floats, queued: int, marks: Ints, bounds: Floats) -> bool:
     """Whether a window must begin."""
     if marks[UNBOUNDED]:
         return queued > BOUND_ABOVE
@@ -134,7 +134,7 @@ def _out_of_date(now, usage, queued, marks, bounds):
 
 
 @compiled_inline
-def begin_pass(now, falling, queue, scorer, work):
+def begin_pass(now: int, falling: bool, queue: Queue, scorer: Scorer, work: Workspace) -> None:
     """Renew the bounds where they are out of date; no job has been scored in this pass."""
     marks = scorer.shortlist.marks
     if falling and _out_of_date(now, scorer.usage, queue.order.meta[ROWS], marks, scorer.shortlist.bounds):
@@ -144,7 +144,7 @@ def begin_pass(now, falling, queue, scorer, work):
 
 
 @compiled_inline
-def _score_more(now, best, queue, scorer, work):
+def _score_more(now: int, best: int, queue: Queue, scorer: Scorer, work: Workspace) -> None:
     """Score the next few jobs of the ladder that could go before `best`."""
     marks, (items, info, meta), seq = scorer.shortlist.marks, queue.order, queue.jobs[SEQ]
     rows, scores, waiting = work.rows[LOOKED], work.scores[LOOKED], work.waiting
@@ -172,9 +172,9 @@ def _score_more(now, best, queue, scorer, work):
 
 
 @compiled_lean
-def best_of(first, count, best, rows, scores, seq):
+def best_of(first: int, count: int, best: int, rows: Ints, scores: Floats, seq: Ints) -> int:
     """The index of the best score from `first` on, or `best` if that is better; a score of NaN: the job is gone."""
-    row, score = (rows[best], scores[best]) if best >= 0 else (np.int64(-1), np.inf)
+    row, score = (rows[best], scores[best]) if best >= 0 else (-1, np.inf)
     for index in range(first, count):
         if scores[index] < score or (scores[index] == score and (row < 0 or seq[rows[index]] < seq[row])):
             best, row, score = index, rows[index], scores[index]
@@ -182,7 +182,7 @@ def best_of(first, count, best, rows, scores, seq):
 
 
 @compiled_inline
-def first_of_queue(now, best, queue, scorer, work):
+def first_of_queue(now: int, best: int, queue: Queue, scorer: Scorer, work: Workspace) -> int:
     """The index in work.rows[LOOKED] of the first job; `best` is the best of those scored before, -1 for none."""
     marks, seq = scorer.shortlist.marks, queue.jobs[SEQ]
     while marks[PLACE] < queue.order.meta[RUNGS]:
@@ -195,7 +195,7 @@ def first_of_queue(now, best, queue, scorer, work):
 
 
 @compiled_inline
-def end_pass(scored, marks):
+def end_pass(scored: int, marks: Ints) -> None:
     """Count what the pass cost: `scored` jobs beside those in work.rows[LOOKED]."""
     marks[WINDOW_PASSES] += 1
     marks[WINDOW_ROWS] += scored

@@ -6,9 +6,12 @@ half of their scores, digit by digit; only stretches that agree in it are merged
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cohabit.compiled import compiled_inline, compiled_lean
+from cohabit.core.columns import Floats, Ints
 
 STRETCH = 8  # so many are sorted by putting one after the other into its place
 DIGIT, VALUES, DIGITS = 8, 256, 4  # bits of a digit, what it can be, how many there are in half a score
@@ -18,13 +21,13 @@ ALL_BUT_SIGN = 2**63 - 1
 
 
 @compiled_inline
-def before(score, row, other_score, other, seq):
+def before(score: float, row: int, other_score: int, other: int, seq: Ints) -> bool:
     """Whether a row of this score goes before another: the smaller score, of equal scores the earlier submission."""
     return score < other_score or (score == other_score and seq[row] < seq[other])
 
 
 @compiled_lean
-def _sort_few(first, end, rows, scores, seq):
+def _sort_few(first: int, end: int, rows: Ints, scores: Floats, seq: Ints) -> None:
     for index in range(first + 1, end):
         row, score, place = rows[index], scores[index], index
         while place > first and before(score, row, scores[place - 1], rows[place - 1], seq):
@@ -34,7 +37,9 @@ def _sort_few(first, end, rows, scores, seq):
 
 
 @compiled_lean
-def _merge(first, middle, end, rows, scores, spare, seq):
+def _merge(
+    first: int, middle: int, end: int, rows: Ints, scores: Floats, spare: tuple[Ints, Floats], seq: Ints
+) -> None:
     """Merge two sorted stretches that follow each other."""
     spare_rows, spare_scores = spare
     while first < middle and before(scores[first], rows[first], scores[middle], rows[middle], seq):
@@ -55,7 +60,7 @@ def _merge(first, middle, end, rows, scores, spare, seq):
 
 
 @compiled_lean
-def _sort_by_merging(begin, end, rows, scores, spare, seq):
+def _sort_by_merging(begin: int, end: int, rows: Ints, scores: Floats, spare: tuple[Ints, Floats], seq: Ints) -> None:
     stretch = STRETCH
     for first in range(begin, end, stretch):
         _sort_few(first, min(first + stretch, end), rows, scores, seq)
@@ -67,14 +72,16 @@ def _sort_by_merging(begin, end, rows, scores, spare, seq):
 
 
 @compiled_inline
-def _first_half(score):
+def _first_half(score: float) -> Any:
     """The first half of a score's bits, as a number from zero on that grows with the score."""
     bits = np.float64(score + 0.0).view(np.int64)  # there are two zeros
     return ((bits ^ ((bits >> 63) & ALL_BUT_SIGN)) >> 32) + 2**31
 
 
 @compiled_lean
-def _sort_by_digit(digit, count, rows, scores, to_rows, to_scores, places):
+def _sort_by_digit(
+    digit: int, count: int, rows: Ints, scores: Floats, to_rows: Ints, to_scores: Floats, places: Ints
+) -> None:
     """Write the first `count` sorted by one digit; `places` says how often each value occurs."""
     place, first = 0, digit * VALUES
     for value in range(VALUES):
@@ -86,7 +93,7 @@ def _sort_by_digit(digit, count, rows, scores, to_rows, to_scores, places):
 
 
 @compiled_lean
-def _sort_by_digits(count, rows, scores, spare, places):
+def _sort_by_digits(count: int, rows: Ints, scores: Floats, spare: tuple[Ints, Floats], places: Ints) -> None:
     """Sort by the first half of the scores."""
     spare_rows, spare_scores = spare
     for value in range(ROOM):
@@ -110,7 +117,7 @@ def _sort_by_digits(count, rows, scores, spare, places):
 
 
 @compiled_lean
-def sort(count, rows, scores, spare, places, seq):
+def sort(count: int, rows: Ints, scores: Floats, spare: tuple[Ints, Floats], places: Ints, seq: Ints) -> None:
     """Sort the first `count`; spare: rows and scores with as much room; places: room to count digits in, or less."""
     if count < MANY or len(places) < ROOM:
         _sort_by_merging(0, count, rows, scores, spare, seq)
