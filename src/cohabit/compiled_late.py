@@ -164,7 +164,7 @@ def compile_order(origin: str, source: str, parameters: int) -> Any:
     return _numba().compile_order(origin, source, parameters)
 
 
-def is_warm(kernel: str = "trace_driver.drive") -> bool:
+def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
     """Whether the kernels have been compiled before."""
     return bool(_numba().is_warm(kernel))
 

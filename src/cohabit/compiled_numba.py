@@ -99,7 +99,7 @@ _CALLED = ctypes.CFUNCTYPE(  # the same from Python
 )
 
 # Division by zero gives infinity or NaN, as in numpy. An index without a sign never counts from the end.
-_ORDER_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again.
+_ORDER_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again. Sources: {digest}
 import numba
 import numpy
 from numba import carray, cfunc
@@ -158,7 +158,11 @@ def compile_order(origin: str, source: str, parameters: int) -> ScoreEntry:
     their names, and with such a one it fits wherever the folder has been moved to.
     """
     arguments = "".join(f", parameters[{index}]" for index in range(parameters))
-    text = _ORDER_SOURCE.format(origin=origin, function=source, arguments=arguments, room=parameters + 1)
+    files = ("compiled_numba.py", "core/columns.py", "orders/power.py")
+    text = _ORDER_SOURCE.format(
+        origin=origin, function=source, arguments=arguments, room=parameters + 1,
+        digest=kept_code.digest_of(*(kept_code.PACKAGE / name for name in files)),
+    )  # fmt: skip
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     path = kept_code.order_file(f"order_{digest}.py")
     if not path.exists():

@@ -16,7 +16,7 @@ from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide, place_one
-from cohabit.core.kernels import ladder, overrunning, scoring, shortlist
+from cohabit.core.kernels import ladder, overrunning, shortlist
 from cohabit.core.kernels.bundles import CONSERVATIVE, make_workspace
 from cohabit.core.kernels.ladder import ROWS
 from cohabit.core.kernels.moves import enqueue
@@ -24,6 +24,7 @@ from cohabit.core.kernels.schedule import pass_of
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import Order, PolicySet
+from cohabit.core.scorer import make_scorer
 from cohabit.core.sharing import shares_that_changed
 from cohabit.core.state import State
 from cohabit.core.view import View
@@ -138,7 +139,7 @@ class SchedulerCore:
         )
         columns = self.view(now_us).columns()
         short = shortlist.make(1)
-        scorer = scoring.make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
+        scorer = make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
         rule = state.rule._replace(alone=policies.alone and not state.raises)
         pass_of(rule)(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
         assert state.gauges[FREE] >= 0

@@ -45,7 +45,7 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
-from cohabit.core.kernels import fair_share, ladder, profile, scoring, shortlist
+from cohabit.core.kernels import fair_share, ladder, profile, shortlist
 from cohabit.core.kernels import nodes as idle_nodes
 from cohabit.core.kernels.bundles import CONSERVATIVE, EASY, STRICT, Machine, Queue, Rule, make_workspace
 from cohabit.core.kernels.changing import pass_by_scores
@@ -55,6 +55,7 @@ from cohabit.core.kernels.easy import pass_by_ladder
 from cohabit.core.kernels.moves import enqueue, finish
 from cohabit.core.kernels.schedule import Pass, pass_of
 from cohabit.core.protocols import PolicySet
+from cohabit.core.scorer import make_scorer
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.sim.journal import FINISHED, START, SUBMITTED, WOKEN, Journal
 
@@ -296,7 +297,7 @@ def replay(
     failures: list[Exception] = []
     half_life = policies.fair_share_half_life_us
     short = shortlist.make(usage.shape[1], policies.order.entry is not None, half_life > 0)
-    scorer = scoring.make_scorer(policies, columns, usage, work.waiting, work.fresh, short, failures)
+    scorer = make_scorer(policies, columns, usage, work.waiting, work.fresh, short, failures)
     clock, heap = np.zeros(7, np.int64), np.empty((3, min(total, cluster_nodes) + 1), np.int64)
     trace = Trace(duration_us, np.full(total, NEVER), np.full(total, NEVER), heap, clock, half_life)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1

@@ -1,19 +1,16 @@
 """How a compiled pass asks an order for scores, and which of two jobs goes first.
 
-An order is called by its address. One that numba cannot compile is reached through a callback into Python that works on
-the buffers of the pass.
+An order is called by its address (core/scorer.py).
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean, no_scores, python_entry
-from cohabit.core.columns import SEQ, Columns, Floats, Ints
-from cohabit.core.kernels.bundles import Queue, Scorer, Shortlist
+from cohabit.compiled import ScoreEntry, compiled_inline, compiled_lean
+from cohabit.core.columns import SEQ, Floats, Ints
+from cohabit.core.kernels.bundles import Queue, Scorer
 from cohabit.core.kernels.ladder import rows_in_order
-from cohabit.core.protocols import Order, PolicySet
 
 
 @compiled_inline
@@ -94,46 +91,3 @@ def sort_rows(rows: Ints, key: Floats, jobs: Ints) -> None:
     for index in range(len(rows) // 2):  # the last to go stands first now
         other = len(rows) - 1 - index
         rows[index], rows[other] = rows[other], rows[index]
-
-
-def make_scorer(
-    policies: PolicySet,
-    columns: Columns,
-    usage: NDArray[np.float64],
-    waiting: NDArray[np.int64],
-    fresh: NDArray[np.float64],
-    shortlist: Shortlist,
-    failures: list[Exception],
-) -> Scorer:
-    """The orders as a pass calls them: machine code where they are compiled, else a way back into Python.
-
-    `waiting` and `fresh` are the buffers of the pass. An exception in Python cannot cross machine code: it is added to
-    `failures`.
-    """
-    first, second = (
-        _entry_of(order if policies.changing else None, columns, waiting, fresh[index], failures)
-        for index, order in enumerate((policies.order, policies.backfill_order))
-    )
-    return Scorer(*first, *second, usage, shortlist)
-
-
-def _entry_of(
-    order: Order | None,
-    columns: Columns,
-    waiting: NDArray[np.int64],
-    fresh: NDArray[np.float64],
-    failures: list[Exception],
-) -> tuple[ScoreEntry, NDArray[np.float64]]:
-    if order is None:
-        return no_scores(), np.zeros(1)
-    if order.entry is not None:
-        return order.entry, np.array([*order.parameters, 0.0])
-
-    def score_in_python(count: int, now: int) -> None:
-        try:
-            fresh[:count] = order.raw_scores(columns, waiting[:count], now)
-        except Exception as error:
-            failures.append(error)
-            fresh[:count] = 0.0
-
-    return python_entry(score_in_python), np.zeros(1)
