@@ -32,7 +32,7 @@ def check_falling(order: Order) -> None:
             raise InputError("declares FALLING, but the score of a job depends on the other jobs", order.name, fix)
         if before is not None and (scores > before).any():
             row = int(np.argmax(scores > before))
-            what = f"the score of a job of {_size(jobs, row)} rises from {before[row]:g} to {scores[row]:g} as it waits"
+            what = f"the score of a job of {_size(jobs, row)} rises from {before[row]:.10g} to {scores[row]:.10g} as it waits"
             raise InputError(f"declares FALLING, but {what}", order.name, fix)
         less = usage * np.array([[1.0], [0.9]])
         if (_scores(order, jobs, less, rows, now_us) > scores).any():
@@ -47,7 +47,8 @@ def check_falling(order: Order) -> None:
 def _scores(
     order: Order, jobs: NDArray[np.int64], usage: NDArray[np.float64], rows: NDArray[np.int64], now_us: int
 ) -> NDArray[np.float64]:
-    return np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), np.float64)
+    with np.errstate(all="ignore"):  # some of these jobs ask for no time
+        return np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), np.float64)
 
 
 def _samples() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
