@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo check lint test test-all test-frameworks test-slurm test-slurm-versions bench campaign docs pictures clean distclean
+.PHONY: help setup system warm demo check lint test test-all test-frameworks test-slurm test-slurm-versions bench campaign docs pictures clean distclean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -46,11 +46,14 @@ lint: setup
 check: lint ## lint, types, import rules, tidy and the fast tests of rules, simulator and formats: under a minute
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not wide and not slow and not system and not timing and not cluster" $(QUICK)
 
-test: setup system lint ## what a change must not break: lint and every behaviour once, with a real Slurm and a real browser
+warm: setup ## compile every kernel now; without it each is compiled when it is first used (two minutes, once)
+	@$(BIN)/cohabit warm-up
+
+test: setup system lint warm ## what a change must not break: lint and every behaviour once, with a real Slurm and a real browser
 	@$(TESTS) -m "not wide and not timing" tests
 
 test-all: export COHABIT_WIDE = 1
-test-all: setup system lint ## everything: wide property tests, all of Slurm and Grid Engine, clock tests, campaigns (hours)
+test-all: setup system lint warm ## everything: wide property tests, all of Slurm and Grid Engine, clock tests, campaigns (hours)
 	@echo "campaign seed $(COHABIT_CAMPAIGN_SEED) (same again: make test-all COHABIT_CAMPAIGN_SEED=$(COHABIT_CAMPAIGN_SEED))"
 	@$(TESTS) -m "not timing" tests
 	@$(BIN)/pytest -m timing -rs tests  # alone: a busy neighbour would spoil the clock

@@ -27,7 +27,6 @@ import numpy as np
 
 CHANGING = True
 FALLING = {falling}
-WEIGHTS = {{"wait": 1.0}}
 
 
 def scores(jobs, rows, now_us):
@@ -37,40 +36,10 @@ def scores(jobs, rows, now_us):
     {body}
 '''
 ORDERS = {
-    "a user's own order": "return -(waited / np.sqrt(area))",
-    "a user's own order with FALLING": "return -(waited / np.sqrt(area))",
-    "a user's order over the queue's mean": "return -(waited / np.sqrt(area / area.mean()) * len(rows))",
-    "a user's order with a dictionary": "return -(waited * WEIGHTS['wait'] / np.sqrt(area))",
-    "a user's order by rank": "return -waited / np.sqrt(area) + np.argsort(np.argsort(area)) / len(rows)",
-    "a user's order by two ranks, one changing": "rank = np.empty(len(rows))\n"
-    "    rank[np.argsort(-waited / area)] = np.arange(len(rows))\n"
-    "    return rank + np.argsort(np.argsort(area)) / len(rows)",
-    "a user's order with jobs per width": "width = jobs.nodes[rows]\n"
-    "    _, which, many = np.unique(width, return_inverse=True, return_counts=True)\n"
-    "    return -(waited / np.sqrt(area)) / many[which]",
-    "a user's order with a list of users": "chosen = np.isin(jobs.user[rows], [1, 5, 8])\n"
-    "    return -(waited / np.sqrt(area)) * np.where(chosen, 2.0, 1.0)",
-    "a user's order with a third power": "return -((waited / jobs.limit_us[rows]) ** 3) * jobs.nodes[rows]",
-    "a user's order with a logarithm of the wait": "return -np.log1p(waited / 6e7) * np.log10(area + 10.0)",
-    "a user's order with a power": "return -((waited / jobs.limit_us[rows]) ** 1.5) * jobs.nodes[rows]",
-    "a user's order over the longest wait": "width = jobs.nodes[rows]\n"
-    "    return width / width.max() - waited / waited.max()",
-    "a user's order between the extremes": "columns = (-waited, jobs.nodes[rows], jobs.limit_us[rows])\n"
-    "    return sum((x - x.min()) / (x.max() - x.min() + 1.0) for x in columns)",
-    "a user's order over the median": "return -(waited / (np.median(waited) + 1.0)) / np.sqrt(area)",
-    "a user's order by means and deviations": "return sum((x - x.mean()) / (x.std() + 1.0) for x in (-waited, area))",
-    "a user's order with a power over the mean": "return -((waited / (waited.mean() + 1.0)) ** 1.5) / np.sqrt(area)",
-    "a user's order with exp over the mean": "return -np.exp(waited / (waited.mean() + 1.0)) / np.sqrt(area)",
-    "a user's order with exp as a share": "odds = np.exp(waited / 8.64e10)\n"
-    "    return -(odds / odds.sum()) / np.sqrt(area)",
-    "a user's network": "columns = (waited / 3.6e9, jobs.limit_us[rows] / 3.6e9, jobs.nodes[rows] / 100)\n"
-    "    hidden = np.maximum(np.column_stack(columns) @ np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]]), 0)\n"
-    "    return hidden @ np.array([1.0, -1.0])",
-    "a user's network with tanh": "table = np.column_stack((waited, jobs.limit_us[rows], area)) / [4e9, 4e9, 1e12]\n"
-    "    hidden = np.tanh(table @ np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]]) + [0.1, -0.2])\n"
-    "    return hidden @ np.array([1.0, -1.0])",
-    "a user's order that stays in Python": "users = len(set(jobs.user[rows].tolist()))\n"
-    "    return -(waited / np.sqrt(area) * users)",
+    "a user's own order with FALLING, compiled": "return -(waited / np.sqrt(area))",
+    "a user's own order, compiled": "return -(waited / np.sqrt(area))",
+    "a user's own order in numpy, over the queue's mean": "return -(waited / np.sqrt(area / area.mean()))",
+    "a user's own order in numpy, by rank": "return -waited / np.sqrt(area) + np.argsort(np.argsort(area)) / len(rows)",
 }
 
 

@@ -34,13 +34,13 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
-    Mutant("core/kernels.py", "gauges[EXTRA] -= jobs[NODES, row]", "pass",
+    Mutant("core/kernels/easy.py", "machine.gauges[EXTRA] -= queue.jobs[NODES, row]", "pass",
            "EASY: a backfilled job that outlasts the shadow time uses up spare nodes"),
-    Mutant("core/passing.py", "shadow = jobs[EXPECTED, row]\n", "shadow = jobs[EXPECTED, row] + 1\n",
+    Mutant("core/kernels/easy.py", "shadow = jobs[EXPECTED, row]\n", "shadow = jobs[EXPECTED, row] + 1\n",
            "EASY: the shadow time is the requested end of the run that frees enough nodes"),
-    Mutant("core/reservations.py", "(waiting) and reserved < depth", "(waiting) and reserved <= depth",
+    Mutant("core/kernels/depth.py", "and reserved < rule.depth", "and reserved <= rule.depth",
            "a depth of n makes n reservations"),
-    Mutant("core/kernels.py", "profile.give_back(slots, gauges, now, jobs[EXPECTED, row], jobs[NODES, row])", "pass",
+    Mutant("core/kernels/moves.py", "    if depth == CONSERVATIVE:\n", "    if False:\n",
            "conservative: an early end gives its nodes back to the plan"),
     Mutant("core/apply.py", "            or self.state.jobs[ATTEMPT, row] != attempt\n", "",
            "the end of an earlier attempt does not end the present one"),
@@ -57,7 +57,7 @@ MUTANTS = (
            "shared nodes have room in every dimension"),
     Mutant("core/gating.py", "if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):",
            "if self._view.gauges[RELEASED]:", "newer telemetry makes the gate ask again"),
-    Mutant("core/fair_share.py", "* 2.0**age\n", "\n", "fair share: usage decays by its half-life"),
+    Mutant("core/kernels/fair_share.py", "* 2.0**age\n", "\n", "fair share: usage decays by its half-life"),
     Mutant("policy/order/wfp.py", "return -(waited * waited * waited) * size", "return -(waited * waited) * size",
            "WFP: the third power of the wait per request"),
     Mutant("policy/placement/spread.py", "one.scale == 1 or base / one.time_s >= alpha]", "True]",

@@ -1,13 +1,14 @@
 """The one door to compiled kernels: every kernel in the project is decorated with `compiled` from here.
 
-Three forms have the same names and give the same schedules. compiled_numba.py makes machine code: a minute or two of
-compiling, once. compiled_plain.py leaves the functions as they are: a hundred times slower, but ready at once, for a
-few thousand jobs or a machine without numba. COHABIT_KERNELS=plain chooses it; without numba it is the only one.
-compiled_late.py (COHABIT_KERNELS=late, as controllers have it) begins with the second and goes on with the first.
+Three modules have the same names and give the same schedules. compiled_numba.py makes machine code, compiled once per
+machine. compiled_plain.py leaves the functions as they are: a hundred times slower, but ready at once, for a few
+thousand jobs or a machine without numba (COHABIT_KERNELS=plain). compiled_late.py begins with the second and goes on
+with the first, as controllers do (COHABIT_KERNELS=late).
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,138 +16,49 @@ from typing import TYPE_CHECKING
 LATE = os.environ.get("COHABIT_KERNELS") == "late" and find_spec("numba") is not None
 PLAIN = os.environ.get("COHABIT_KERNELS") == "plain" or find_spec("numba") is None
 
-if TYPE_CHECKING or not (PLAIN or LATE):
+if TYPE_CHECKING:
     from cohabit.compiled_numba import (
-        EMPTY,
-        FORMULA,
-        MEMORY_HEAD,
-        NO_MEMORY,
-        RISING,
         ScoreEntry,
-        compile_as_it_stands,
-        compile_bounds,
-        compile_for_one,
-        compile_for_queue,
-        compile_given,
-        compile_numbers,
+        compile_order,
         compiled,
         compiled_free,
         compiled_inline,
         compiled_lean,
         forget_unused,
-        fused,
         is_warm,
-        largest_in_eights,
         leading_zeros,
-        least_in_eights,
         load_source,
         move,
         no_scores,
         python_entry,
-        sum_in_eights,
-        trailing_zeros,
-    )
-elif LATE:
-    from cohabit.compiled_late import (
-        EMPTY,
-        FORMULA,
-        MEMORY_HEAD,
-        NO_MEMORY,
-        RISING,
-        ScoreEntry,
-        compile_as_it_stands,
-        compile_bounds,
-        compile_for_one,
-        compile_for_queue,
-        compile_given,
-        compile_numbers,
-        compiled,
-        compiled_free,
-        compiled_inline,
-        compiled_lean,
-        forget_unused,
-        fused,
-        is_warm,
-        largest_in_eights,
-        leading_zeros,
-        least_in_eights,
-        load_source,
-        move,
-        no_scores,
-        python_entry,
-        sum_in_eights,
-        trailing_zeros,
-    )
-else:
-    from cohabit.compiled_plain import (
-        EMPTY,
-        FORMULA,
-        MEMORY_HEAD,
-        NO_MEMORY,
-        RISING,
-        ScoreEntry,
-        compile_as_it_stands,
-        compile_bounds,
-        compile_for_one,
-        compile_for_queue,
-        compile_given,
-        compile_numbers,
-        compiled,
-        compiled_free,
-        compiled_inline,
-        compiled_lean,
-        forget_unused,
-        fused,
-        is_warm,
-        largest_in_eights,
-        leading_zeros,
-        least_in_eights,
-        load_source,
-        move,
-        no_scores,
-        python_entry,
-        sum_in_eights,
         trailing_zeros,
     )
 
 __all__ = [
-    "EMPTY",
-    "FORMULA",
     "LATE",
-    "MEMORY_HEAD",
-    "NO_MEMORY",
     "PLAIN",
-    "RISING",
     "ScoreEntry",
-    "compile_as_it_stands",
-    "compile_bounds",
-    "compile_for_one",
-    "compile_for_queue",
-    "compile_given",
-    "compile_numbers",
+    "compile_order",
     "compiled",
     "compiled_free",
     "compiled_inline",
     "compiled_lean",
     "forget_unused",
-    "fused",
     "is_warm",
-    "largest_in_eights",
     "leading_zeros",
-    "least_in_eights",
     "load_machine_code",
     "load_source",
     "move",
     "no_scores",
     "python_entry",
-    "sum_in_eights",
     "trailing_zeros",
 ]
 
+_chosen = importlib.import_module(f"cohabit.compiled_{'late' if LATE else 'plain' if PLAIN else 'numba'}")
+globals().update({name: getattr(_chosen, name) for name in __all__ if hasattr(_chosen, name)})
+
 
 def load_machine_code() -> None:
-    """Now, where it would be loaded later: much is about to be computed."""
+    """Load machine code now, where it would be loaded later: much is about to be computed."""
     if LATE:
-        from cohabit.compiled_late import load
-
-        load()
+        _chosen.load()

@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cohabit import compiled_plain as plain
-from cohabit.compiled_plain import EMPTY, MEMORY_HEAD, NO_MEMORY, RISING
 from cohabit.source_files import load_source
 
-__all__ = ["EMPTY", "MEMORY_HEAD", "NO_MEMORY", "RISING", "load_source"]
+__all__ = ["load_source"]
 
 PATIENCE_S = 0.5  # about what loading machine code takes
 FORMULA = None  # compiled_numba.py has it
@@ -128,10 +127,8 @@ class Primitive:
         return self._function(*arguments)
 
 
-fused, move = Primitive(plain.fused), Primitive(plain.move)
+move = Primitive(plain.move)
 leading_zeros, trailing_zeros = Primitive(plain.leading_zeros), Primitive(plain.trailing_zeros)
-sum_in_eights, least_in_eights = Primitive(plain.sum_in_eights), Primitive(plain.least_in_eights)
-largest_in_eights = Primitive(plain.largest_in_eights)
 
 
 class ScoreEntry(plain.ScoreEntry):
@@ -161,20 +158,13 @@ def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
     return ScoreEntry(score)
 
 
-def _compile(name: str) -> Callable[..., Any]:
-    def compile_now(*arguments: Any) -> Any:
-        load()
-        return getattr(_numba(), name)(*arguments)
-
-    return compile_now
+def compile_order(origin: str, source: str, parameters: int) -> Any:
+    """As in compiled_numba.py; machine code is needed now."""
+    load()
+    return _numba().compile_order(origin, source, parameters)
 
 
-compile_as_it_stands, compile_bounds = _compile("compile_as_it_stands"), _compile("compile_bounds")
-compile_for_one, compile_for_queue = _compile("compile_for_one"), _compile("compile_for_queue")
-compile_given, compile_numbers = _compile("compile_given"), _compile("compile_numbers")
-
-
-def is_warm(kernel: str = "fast.drive") -> bool:
+def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
     """Whether the kernels have been compiled before."""
     return bool(_numba().is_warm(kernel))
 

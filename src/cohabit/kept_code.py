@@ -1,11 +1,11 @@
 """Machine code on disk, and how numba reads it at every start with as little of itself as that takes.
 
-It is kept in a folder named after the content of all kernel sources. numba itself notices a change in the decorated
-file only, not in a function it calls from another file; with a folder per content an edit or an upgrade can never run
-yesterday's machine code, wherever the sources lie. Orders (compiled.py) have a file each there, named after what it
-contains. So nothing is asked about single files, of which numba would look up each for every function in it.
+The machine code of a module lies in a folder named after the content of the module and of all modules of this package
+that it imports. numba itself notices a change in the decorated file only, not in a function that it calls from another
+file; with a folder per content an edit or an upgrade never runs yesterday's machine code, wherever the sources lie, and
+recompiles only what it concerns. Orders (compiled_numba.py) have a file each, named after what it contains.
 
-Machine code is executed and its index is unpickled, so it is read only from folders that nobody else can change
+Machine code is executed and its index is unpickled, so it is read only from folders that no other account can change
 (trusted.py). Root's folder is for all accounts: others read what is there and keep the rest in their own. A process
 that can write to neither, such as one that gave up root's rights, keeps what it compiles in memory.
 """
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import hashlib
 import importlib
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -41,30 +43,48 @@ from numba.core.runtime import nrtdynmod, rtsys  # noqa: E402
 for _name in _HIDDEN:
     del sys.modules[_name]
 
-_KERNEL_SOURCES = (
-    "compiled_numba.py", "core/columns.py", "core/conservative.py", "core/fair_share.py", "core/few_scores.py",
-    "core/given_numbers.py", "core/idle_nodes.py", "core/intervals.py", "core/kernels.py", "core/ladder.py",
-    "core/library.py", "core/overrunning.py", "core/passing.py", "core/powers.py", "core/profile.py",
-    "core/promises.py", "core/ranks.py", "core/reservations.py", "core/scoring.py", "core/shortlist.py",
-    "core/sorting.py", "core/sums.py", "exercise/branchy.py", "exercise/graph_walk.py", "exercise/random_access.py",
-    "optimise/annealing.py", "optimise/arrivals.py", "optimise/clusters.py",
-    "optimise/division.py", "optimise/estimates.py", "optimise/joining.py", "optimise/law.py", "optimise/blossom.py",
-    "optimise/larger_groups.py", "optimise/memo.py", "optimise/occupancy.py", "predict/trees.py", "sim/fast.py",
-    "trace/scan.py",
-)  # fmt: skip
-
 PACKAGE = Path(__file__).parent
 UNUSED_S = 30 * 86_400
 SHARED = Path("/var/cache")  # root's folder for all accounts lies there
 
 
-def _in(home: Path) -> Path:
-    """The folder of this version's machine code in a cache."""
+_IMPORT = re.compile(r"^\s*from cohabit(?:\.([\w.]+))? import (\([^)]*\)|[^\n(]*)", re.MULTILINE)
+
+
+_TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
+
+
+@functools.cache
+def _imported_by(file: Path) -> frozenset[Path]:
+    """The files of this package that a file imports."""
+    found = set()
+    for room, names in _IMPORT.findall(_TYPES_ONLY.sub("", file.read_text())):
+        place = PACKAGE.joinpath(*room.split(".")) if room else PACKAGE
+        parts = [name.split()[0] for name in names.strip("() \n").split(",") if name.strip() and "#" not in name]
+        found |= {place.with_suffix(".py"), *(place / f"{part}.py" for part in parts)}
+    return frozenset(one for one in found if one.is_file())
+
+
+@functools.cache
+def digest_of(*files: Path) -> str:
+    """Of the content of these files and of all that they import, in turn."""
+    seen, waiting = set[Path](), [*files]
+    while waiting:
+        file = waiting.pop()
+        if file not in seen:
+            seen.add(file)
+            waiting += _imported_by(file)
     digest = hashlib.blake2b(digest_size=8)
-    for name in _KERNEL_SOURCES:
-        digest.update((PACKAGE / name).read_bytes())
-    digest.update(f"{numba.__version__} {platform.machine()} {platform.python_version()}".encode())
-    return home / "cohabit" / "kernels" / digest.hexdigest()
+    for file in sorted(seen):
+        digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _in(home: Path) -> Path:
+    """The folder of machine code in a cache, for this numba, Python and processor, and for how numba is asked."""
+    words = f"{numba.__version__} {platform.machine()} {platform.python_version()} ".encode()
+    asked = (PACKAGE / "compiled_numba.py").read_bytes()
+    return home / "cohabit" / "kernels" / hashlib.blake2b(words + asked, digest_size=8).hexdigest()
 
 
 def _named_cache() -> str:
@@ -73,7 +93,7 @@ def _named_cache() -> str:
 
 
 def cache_folder() -> Path:
-    """Where this account keeps this version's machine code."""
+    """Where this account keeps machine code."""
     usual = SHARED if os.geteuid() == 0 else Path(os.path.expanduser("~")) / ".cache"
     return _in(Path(_named_cache() or usual))
 
@@ -155,11 +175,16 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         draft.unlink(missing_ok=True)
 
 
+def _folder_of(file: Path) -> str:
+    """The folder of a module's machine code, below that of all machine code."""
+    return f"{file.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}-{digest_of(file)}"
+
+
 class _Folder(caching._CacheLocator):  # type: ignore[misc]
     """Where numba keeps one of our functions; those of others are none of our business."""
 
     def __init__(self, function: Any, file: str, root: str) -> None:
-        self.beside = os.path.dirname(os.path.relpath(file, root))
+        self.beside = _folder_of(Path(file)) if root == str(PACKAGE) else os.path.dirname(os.path.relpath(file, root))
         self.first = KERNELS if root == str(PACKAGE) else root
         self.line = function.__code__.co_firstlineno
 
@@ -287,15 +312,19 @@ codegen.JITCodeLibrary._unserialize = _library_of_kept_code
 nrtdynmod.compile_nrt_functions = _counting_of_references
 
 
-def is_warm(kernel: str = "fast.drive") -> bool:
-    """Whether the kernels have been compiled before, on this machine and for this version."""
-    return any(found for folder in {KERNELS, numba.config.CACHE_DIR} for found in Path(folder).rglob(f"{kernel}*.nbc"))
+def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
+    """Whether a kernel, by the names of its module and function, has been compiled before on this machine."""
+    module = kernel.partition(".")[0]
+    for file in PACKAGE.rglob(f"{module}.py"):
+        for folder in {KERNELS, numba.config.CACHE_DIR}:
+            if any(Path(folder, "code", _folder_of(file)).glob(f"{kernel}-*.nbc")):
+                return True
+    return False
 
 
 def forget_unused() -> None:
-    """Removes the machine code of other versions that nobody has started for a month."""
-    own = cache_folder()
-    for other in own.parent.glob("*"):
-        with contextlib.suppress(OSError):  # somebody else forgets it just now
-            if other != own and other.stat().st_mtime < time.time() - UNUSED_S:
-                shutil.rmtree(other)
+    """Remove machine code that no process has used for a month."""
+    for folder in (*cache_folder().parent.glob("*"), *cache_folder().glob("code/*")):
+        with contextlib.suppress(OSError):  # another process removes it just now
+            if folder != cache_folder() and folder.stat().st_mtime < time.time() - UNUSED_S:
+                shutil.rmtree(folder)

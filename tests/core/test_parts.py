@@ -7,12 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from cohabit.core import fair_share, invariants
+from cohabit.core import invariants
 from cohabit.core.columns import NODES, STATE
 from cohabit.core.commit import commit
 from cohabit.core.core import SchedulerCore
 from cohabit.core.decide import decide
 from cohabit.core.explain import why_waiting
+from cohabit.core.kernels import fair_share
 from cohabit.model.command import StartJob
 from cohabit.model.event import JobFinished, JobHeld, NodeDown
 from cohabit.model.plan import Placement, Plan, Reserve, Start

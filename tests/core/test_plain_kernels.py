@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cohabit import compiled_plain
-from cohabit.compiled_numba import fused, least_in_eights, sum_in_eights, trailing_zeros
+from cohabit.compiled_numba import trailing_zeros
 
 SIMULATE = """
 import json, sys
@@ -60,10 +60,5 @@ def test_both_forms_have_every_name(name: str) -> None:
 def test_small_functions_agree() -> None:
     import numba
 
-    numbers = np.random.default_rng(3).normal(size=64)
-    assert numba.njit(lambda a: sum_in_eights(a, 0, 64))(numbers) == compiled_plain.sum_in_eights(numbers, 0, 64)
-    assert numba.njit(lambda a: least_in_eights(a, 8, 48))(numbers) == compiled_plain.least_in_eights(numbers, 8, 48)
-    for a, b, c in zip(numbers[:20], numbers[20:40], -numbers[:20] * numbers[20:40], strict=True):
-        assert numba.njit(lambda x, y, z: fused(x, y, z))(a, b, c) == compiled_plain.fused(a, b, c)
     for word in (0, 1, 40, 1 << 63):
         assert numba.njit(lambda x: trailing_zeros(x))(np.uint64(word)) == compiled_plain.trailing_zeros(word)

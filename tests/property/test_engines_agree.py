@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cohabit.model.units import SECOND
-from cohabit.sim.fast import replay
+from cohabit.sim.trace_driver import replay
 from cohabit.testing.builders import Choice, TraceRow, policies, prepared_trace
 from cohabit.testing.engines import schedule
 from cohabit.testing.randomised import BACKFILLS

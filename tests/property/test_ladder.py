@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import ladder
-from cohabit.core.ladder import (
+from cohabit.core.columns import SEQ
+from cohabit.core.kernels import ladder
+from cohabit.core.kernels.ladder import (
     LAST_KEY,
     LEAST_SCORE,
     MIN_LIMIT,
@@ -29,28 +30,28 @@ class Twin:
 
     def __init__(self, capacity: int, seed: int, ties: int) -> None:
         rng = np.random.default_rng(seed)
-        self.jobs = rng.integers(0, 50, (2, capacity))
-        self.key, self.seq = rng.integers(0, ties, capacity).astype(float), rng.permutation(capacity)
+        self.jobs = rng.integers(0, 50, (SEQ + 1, capacity))
+        self.key, self.jobs[SEQ] = rng.integers(0, ties, capacity).astype(float), rng.permutation(capacity)
         self.promised, self.score = rng.integers(0, 1000, (2, capacity))
         self.rungs, self.rows = ladder.make(capacity), set[int]()
 
     def toggle(self, row: int) -> None:
         change = ladder.remove if row in self.rows else ladder.insert
-        change(*self.rungs, self.jobs, self.key, self.seq, row)
+        change(self.rungs, self.jobs, self.key, row)
         self.rows ^= {row}
         if row in self.rows:
-            ladder.lower(*self.rungs, self.key, self.seq, row, self.promised[row], self.score[row])
+            ladder.lower(self.rungs, self.jobs, self.key, row, self.promised[row], self.score[row])
 
     def check(self) -> None:
         items, info, meta = self.rungs
         out = np.empty(len(self.rows), np.int64)
-        assert ladder.rows_in_order(items, info, meta, out) == len(self.rows) == meta[ROWS]
-        assert out.tolist() == sorted(self.rows, key=lambda row: (self.key[row], self.seq[row]))
+        assert ladder.rows_in_order(self.rungs, out) == len(self.rows) == meta[ROWS]
+        assert out.tolist() == sorted(self.rows, key=lambda row: (self.key[row], self.jobs[SEQ, row]))
         assert sorted(info[ORDER].tolist()) == list(range(info.shape[1])), "a rung was lost"
         for place in range(meta[RUNGS]):
             rung = info[ORDER, place]
             rows = items[rung, : info[SIZE, rung]]
-            nodes, limits = self.jobs[:, rows]
+            nodes, limits = self.jobs[:2, rows]
             assert info[LAST_KEY, place : place + 1].view(np.float64)[0] == self.key[rows[-1]]
             assert info[SOONEST, rung] <= self.promised[rows].min()
             assert info[LEAST_SCORE, rung] <= self.score[rows].min()
@@ -75,7 +76,7 @@ def test_ladders_of_many_rungs(seed: int, ties: int) -> None:
     """Fill, empty from one end, from the other, at random, and fill again: rungs split, merge and close."""
     capacity = 3000
     twin, rng = Twin(capacity, seed, ties), np.random.default_rng(seed)
-    ranked = sorted(range(capacity), key=lambda row: (twin.key[row], twin.seq[row]))
+    ranked = sorted(range(capacity), key=lambda row: (twin.key[row], twin.jobs[SEQ, row]))
     for batch in (
         rng.permutation(capacity), ranked[:900], ranked[::-1][:900], rng.permutation(ranked[900:-900])[:1100],
         rng.permutation(capacity)[:500], ranked,
@@ -89,7 +90,7 @@ def test_ladders_of_many_rungs(seed: int, ties: int) -> None:
 
 def test_appending_in_order_leaves_full_rungs() -> None:
     twin = Twin(1280, 0, 1)
-    twin.seq = np.arange(1280)
+    twin.jobs[SEQ] = np.arange(1280)
     for row in range(1280):
         twin.toggle(row)
     twin.check()
@@ -118,8 +119,8 @@ def test_a_ladder_rebuilt_by_other_keys_goes_on(count: int) -> None:
     for row in rng.permutation(2000)[:count]:
         twin.toggle(row)
     twin.key = rng.integers(0, 40, 2000).astype(float)
-    ranked = sorted(twin.rows, key=lambda row: (twin.key[row], twin.seq[row]))
-    ladder.rebuild(*twin.rungs, twin.jobs, twin.key, np.array(ranked, np.int64), summarised=True)
+    ranked = sorted(twin.rows, key=lambda row: (twin.key[row], twin.jobs[SEQ, row]))
+    ladder.rebuild(twin.rungs, twin.jobs, twin.key, np.array(ranked, np.int64))
     twin.check()
     for row in rng.permutation(2000)[:700]:
         twin.toggle(row)

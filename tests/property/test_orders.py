@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import fair_share, scoring
 from cohabit.core.columns import CORES, ELIGIBLE, JOB_COLUMNS, LIMIT, NODES, QOS, SEQ, SUBMIT, USER, columns_of
+from cohabit.core.kernels import fair_share, scoring
 from cohabit.model.units import DAY, SECOND
 from cohabit.policy.registry import ORDERS, make_order
 from tests.breadth import examples
@@ -41,15 +43,16 @@ def by_machine_code(order, jobs: np.ndarray, usage: np.ndarray, rows: np.ndarray
 @pytest.mark.parametrize("name", ORDERS)
 @settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 9))
-def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int, users: int) -> None:
-    order = make_order(name, {}, compile_it=True)
+def test_compiled_scores_rank_as_those_of_numpy(name: str, seed: int, count: int, users: int) -> None:
+    order = make_order(name, {}, in_passes=True)
     if order.entry is None:
         assert not order.changing, "computed in every pass, and numba cannot compile it"
         return
     jobs, usage, rows = random_jobs(seed, count, users)
     now_us = int(jobs[ELIGIBLE].max()) + seed % 1000
-    readable = np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), float)
+    readable = np.asarray(replace(order, entry=None).scores(columns_of(jobs, usage), rows, now_us), float)
     machine = by_machine_code(order, jobs, usage, rows, now_us)
+    assert np.array_equal(order.scores(columns_of(jobs, usage), rows, now_us), machine), "the compiled form defines it"
     np.testing.assert_allclose(machine, readable, rtol=1e-12, atol=0)
     assert np.lexsort((jobs[SEQ, rows], machine)).tolist() == np.lexsort((jobs[SEQ, rows], readable)).tolist()
 
@@ -59,7 +62,7 @@ def test_compiled_scores_rank_as_readable_ones(name: str, seed: int, count: int,
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: int) -> None:
     """One score per row, never NaN, the same whichever rows are asked about together."""
-    order = make_order(name, {}, compile_it=False)
+    order = make_order(name, {}, in_passes=False)
     jobs, usage, rows = random_jobs(seed, count, 4)
     columns, now_us = columns_of(jobs, usage), int(jobs[ELIGIBLE].max())
     together = np.asarray(order.scores(columns, rows, now_us), float)
@@ -73,7 +76,7 @@ def test_scores_are_finite_and_blind_to_other_rows(name: str, seed: int, count: 
 @settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**12))
 def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: int, later_us: int) -> None:
-    order = make_order(name, {}, compile_it=False)
+    order = make_order(name, {}, in_passes=False)
     jobs, usage, rows = random_jobs(seed, 20, 3)
     columns = columns_of(jobs, usage)
     assert np.array_equal(order.scores(columns, rows, 0), order.scores(columns, rows, later_us))
@@ -83,9 +86,9 @@ def test_orders_registered_as_static_do_not_look_at_the_clock(name: str, seed: i
 @settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 10**12), st.floats(0.5, 1.0), st.floats(0.0, 4.0))
 def test_falling_scores_fall_while_jobs_wait(name: str, seed: int, later_us: int, part: float, number: float) -> None:
-    """What core/shortlist.py builds on, to the last bit: later, or with less of the usage, nobody scores higher."""
+    """What core/kernels/shortlist.py builds on, to the last bit: no score rises later, or with less of the usage."""
     for options in ({}, dict.fromkeys(("exponent", "size_exponent"), number) if name == "wfp" else {}):
-        order = make_order(name, options, compile_it=True)
+        order = make_order(name, options, in_passes=True)
         assert order.falling
         jobs, usage, rows = random_jobs(seed, 40, 5)
         now_us = int(jobs[ELIGIBLE].max())
@@ -95,7 +98,7 @@ def test_falling_scores_fall_while_jobs_wait(name: str, seed: int, later_us: int
 
 
 def test_an_order_with_a_negative_weight_is_not_taken_for_falling() -> None:
-    assert not make_order("multifactor", {"age_weight": -1.0}, compile_it=False).falling
+    assert not make_order("multifactor", {"age_weight": -1.0}, in_passes=False).falling
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERS if name in textbook.ORDERS])
@@ -105,7 +108,7 @@ def test_scores_are_those_of_the_textbook(name: str, seed: int, count: int) -> N
     """To rounding; and so are those the campaign uses, which round as the product does."""
     jobs, usage, rows = random_jobs(seed, count, 1)
     now_us = int(jobs[ELIGIBLE].max())
-    order = make_order(name, {}, compile_it=False)
+    order = make_order(name, {}, in_passes=False)
     scores = np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), float)
     listed = [textbook.Job(0, *map(int, (jobs[SUBMIT, r], 0, jobs[LIMIT, r], jobs[NODES, r]))) for r in rows]
     expected = np.array([textbook.ORDERS[name](job, now_us, SECOND) for job in listed])

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cohabit.core import conservative, profile
 from cohabit.core.columns import (
     EXPECTED,
     GAUGES,
@@ -20,9 +19,10 @@ from cohabit.core.columns import (
     VOID,
 )
 from cohabit.core.columns import NODES as NODES_ASKED
-from cohabit.core.profile import FOREVER
+from cohabit.core.kernels import conservative, ladder, profile
+from cohabit.core.kernels.bundles import Machine
 from cohabit.core.timeline import Timeline
-from cohabit.model.units import SECOND
+from cohabit.model.units import FOREVER, SECOND
 from cohabit.testing.builders import Choice, scheduler
 from cohabit.testing.clusters import PLAIN
 from cohabit.testing.rehearsal import Deed, Rehearsal
@@ -42,6 +42,10 @@ class Twin:
         profile.reset(self.slots, self.gauges, NODES)
         self.free = np.full(4 * HORIZON, NODES)
         self.taken: list[tuple[int, int, int]] = []
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(ladder.make(1), np.zeros(1, np.uint64), np.zeros((3, 2), np.int64), self.slots, self.gauges)
 
     def occupy(self, begin: int, length: int, nodes: int) -> bool:
         if (self.free[begin : begin + length] < nodes).any():
@@ -107,7 +111,7 @@ def test_own_reservation_counts_as_free(taken: list[tuple[int, int, int]], own: 
     jobs = np.zeros((JOB_COLUMNS, 1), np.int64)
     jobs[[NODES_ASKED, LIMIT, RESERVED], 0] = nodes, length, begin
     twin.slots[profile.LASTING + 1, 0] = conservative.STALE
-    found = conservative.could_start_early(0, now, NODES, jobs, twin.slots, twin.gauges)
+    found = conservative.could_start_early(0, now, NODES, jobs, twin.machine)
     twin.vacate(len(twin.taken) - 1)
     assert found == (twin.earliest(now, nodes, length) == now < begin)
 

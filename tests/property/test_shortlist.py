@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from cohabit.core import given_numbers, shortlist
 from cohabit.model.units import SECOND
-from cohabit.sim import fast
-from cohabit.sim.fast import Replay, replay
+from cohabit.sim import trace_driver
+from cohabit.sim.trace_driver import Replay, replay
 from cohabit.testing.builders import policies
 from tests.breadth import WIDE
 
@@ -70,26 +68,6 @@ def test_the_short_list_serves_orders_that_stay_in_python(order: str, backfill: 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
-@pytest.mark.parametrize("backfill", ["none", "easy", "3"])
-@pytest.mark.parametrize("seed", range(4))
-def test_bounding_some_more_often_than_all_changes_nothing(
-    order: str, backfill: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a long queue; here one of a few dozen is long already."""
-    full, make = long_queue(seed, False, order, backfill, None), fast._lists
-
-    def begun(*what: Any) -> Any:
-        lists = make(*what)
-        lists[2][shortlist.NEAR] = (5, 1, 30, 2)[seed]
-        return lists
-
-    monkeypatch.setattr(fast, "_lists", begun)
-    some = long_queue(seed, True, order, backfill, None)
-    assert some.journal.hash() == full.journal.hash()
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("order", ["wfp", "unicef", "multifactor"])
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_conservative_scores_only_those_concerned(order: str, compiled: bool, seed: int) -> None:
@@ -106,8 +84,8 @@ def test_conservative_scores_only_those_concerned(order: str, compiled: bool, se
 @pytest.mark.parametrize("seed", range(4))
 def test_finding_by_size_changes_nothing(order: str, backfill: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may start is looked for among those of the same size, or all along the queue."""
-    by_size, set_keys = long_queue(seed, order == "wfp", order, backfill, None), fast._set_keys
-    monkeypatch.setattr(fast, "_set_keys", lambda *what: set_keys(*what) and False)
+    by_size, set_keys = long_queue(seed, order == "wfp", order, backfill, None), trace_driver._set_keys
+    monkeypatch.setattr(trace_driver, "_set_keys", lambda *what: set_keys(*what) and False)
     in_order = long_queue(seed, order == "wfp", order, backfill, None)
     assert np.array_equal(by_size.start_us, in_order.start_us)
     assert by_size.journal.hash() == in_order.journal.hash()
@@ -119,7 +97,7 @@ def test_finding_by_size_changes_nothing(order: str, backfill: str, seed: int, m
 def test_sizes_that_are_not_exact_change_nothing(order: str, backfill: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those who are as wide, the shorter ones may then stand behind longer ones."""
     exact = long_queue(1, True, order, backfill, None)
-    monkeypatch.setattr(fast, "_by_size", lambda nodes, limits: (nodes.astype(np.float64), False))
+    monkeypatch.setattr(trace_driver, "_by_size", lambda nodes, limits: (nodes.astype(np.float64), False))
     rough = long_queue(1, True, order, backfill, None)
     assert rough.journal.hash() == exact.journal.hash()
 
@@ -127,26 +105,11 @@ def test_sizes_that_are_not_exact_change_nothing(order: str, backfill: str, monk
 @pytest.mark.wide
 def test_sizes_that_do_not_fit_a_number_are_not_taken_for_exact() -> None:
     nodes, limits = np.array([1, 2, 2, 2**20]), np.array([2**40 + 1, 2**40, 2**40 + 1, 3])
-    sizes, exact = fast._by_size(nodes, limits)
+    sizes, exact = trace_driver._by_size(nodes, limits)
     assert not exact
     assert (np.diff(sizes) >= 0).all()
-    sizes, exact = fast._by_size(nodes[:3], limits[:3])
+    sizes, exact = trace_driver._by_size(nodes[:3], limits[:3])
     assert exact
     assert (np.diff(sizes) > 0).all()
-    assert fast._by_size(nodes, limits * SECOND)[1] is False
-    assert fast._by_size(nodes, np.array([3, 1, 2, 3]) * SECOND)[1] is True
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("first", [1, 2])
-def test_the_first_window_of_a_level_is_no_shorter_than_those_of_nearer_ones(first: int) -> None:
-    """Else all levels get windows as short as that, and the whole queue is bounded in every pass."""
-    marks, bounds = np.zeros(shortlist.MARKS, np.int64), np.zeros(shortlist.BOUNDS)
-    no_numbers = np.zeros((given_numbers.SPANS, 0))
-    shortlist.initialise(marks, True, False)
-    marks[shortlist.UNBOUNDED] = 0
-    for level in (0, first):
-        marks[shortlist.PASSES], marks[shortlist.TIMES : shortlist.TIMES + first] = 50, 50
-        shortlist._begin_window(level, SECOND, 1000 * 8**level, marks, bounds, no_numbers)
-    assert marks[shortlist.WINDOW + first] >= marks[shortlist.WINDOW] > 600 * SECOND
-    assert marks[shortlist.UNTIL + first] == SECOND + marks[shortlist.WINDOW + first]
+    assert trace_driver._by_size(nodes, limits * SECOND)[1] is False
+    assert trace_driver._by_size(nodes, np.array([3, 1, 2, 3]) * SECOND)[1] is True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cohabit.core import scoring
 from cohabit.core.columns import JOB_COLUMNS, SEQ
+from cohabit.core.kernels import scoring
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 333])

@@ -71,13 +71,13 @@ def test_kept_machine_code_is_read_without_all_that_numba_can_compile(tmp_path: 
 import sys
 import numpy as np
 from numba import njit
-from cohabit.core import ladder
-rungs, jobs = ladder.make(8), np.ones((2, 8), np.int64)
-ladder.insert(*rungs, jobs, np.zeros(8), np.arange(8), 3)
+from cohabit.core.kernels import ladder
+rungs, jobs = ladder.make(8), np.ones((4, 8), np.int64)
+ladder.insert(rungs, jobs, np.zeros(8), 3)
 print(ladder.all_rows(rungs).tolist(), "numba.np.linalg" in sys.modules)
 if "compile" in sys.argv:
-    rows = njit(lambda items, info, meta, out: ladder.rows_in_order(items, info, meta, out) + 1)
-    print(rows(*rungs, np.empty(8, np.int64)))
+    rows = njit(lambda one, out: ladder.rows_in_order(one, out) + 1)
+    print(rows(rungs, np.empty(8, np.int64)))
 """
     env = os.environ | {"COHABIT_CACHE": str(tmp_path)}
     for more, said in ((), "[3] True"), ((), "[3] False"), (("compile",), "[3] False\n2"):

@@ -12,9 +12,9 @@ from cohabit.app import simulation
 from cohabit.app.policies import build
 from cohabit.app.scenario import PolicyConfig, Scenario
 from cohabit.app.workloads import load_workload
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.records import RunTable
-from cohabit.policy.registry import BACKFILLS, BUNDLES, LISTED_BY, ORDERS, unknown
+from cohabit.policy.registry import BACKFILLS, BUNDLES, LISTED_BY, ORDERS
 from cohabit.report.intervals import Comparison, compare_runs
 from cohabit.sim.streams import stream
 

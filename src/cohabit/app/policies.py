@@ -10,9 +10,9 @@ import numpy as np
 
 from cohabit.app.scenario import PolicyConfig, Scenario, half_life_us
 from cohabit.app.typed_toml import refuse_for_root
-from cohabit.core.kernels import CONSERVATIVE, FIRST_FIT, STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import PolicySet
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
 from cohabit.policy.backfill import reservation
@@ -31,7 +31,6 @@ from cohabit.policy.registry import (
     make_partitioner,
     make_placement,
     order_entry,
-    unknown,
 )
 
 if TYPE_CHECKING:

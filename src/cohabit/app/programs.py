@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from cohabit.app.scenario import ProgramsConfig, Scenario
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
 from cohabit.model.program import Program, profile_of
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.policy.registry import unknown
 from cohabit.sim.machine.profiler import noisy_profile
 from cohabit.sim.streams import stream
 from cohabit.trace.programs import Programs, catalogue, check_ways, read_curves, read_programs

@@ -15,9 +15,9 @@ from cohabit.app.stepping import Observer, Progress, Stepper, traced_jobs
 from cohabit.core.protocols import PolicySet
 from cohabit.model.errors import InputError
 from cohabit.model.records import CANCELLED, DONE, KILLED, NEVER, RunTable
-from cohabit.sim.fast import replay
 from cohabit.sim.journal import Journal
 from cohabit.sim.machine.recorder import BandwidthRecorder
+from cohabit.sim.trace_driver import replay
 
 
 def run(

@@ -17,7 +17,7 @@ from cohabit.app import comparison, outputs, simulation, sweeping
 from cohabit.app.policies import build
 from cohabit.app.scenario import Scenario
 from cohabit.app.scenario_choice import scenario_for
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.records import RunTable
 from cohabit.policy import registry
 from cohabit.report import drawn
@@ -107,7 +107,7 @@ class Comparison:
         """The mean of a metric over the repeats of a policy."""
         for kind, name, known in (("policy", policy, self.policies), ("metric", metric, self.intervals.metrics)):
             if name not in known:
-                raise registry.unknown(kind, name, known)
+                raise unknown(kind, name, known)
         return self.intervals.cells[policy, metric].value.mean
 
     def plot(self, kind: str = drawn.COMPARISON, *, dark: bool = False) -> plotly.graph_objects.Figure | None:
@@ -257,7 +257,7 @@ def _orders_named(cells: Sequence[sweeping.Cell]) -> set[str]:
 
 def _plot(kind: str, tables: Sequence[RunTable], dark: bool) -> plotly.graph_objects.Figure | None:
     if kind not in (known := (*drawn.PICTURES, drawn.GANTT)):
-        raise registry.unknown("picture", kind, known)
+        raise unknown("picture", kind, known)
     return drawn.draw_runs(kind, tables, dark)
 
 

@@ -1,6 +1,6 @@
-"""Kernels compiled ahead of their first use, on as many cores as there are; each part in a process of its own.
+"""Compile kernels ahead of their first use, on as many cores as there are; each part in a process of its own.
 
-A kernel compiled while jobs are measured would spoil what is measured. Nothing here computes a result anybody sees.
+A kernel compiled while jobs are measured would spoil what is measured. No result of these runs is shown.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from cohabit.policy.registry import ORDERS, make_order
 from cohabit.trace.catalogue import read_trace, write_trace
 
 PLAIN = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, "load": 1.0}}
-FIRST_ORDERS = ("fcfs", "wfp")
 
 
-def _replay(engine: str) -> None:
-    """Traces on whole nodes under an order that stays and one that changes with time."""
+def _replay(*choices: tuple[str, str | int]) -> None:
+    """Traces on whole nodes in both engines, by (order, backfilling)."""
     jobs = load_workload(scenario_from(PLAIN, "warm-up"))
-    for name in FIRST_ORDERS:
-        prepared = simulation.prepare(scenario_from(PLAIN | {"policy": {"order": name}}, "warm-up"), jobs)
-        simulation.run(prepared, engine=engine)
+    for order, backfill in choices:
+        policy = {"policy": {"order": order, "backfill": backfill}}
+        prepared = simulation.prepare(scenario_from(PLAIN | policy, "warm-up"), jobs)
+        for engine in ("fast", "steps"):
+            simulation.run(prepared, engine=engine)
 
 
 def _orders() -> None:
@@ -39,20 +40,22 @@ def _orders() -> None:
         write_trace(load_workload(scenario_from(PLAIN, "warm-up")), Path(folder) / "jobs.swf")
         read_trace(Path(folder) / "jobs.swf")
     for name, entry in ORDERS.items():
-        if entry.changing and name not in FIRST_ORDERS:
-            make_order(name, {}, compile_it=True)
+        if entry.changing:
+            make_order(name, {}, in_passes=True)
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "replay": partial(_replay, "fast"),
-    "steps": partial(_replay, "steps"),
+    "first": partial(_replay, ("fcfs", "easy")),
+    "changing": partial(_replay, ("wfp", "easy")),
+    "reserving": partial(_replay, ("fcfs", 2), ("fcfs", "conservative")),
     "orders": _orders,
     "pairs": matching.get_pairs_ready,
     "groups": matching.get_ready,
     "division": optimising.get_all_ready,
 }
+FIRST = (("first",),)  # what the first minutes need; the rest is compiled when it is first needed
 # About as much work in each; what several need is compiled by the first and found by those who come later.
-EVERYTHING = (("replay",), ("division", "pairs", "groups", "orders", "steps"))
+EVERYTHING = (("first", "changing", "orders"), ("division", "pairs", "groups", "reserving"))
 
 
 def compile_parts(names: Sequence[str]) -> None:

@@ -10,10 +10,9 @@ import numpy.ma  # noqa: F401  numba asks for it with the first array: not to be
 
 from cohabit.app.programs import load_programs
 from cohabit.app.scenario import JobsConfig, Scenario, cluster_of
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.units import FOREVER, microseconds
 from cohabit.model.workload import Workload
-from cohabit.policy.registry import unknown
 from cohabit.sim.streams import stream
 from cohabit.trace.catalogue import read_trace
 

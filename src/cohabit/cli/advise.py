@@ -25,7 +25,7 @@ class Topics(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command for the first word."""
-        from cohabit.policy.registry import unknown
+        from cohabit.model.errors import unknown
 
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise unknown("advice on", args[0], list(self.commands))
@@ -82,7 +82,7 @@ def coscheduling(
     check_pairing(coupling, "advise")
     build(PolicyConfig(order=order, backfill=backfill))
     question = Question(tuple(logs), _sizes(nodes, len(logs)), coupling, days, order, backfill, seed)
-    if not is_warm("kernels.enqueue"):
+    if not is_warm("moves.enqueue"):
         note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
     with progress("simulating") as advance:
         document = ask(question, advance)
@@ -119,7 +119,7 @@ def sharing(
     if seed < 0:
         raise InputError(f"{seed} is negative", "--seed", "use a number from 0 up")
     question = Question(log, nodes, cores, today, days, repeat, seed, memory_gb, ways, bandwidth_gbs)
-    if not is_warm("kernels.enqueue"):
+    if not is_warm("moves.enqueue"):
         note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
     with progress("simulating") as advance:
         document = ask(question, advance)

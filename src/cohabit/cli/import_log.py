@@ -27,7 +27,7 @@ def import_log(
 ) -> None:
     """Read a log of Slurm, Grid Engine, Cobalt, LUMOS or ATLAS and write it as a trace."""
     from cohabit.cli.console import note, show_json
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import unknown
     from cohabit.trace.catalogue import READERS, write_trace
 
     logs = [name for name in READERS if name not in ("swf", "jobs")]

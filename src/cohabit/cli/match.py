@@ -41,8 +41,7 @@ def match(
     from cohabit.app.matching import GROUP_SIZES, METHODS, SAVING, get_ready, match_document
     from cohabit.cli.console import note, show_json
     from cohabit.compiled import is_warm
-    from cohabit.model.errors import InputError
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import InputError, unknown
     from cohabit.trace.degradation import read_degradation, read_durations
 
     if method not in METHODS:

@@ -45,8 +45,8 @@ def partition(
     """
     from cohabit.app.optimising import METHODS, divide_node, get_ready, is_ready, node_document
     from cohabit.cli.console import note, show_json
+    from cohabit.model.errors import unknown
     from cohabit.optimise.tables import OBJECTIVES
-    from cohabit.policy.registry import unknown
     from cohabit.trace.mixes import read_node
 
     if method not in METHODS:

@@ -92,10 +92,9 @@ def _check(
     start: str,
     objective: str,
 ) -> None:
-    from cohabit.model.errors import InputError
+    from cohabit.model.errors import InputError, unknown
     from cohabit.optimise.schemes import SCHEMES
     from cohabit.optimise.starts import STARTS
-    from cohabit.policy.registry import unknown
 
     known = (("scheme", scheme, SCHEMES), ("start", start, STARTS), ("objective", objective, ("weighted", "harmonic")))
     for what, value, names in known:

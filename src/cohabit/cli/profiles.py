@@ -118,8 +118,7 @@ def show(
     """
     from cohabit.app.profiles import account_of, best_of
     from cohabit.cli.console import show_json
-    from cohabit.model.errors import InputError
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import InputError, unknown
 
     if not 0 < alpha <= 1:
         raise InputError(f"--alpha {alpha:g} is not above 0 and at most 1", "", "0.9 keeps 90 % of the speed")
@@ -231,7 +230,7 @@ def forget(
     """Remove a program from the store, with all its samples; where several users have one, of the owner named."""
     from cohabit.app.profiles import only_owner
     from cohabit.cli.console import show_json
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import unknown
 
     with _opened(store) as opened:
         known = sorted({one.program for one in opened.profiles()})

@@ -43,7 +43,7 @@ def queue(
     if every and state:
         raise InputError("--all and --state do not go together", "", "give one of them")
     if state and state not in (*WIDE, *STATES):
-        from cohabit.policy.registry import unknown  # loads numpy: only for who needs its advice
+        from cohabit.model.errors import unknown
 
         raise unknown("state", state, [*WIDE, *STATES])
     if limit < 1:

@@ -45,7 +45,7 @@ def report(
     from cohabit.model.errors import InputError
 
     if form is not None and form not in FORMS:
-        from cohabit.policy.registry import unknown  # loads numpy: only for who needs its advice
+        from cohabit.model.errors import unknown
 
         raise unknown("format", form, list(FORMS))
     if as_json and form not in (None, "json"):

@@ -32,16 +32,24 @@ def scenario_for(source: Path, **said: Any) -> Scenario:
 
     scenario = scenario_choice.scenario_for(source, **said)
     if not is_warm(_kernel_of(scenario)):
-        note("first run of this version: compiling, once (two minutes; COHABIT_KERNELS=plain does without) ...")
+        note("first run of this kind: compiling, once (half a minute; COHABIT_KERNELS=plain does without) ...")
     return scenario
 
 
 def _kernel_of(scenario: Scenario) -> str:
     """A kernel the run will need: the whole-trace driver, or what the world calls event by event on shared nodes."""
-    from cohabit.policy.registry import BUNDLES
+    from cohabit.policy.registry import BUNDLES, ORDERS
 
     if scenario.domain:
-        return "kernels.enqueue"
+        return "moves.enqueue"
     bundle = BUNDLES[scenario.policy.name][0] if scenario.policy.name in BUNDLES else {}
     placement = scenario.policy.placement or bundle.get("placement", "exclusive")
-    return "fast.drive" if "exclusive" in (placement, scenario.cluster.sharing) else "kernels.enqueue"
+    if "exclusive" not in (placement, scenario.cluster.sharing):
+        return "moves.enqueue"
+    backfill = str(scenario.policy.backfill or bundle.get("backfill", ""))
+    if backfill == "conservative":
+        return "trace_driver.drive_with_promises"
+    order = scenario.policy.order or bundle.get("order", "fcfs")
+    if order not in ORDERS or ORDERS[order].changing:
+        return "trace_driver.drive_by_scores"
+    return "trace_driver.drive_to_depth" if backfill.isdigit() else "trace_driver.drive_by_ladder"

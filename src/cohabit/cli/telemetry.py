@@ -139,7 +139,7 @@ def import_(
     """Read what another system recorded, reduce it to windows and add them to a store."""
     from cohabit.app import telemetry
     from cohabit.cli.console import note, show_json
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import unknown
 
     keep_us = telemetry.duration_of("--keep", keep)
     if kind == "ldms":

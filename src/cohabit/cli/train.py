@@ -56,8 +56,7 @@ def degradation(
         write_lesson,
     )
     from cohabit.cli.console import note, progress, show_json
-    from cohabit.model.errors import InputError
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import InputError, unknown
     from cohabit.predict.estimators import KINDS
     from cohabit.trace.corun_data import read_coruns
 
@@ -117,8 +116,7 @@ def variability(
     from cohabit.app.learning_variability import AUTO, page_of, train_variability, write_variability
     from cohabit.app.variability_data import read_runs
     from cohabit.cli.console import progress, show_json
-    from cohabit.model.errors import InputError
-    from cohabit.policy.registry import unknown
+    from cohabit.model.errors import InputError, unknown
     from cohabit.predict.variability_learners import KINDS
 
     if model not in (*KINDS, AUTO):

@@ -9,11 +9,12 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    example = "\b\nExample:\n  cohabit warm-up"
+    example = "\b\nExamples:\n  cohabit warm-up\n  cohabit warm-up --first"
     app.command(name="warm-up", short_help="Compile everything now, not at the first run.", epilog=example)(warm_up)
 
 
 def warm_up(
+    first: Annotated[bool, typer.Option("--first", help="Only FCFS with EASY; others when first used.")] = False,
     demo: Annotated[bool, typer.Option("--demo", hidden=True, help="What `cohabit demo` needs: nothing.")] = False,
     parts: Annotated[str, typer.Option(hidden=True, help="Only these parts, in this process.")] = "",
 ) -> None:
@@ -27,6 +28,6 @@ def warm_up(
     if demo:
         note("`cohabit demo` needs no compiled kernels")
         return
-    note("compiling kernels, once (two to three minutes) ...")
-    warming.compile_all(warming.EVERYTHING)
+    note(f"compiling kernels, once ({'half a minute' if first else 'two minutes'}) ...")
+    warming.compile_all(warming.FIRST if first else warming.EVERYTHING)
     note("kernels are ready")

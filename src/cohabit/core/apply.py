@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import conservative, fair_share, kernels, known_programs, profile
+from cohabit.core import known_programs
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -47,16 +47,22 @@ from cohabit.core.columns import (
 from cohabit.core.decide import PROMISES
 from cohabit.core.ended import forget_ends, recall_end
 from cohabit.core.guaranteeing import take_measurement, take_refusal
+from cohabit.core.kernels import fair_share
+from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.kernels.conservative import cancel_reservation
+from cohabit.core.kernels.moves import dequeue, enqueue
+from cohabit.core.kernels.profile import UNRESERVED
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.node_changes import node_became
 from cohabit.core.protocols import PolicySet
-from cohabit.core.state import DOWN, DRAINED, FOREVER, UP, State
+from cohabit.core.state import DOWN, DRAINED, UP, State
 from cohabit.model import event as fact
 from cohabit.model import telemetry
 from cohabit.model.command import CancelJob, Command, StopJob
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.units import FOREVER
 
 WENT_WELL = "done"
 STOPPED = "stopped"  # on our own order: the job waits in the queue again
@@ -185,7 +191,7 @@ class Applier:
         jobs[SEQ, row], jobs[CORES, row], jobs[PROCESSES, row] = state.next_seq, job.processes, job.processes
         jobs[USER, row], jobs[QOS, row] = state.user_number(job.user), job.qos
         jobs[RANGES, row], jobs[ELIGIBLE, row] = -1, -1
-        jobs[RESERVED, row] = jobs[PROMISED, row] = profile.UNRESERVED
+        jobs[RESERVED, row] = jobs[PROMISED, row] = UNRESERVED
         state.next_seq += 1
         if jobs[USER, row] >= state.usage.shape[1] - 1:
             state.usage = fair_share.grown(state.usage, 2 * len(state.users))
@@ -230,20 +236,20 @@ class Applier:
             if self.policies.backfill_order is not None:
                 second = self.policies.backfill_order.scores(columns, one, now_us)
                 state.keys[BACKFILL_SCORE, row] = state.raised(one, second)[0]
-        kernels.enqueue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+        enqueue(row, state.rule, state.queued)
         self.arrivals.append(row)
         return True
 
     def leave_queue(self, row: int) -> None:
         state = self.state
-        kernels.dequeue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
-        if state.depth == kernels.CONSERVATIVE:
+        dequeue(row, state.rule, state.queued)
+        if state.depth == CONSERVATIVE:
             if state.profiled:
-                conservative.cancel_reservation(row, state.jobs, state.slots, state.gauges)
+                cancel_reservation(row, state.jobs, state.machine)
             else:
                 state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None)
         state.jobs[STATE, row] = BLOCKED
-        state.jobs[RESERVED, row] = state.jobs[PROMISED, row] = profile.UNRESERVED
+        state.jobs[RESERVED, row] = state.jobs[PROMISED, row] = UNRESERVED
         state.gauges[HEAD], state.gauges[RELEASED] = -1, 1
         self.arrivals = [one for one in self.arrivals if one != row]
 

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import known_programs, ladder
+from cohabit.core import known_programs
 from cohabit.core.columns import ARRIVAL, BACKFILL_SCORE, ENDS, SCORE, SEQ
 from cohabit.core.core import SchedulerCore
 from cohabit.core.descriptions import Descriptions
-from cohabit.core.ladder import Ladder, all_rows
+from cohabit.core.kernels import ladder
+from cohabit.core.kernels.ladder import Ladder, all_rows
 from cohabit.core.mates.local import CoupledState
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
@@ -105,7 +106,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
 def _made_anew(old: Ladder, state: State, key: int) -> Ladder:
     """The same rows in the same order, with the summaries of today."""
     new = ladder.make(state.jobs.shape[1])
-    ladder.rebuild(*new, state.jobs, state.keys[key], all_rows(old), summarised=True)
+    ladder.rebuild(new, state.jobs, state.keys[key], all_rows(old))
     return new
 
 

@@ -6,18 +6,21 @@ policies read it through `Columns`, by name. Finished jobs leave the table and t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-# jobs[...] (int64). NODES and LIMIT must stay first: core/ladder.py summarises rungs by them.
+Ints: TypeAlias = NDArray[np.signedinteger[Any]]
+Floats: TypeAlias = NDArray[np.float64]
+
+# jobs[...] (int64). core/kernels/ladder.py summarises rungs by NODES and LIMIT.
 NODES, LIMIT, SUBMIT, SEQ, STATE, START, EXPECTED, RANGES = 0, 1, 2, 3, 4, 5, 6, 7
 CORES, USER, PARTITION, MEMORY, QOS, ATTEMPT, RESERVED, PROMISED, ELIGIBLE, PROCESSES, FLAGS, PROGRAM = range(8, 20)
 JOB_COLUMNS = 20
 
 # keys[...] (float64): what the ladders sort by
-SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL: all zero, or what sim/fast.py sorts a changing queue by
+SCORE, BACKFILL_SCORE, ENDS, ARRIVAL = 0, 1, 2, 3  # ARRIVAL: all zero, or a bound or the size of a job
 KEY_COLUMNS = 4
 
 # jobs[STATE]
@@ -52,7 +55,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(jobs: NDArray[np.int64], usage: NDArray[np.float64]) -> Columns:
-    """The named view of a job table and of what core/fair_share.py keeps."""
+    """The named view of a job table and of what core/kernels/fair_share.py keeps."""
     return Columns(
         nodes=jobs[NODES], limit_us=jobs[LIMIT], submit_us=jobs[SUBMIT], seq=jobs[SEQ], cores=jobs[CORES],
         user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE],

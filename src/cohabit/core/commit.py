@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from cohabit.core import kernels, ladder
 from cohabit.core.columns import (
     ATTEMPT,
     ENDS,
@@ -26,7 +25,6 @@ from cohabit.core.columns import (
     RELEASED,
     RESERVED,
     RUNNING,
-    SEQ,
     SPARE_RANGE,
     START,
     STARTING,
@@ -34,17 +32,21 @@ from cohabit.core.columns import (
     VOID,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.kernels import ladder
+from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.kernels.moves import dequeue
 from cohabit.core.ledger import ranges_of
-from cohabit.core.state import FOREVER, UP, State
+from cohabit.core.state import UP, State
 from cohabit.model.command import Command, MoveJob, StartJob
 from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
+from cohabit.model.units import FOREVER
 
 
 def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[Command], list[Start | Move]]:
     """Returns the commands, and the starts and moves that were refused. The job in row `kept` only gets its nodes."""
     commands: list[Command] = []
     refused: list[Start | Move] = []
-    promises = state.memory.setdefault(PROMISES, {}) if state.depth == kernels.CONSERVATIVE else {}
+    promises = state.memory.setdefault(PROMISES, {}) if state.depth == CONSERVATIVE else {}
     if state.gauges[VOID]:
         promises.clear()
     state.gauges[VOID], state.gauges[RELEASED] = 0, 0
@@ -127,7 +129,7 @@ def _moved(state: State, action: Move) -> bool:
 
 
 def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
-    kernels.dequeue(row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second)
+    dequeue(row, state.rule, state.queued)
     if state.ledger is not None:
         state.ledger.book(row, placement.parts, placement.takes)
         state.placed[row] = placement
@@ -138,7 +140,7 @@ def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
     state.jobs[START, row], state.jobs[EXPECTED, row] = now_us, now_us + state.jobs[LIMIT, row]
     state.jobs[RESERVED, row] = -1
     state.keys[ENDS, row] = state.jobs[EXPECTED, row]
-    ladder.insert(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
+    ladder.insert(state.running, state.jobs, state.keys[ENDS], row)
 
 
 def _take_whole_nodes(state: State, row: int, placement: Placement) -> None:

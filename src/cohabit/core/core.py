@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels, known_programs, ladder, overrunning, scoring
+from cohabit.core import known_programs
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide, place_one
-from cohabit.core.ladder import ROWS
+from cohabit.core.kernels import ladder, overrunning, shortlist
+from cohabit.core.kernels.bundles import CONSERVATIVE, make_workspace
+from cohabit.core.kernels.ladder import ROWS
+from cohabit.core.kernels.moves import enqueue
+from cohabit.core.kernels.schedule import pass_of
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import Order, PolicySet
+from cohabit.core.scorer import make_scorer
 from cohabit.core.sharing import shares_that_changed
-from cohabit.core.state import FOREVER, State
+from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, WakeAt
@@ -30,9 +34,7 @@ from cohabit.model.event import Event, JobStarted, PeerReported, Woken
 from cohabit.model.peer import NEVER
 from cohabit.model.plan import Plan, Start
 from cohabit.model.profile import Profile
-
-if TYPE_CHECKING:
-    from cohabit.compiled import ScoreEntry
+from cohabit.model.units import FOREVER
 
 
 class SchedulerCore:
@@ -88,7 +90,7 @@ class SchedulerCore:
         limited = self.policies.age_limit_us or self.policies.age_limit_runs
         if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
             return False  # the compiled pass knows the oldest only as the first in the order of age
-        if self.state.coupled is not None and (self.state.depth == kernels.CONSERVATIVE or self.state.coupled.agreed):
+        if self.state.coupled is not None and (self.state.depth == CONSERVATIVE or self.state.coupled.agreed):
             return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
@@ -107,7 +109,7 @@ class SchedulerCore:
             kept = self._compiled_pass(now_us, arrivals)
             wake_us = int(state.gauges[WAKE])
         else:
-            overrunning.extend_overrunning(now_us, state.jobs, state.keys, *state.running, state.gauges)
+            overrunning.extend_overrunning(now_us, state.jobs, state.keys, state.running, state.gauges)
             plan = decide(self.view(now_us), self.policies)
             kept = self._cut_at_mates(plan)
             commands, refused = commit(state, plan, now_us, kept)
@@ -128,28 +130,25 @@ class SchedulerCore:
     def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
         """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
         state, policies = self.state, self.policies
-        room = int(state.queue.meta[ROWS]) + 1
-        waiting, fresh, rows = np.empty(room, np.int64), np.zeros((2, room)), np.empty((3, room), np.int64)
-        waiting[: len(arrivals)] = arrivals
-        entry, second_entry = (
-            self._entry(order, now_us, waiting, fresh[index])
-            for index, order in enumerate((policies.order, policies.backfill_order))
+        work = make_workspace(int(state.queue.meta[ROWS]) + 1)
+        work.arrivals[: len(arrivals)] = arrivals
+        asked = replace(
+            policies,
+            order=self._asked(policies.order, now_us),
+            backfill_order=self._asked(policies.backfill_order, now_us) if policies.backfill_order else None,
         )
-        started, alone = np.empty(room, np.int64), policies.alone and not state.raises
-        kernels.schedule_pass(
-            now_us, state.depth, state.changing, not state.changing, False, alone, state.two_orders, len(arrivals),
-            *entry, *second_entry, state.usage, waiting, fresh, rows, state.jobs, state.keys, *state.queue,
-            *state.second, *state.running, state.idle, state.pool, state.gauges, state.slots, started,
-        )  # fmt: skip
+        columns = self.view(now_us).columns()
+        short = shortlist.make(1)
+        scorer = make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
+        rule = state.rule._replace(alone=policies.alone and not state.raises)
+        pass_of(rule)(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
         assert state.gauges[FREE] >= 0
         state.touch()
-        begun: list[int] = started[: state.gauges[STARTED]].tolist()
+        begun: list[int] = work.started[: state.gauges[STARTED]].tolist()
         first = next((place for place, row in enumerate(begun) if self._has_mates(row)), len(begun))
         for row in reversed(begun[first + 1 :]):
             leave_nodes(state, now_us, row)
-            kernels.enqueue(
-                row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second
-            )
+            enqueue(row, state.rule, state.queued)
             state.gauges[HEAD] = -1
         self._applier.commands += [start_command(state, row) for row in begun[:first]]
         return begun[first] if first < len(begun) else -1
@@ -209,9 +208,7 @@ class SchedulerCore:
         if plan is None:
             return False
         if not queued:
-            kernels.enqueue(
-                row, not state.changing, state.two_orders, state.jobs, state.keys, *state.queue, *state.second
-            )
+            enqueue(row, state.rule, state.queued)
         _, refused = commit(state, plan, now_us, row)
         if refused and not queued:
             self._applier.leave_queue(row)
@@ -234,13 +231,10 @@ class SchedulerCore:
         self.state.expect_end(row, now_us)
         self._applier.commands.append(start_command(self.state, row, fuse_us))
 
-    def _entry(
-        self, order: Order | None, now_us: int, waiting: NDArray[np.int64], fresh: NDArray[np.float64]
-    ) -> tuple[ScoreEntry, NDArray[np.float64]]:
-        """The order as the pass calls it; in Python it is asked before, so that its errors leave the state alone."""
-        columns = self.view(now_us).columns()
-        if order is not None and self.state.changing and (order.entry is None or self.state.raises):
-            queued, known = ladder.all_rows(self.state.queue), np.zeros(self.state.jobs.shape[1])
-            known[queued] = self.state.raised(queued, order.scores(columns, queued, now_us))
-            order = replace(order, function=lambda _jobs, rows, _now_us, *_: known[rows], entry=None)
-        return scoring.entry_of(order, self.state.changing, columns, waiting, fresh, [])
+    def _asked(self, order: Order, now_us: int) -> Order:
+        """The order as a pass takes it; one in Python is asked before the pass, so that its errors change no state."""
+        if not self.state.changing or (order.entry is not None and not self.state.raises):
+            return order
+        queued, known = ladder.all_rows(self.state.queue), np.zeros(self.state.jobs.shape[1])
+        known[queued] = self.state.raised(queued, order.scores(self.view(now_us).columns(), queued, now_us))
+        return replace(order, function=lambda _jobs, rows, _now_us, *_: known[rows], entry=None)

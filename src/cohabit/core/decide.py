@@ -1,7 +1,7 @@
 """The decision in readable form: who starts now, who is promised what, and why the others wait.
 
 This loop serves every machine and placement. Where all nodes are interchangeable and given out whole, core/core.py
-calls its compiled twin (kernels.schedule_pass) instead; property tests prove the two equal on random traces.
+calls its compiled twin (kernels/schedule.py) instead; property tests prove the two equal on random traces.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import RELEASED, VOID
 from cohabit.core.gating import Gatekeeper
-from cohabit.core.kernels import CONSERVATIVE, STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.sharing import decide_on_shared_nodes
-from cohabit.core.timeline import FOREVER, SECOND, Timeline, planned
+from cohabit.core.timeline import Timeline, planned
 from cohabit.core.together import decide_in_groups
 from cohabit.core.view import View
 from cohabit.core.walk import Walk
 from cohabit.model.plan import Plan, Reserve, Start
+from cohabit.model.units import FOREVER, SECOND
 
 PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (start, nodes of each kind)
 

@@ -7,12 +7,13 @@ from cohabit.core.explain_sharing import why_not_shared
 from cohabit.core.explain_words import counted, span
 from cohabit.core.gating import why_kept_back
 from cohabit.core.guaranteeing import story_of
-from cohabit.core.kernels import CONSERVATIVE, STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.core.state import State
-from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.timeline import planned
 from cohabit.core.view import View
+from cohabit.model.units import FOREVER
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from cohabit.core.columns import EXPECTED
 from cohabit.core.explain_words import counted, span
-from cohabit.core.kernels import STRICT
+from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Takes
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.sharing import open_kinds
-from cohabit.core.timeline import FOREVER
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
+from cohabit.model.units import FOREVER
 
 MOST_NAMES = 3  # of jobs in a sentence
 MOST_RUNNING = 1000  # jobs; with more it takes too long to find out when there is room

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from cohabit.core.columns import RELEASED
 from cohabit.core.protocols import Gate, Wait
-from cohabit.core.timeline import SECOND
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Ranges
+from cohabit.model.units import SECOND
 
 JOBS, UNTIL, REASON, ASKED = "jobs", "until_us", "reason", "asked_of"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.core.columns import BLOCKED, FREE, HOLDING, NODES, QUEUED, RUNNING, STARTING, STATE
-from cohabit.core.ladder import all_rows
+from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.state import DOWN, UP, State
 
 ON_NODES = (STARTING, RUNNING, HOLDING)

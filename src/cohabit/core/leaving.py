@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.core import kernels, ladder
-from cohabit.core.columns import ENDS, LIMIT, SEQ, START
+from cohabit.core.columns import ENDS, LIMIT, START
+from cohabit.core.kernels import ladder
+from cohabit.core.kernels.bundles import EASY
+from cohabit.core.kernels.moves import finish
 from cohabit.core.state import State
 
 
@@ -19,7 +21,7 @@ def leave_nodes(state: State, now_us: int, row: int) -> None:
 
 def _leave_shared_nodes(state: State, row: int) -> None:
     assert state.ledger is not None
-    ladder.remove(*state.running, state.jobs, state.keys[ENDS], state.jobs[SEQ], row)
+    ladder.remove(state.running, state.jobs, state.keys[ENDS], row)
     state.ledger.release(row)
     if state.placed.pop(row).purpose != "run":
         state.described.forget_asks(state.spec(row).program)  # the trial may be made again
@@ -28,10 +30,7 @@ def _leave_shared_nodes(state: State, row: int) -> None:
 def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
     ranges = state.ranges_of(row)
     state.nodes_by_kind.pop(row, None)
-    kernels.finish(
-        row, now_us, state.jobs, state.keys, *state.running, state.idle, state.pool, state.gauges, state.slots,
-        state.depth if state.profiled else kernels.EASY,
-    )  # fmt: skip
+    finish(row, now_us, state.depth if state.profiled else EASY, state.queued, state.machine)
     if now_us > state.jobs[START, row] + state.jobs[LIMIT, row]:
         state.void_promises()
     for first, count in ranges:

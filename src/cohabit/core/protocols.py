@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -30,15 +30,6 @@ class ScoreFunction(Protocol):
     def __call__(self, jobs: Columns, rows: NDArray[np.int64], now_us: int, /, *parameters: float) -> NDArray[Any]: ...
 
 
-class Given(NamedTuple):
-    """An order in two steps: numbers made of the whole queue, then scores of any rows given these (policy/given.py)."""
-
-    gather: ScoreEntry
-    score: ScoreEntry
-    bound: ScoreEntry  # what no score undercuts within a while in which each number stays between two others
-    numbers: int  # how many
-
-
 @dataclass(frozen=True)
 class Order:
     """Who goes first: a score function with its parameters."""
@@ -48,20 +39,13 @@ class Order:
     # whether no score rises while the job waits, nor falls as its user's usage share grows, nor depends on other rows
     falling: bool = False
     parameters: tuple[float, ...] = ()
-    entry: ScoreEntry | None = None  # the same function compiled, where numba can
+    entry: ScoreEntry | None = None  # compiled for one job at a time, called by address; then it is the definition
     name: str = "order"  # its name or file, for messages
-    bound: ScoreEntry | None = None  # what no score undercuts within a while, where that is known (policy/bounds.py)
-    two_steps: Callable[[], Given | None] | None = None  # makes `given`, and keeps it
-
-    @property
-    def given(self) -> Given | None:
-        """The same in two steps, where scores depend on others by a few numbers; compiled when first asked for."""
-        return None if self.two_steps is None else self.two_steps()
 
     @property
     def alone(self) -> bool:
         """Whether it can score some rows without the others."""
-        return self.falling or self.bound is not None
+        return self.falling or self.entry is not None
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
         """The scores of these rows; a score that is not a number counts as last."""
@@ -69,7 +53,9 @@ class Order:
         return np.where(np.isnan(found), np.inf, found) if found.dtype.kind == "f" else found
 
     def raw_scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """What the function gives: one number per row, or an error that says what is wrong."""
+        """What the order gives: one number per row, or an error that says what is wrong."""
+        if self.entry is not None:
+            return self.entry.scores(jobs, rows, now_us, self.parameters)
         try:
             found = np.asarray(self.function(jobs, rows, now_us, *self.parameters))
         except Exception as error:
@@ -239,7 +225,7 @@ class Backfill(Protocol):
 
     @property
     def depth(self) -> int:
-        """How many blocked jobs are promised a start; core/kernels.py names the depths with a meaning of their own."""
+        """How many blocked jobs are promised a start; see core/kernels/bundles.py."""
         ...
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
@@ -290,9 +276,9 @@ class PolicySet:
         return self.order.alone and (second is None or not second.changing or second.alone)
 
     @property
-    def given(self) -> Given | None:
-        """The order in two steps, where it is the only one."""
-        return self.order.given if self.backfill_order is None else None
+    def falling(self) -> bool:
+        """Whether the queue can be kept in order of bounds, and some rows can be scored without the others."""
+        return self.order.changing and self.order.falling and self.alone
 
 
 def shared_dimensions(policies: PolicySet) -> tuple[Dimension, ...]:

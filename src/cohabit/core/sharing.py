@@ -11,14 +11,15 @@ import numpy as np
 
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
-from cohabit.core.kernels import STRICT
+from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import Guarantor, Mover, PolicySet, SharedPlacer
-from cohabit.core.state import FOREVER, State
+from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.core.walk import Walk
 from cohabit.model.command import Command, SetShares
 from cohabit.model.plan import Ask, Placement, Plan, Start
+from cohabit.model.units import FOREVER
 
 IN_VAIN = 64  # after so many different jobs that found nothing all the others are compared with the nodes at once
 

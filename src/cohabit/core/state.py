@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import fair_share, idle_nodes, ladder, profile
 from cohabit.core.columns import (
     AGE_LIMIT,
     AGE_RUNS,
@@ -27,11 +26,13 @@ from cohabit.core.columns import (
     RANGE_FIRST,
     RANGE_NEXT,
     RANGES,
-    SEQ,
     START,
     VOID,
 )
 from cohabit.core.descriptions import Descriptions
+from cohabit.core.kernels import fair_share, ladder, profile
+from cohabit.core.kernels import nodes as nodes_kernel
+from cohabit.core.kernels.bundles import Machine, Queue, Rule
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
 from cohabit.core.mates.local import CoupledState
@@ -41,9 +42,9 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 from cohabit.model.telemetry import Window
+from cohabit.model.units import FOREVER
 
 UP, DRAINED, DOWN = 0, 1, 2
-FOREVER = 2**62
 
 
 class State:
@@ -53,6 +54,13 @@ class State:
         self.cluster = cluster
         self.changing, self.two_orders = policies.changing, policies.backfill_order is not None
         self.depth = policies.backfill.depth
+        self.rule = Rule(
+            self.depth,
+            self.changing,
+            alone=policies.alone,
+            two_orders=self.two_orders,
+            by_score=not self.changing,
+        )
         self.kinds = Kinds(cluster)
         nodes = cluster.nodes
         self.jobs = np.zeros((JOB_COLUMNS, capacity), np.int64)
@@ -65,7 +73,7 @@ class State:
         self.pool = np.zeros((3, nodes + 1), np.int64)
         self.gauges = np.zeros(GAUGES, np.int64)
         self.gauges[AGE_LIMIT], self.gauges[AGE_RUNS] = policies.age_limit_us, policies.age_limit_thousandths
-        idle_nodes.initialise(self.idle, self.pool, self.gauges, nodes)
+        nodes_kernel.initialise(self.idle, self.pool, self.gauges, nodes)
         self.slots = profile.make(capacity, 0)
         self.slots[:] = 0
         profile.reset(self.slots, self.gauges, nodes)
@@ -95,6 +103,16 @@ class State:
         self.profiled = True  # whether `slots` is kept: only the compiled pass reads it
         self.generation = 0  # grows with every change
         self.wake_us = FOREVER  # the instant we last asked to be woken at
+
+    @property
+    def queued(self) -> Queue:
+        """The job table and the queue, as kernels take them."""
+        return Queue(self.jobs, self.keys, self.queue, self.second)
+
+    @property
+    def machine(self) -> Machine:
+        """The nodes and what runs on them, as kernels take them."""
+        return Machine(self.running, self.idle, self.pool, self.slots, self.gauges)
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 
@@ -200,10 +218,10 @@ class State:
 
     def expect_end(self, row: int, begin_us: int) -> None:
         """A job that has nodes is expected to leave them as if it began then."""
-        ladder.remove(*self.running, self.jobs, self.keys[ENDS], self.jobs[SEQ], row)
+        ladder.remove(self.running, self.jobs, self.keys[ENDS], row)
         self.jobs[START, row], self.jobs[EXPECTED, row] = begin_us, begin_us + self.jobs[LIMIT, row]
         self.keys[ENDS, row] = self.jobs[EXPECTED, row]
-        ladder.insert(*self.running, self.jobs, self.keys[ENDS], self.jobs[SEQ], row)
+        ladder.insert(self.running, self.jobs, self.keys[ENDS], row)
 
     def void_promises(self) -> None:
         """The machine changed under the plan (a node was lost or came back): conservative must plan anew."""

@@ -1,6 +1,6 @@
 """Free nodes of every kind over time, in readable form: running jobs by requested end, windows, reservations.
 
-The compiled twin for interchangeable nodes is core/profile.py; property tests hold the two together.
+The compiled twin for interchangeable nodes is core/kernels/profile.py; property tests hold the two together.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.kinds import Kinds
+from cohabit.model.units import FOREVER, SECOND
 
-FOREVER = 2**62
-SECOND = 1_000_000
 Counts = NDArray[np.int64]
 
 

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from cohabit.core.gating import Gatekeeper
-from cohabit.core.kernels import STRICT
+from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Parts, Takes, nodes_in, ranges_of
 from cohabit.core.protocols import GroupPlacer, PolicySet
 from cohabit.core.sharing import Draft, next_chance, open_kinds

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import kernels
 from cohabit.core.columns import (
     BLOCKED,
     ELIGIBLE,
@@ -24,9 +23,10 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
+from cohabit.core.kernels.ladder import all_rows
+from cohabit.core.kernels.moves import age_limit
 from cohabit.core.kinds import Kinds
 from cohabit.core.known_programs import known_of
-from cohabit.core.ladder import all_rows
 from cohabit.core.ledger import Ledger
 from cohabit.core.protocols import Order, SharedPlacer
 from cohabit.core.state import State
@@ -267,7 +267,7 @@ class View:
 
     def age_limit_us(self) -> int:
         """After which wait a job may not be overtaken any more."""
-        return int(kernels.age_limit(self.gauges))
+        return int(age_limit(self.gauges))
 
     def job_id(self, row: int) -> str:
         """Its name."""

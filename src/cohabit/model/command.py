@@ -7,6 +7,10 @@ import msgspec
 from cohabit.model.peer import Message
 from cohabit.model.units import FOREVER
 
+# equal to FOREVER and another object: msgspec leaves out a default only where it is the same object, and journals have
+# always had this field
+NO_FUSE_US = FOREVER + 0
+
 
 class _Command(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     pass
@@ -25,7 +29,7 @@ class StartJob(_Command, frozen=True):
     ways: int = 0  # cache ways booked on each node; 0: none in particular
     bandwidth_mbs: int = 0  # memory bandwidth booked on each node; 0: none
     purpose: str = "run"  # "time" or "curve": an exclusive run that also measures the program
-    fuse_us: int = FOREVER  # the executor stops it then and has it queued again, unless RenewJob came before
+    fuse_us: int = NO_FUSE_US  # the executor stops it then and has it queued again, unless RenewJob came before
 
 
 class SetShares(_Command, frozen=True):

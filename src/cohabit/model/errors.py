@@ -1,5 +1,10 @@
 """The one exception that means "the input or the call is wrong": shown as one sentence, exit status 2."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(Exception):
     """What is wrong, where it is, and what to do about it, for a person who has never seen the project."""
@@ -12,3 +17,11 @@ class InputError(Exception):
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.fix}" if self.fix else ""
         return f"{place}{self.what}{advice}"
+
+
+def unknown(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> InputError:
+    """The error for a name that does not exist, with the nearest one that does and the command that lists all."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return InputError(f"there is no {kind} called {name!r}", "", f"{hint} (see `{listed_by}`)" if listed_by else hint)

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cohabit.core.columns import JOB_COLUMNS, USER, Columns, columns_of
 from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlacer
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
+from cohabit.orders.loading import GIVEN, OrderEntry, entry_of_file, given_entry, load_order, refers_to_usage
 from cohabit.policy.gate.options import GateOptions
 from cohabit.policy.placement.options import PlacementOptions
-from cohabit.trusted import doubt_of
-
-if TYPE_CHECKING:
-    pass
-
-
-class OrderEntry(NamedTuple):
-    """Where an order lives and what a person should know of it."""
-
-    module: str
-    function: str
-    changing: bool  # whether the score depends on the time, so that it is computed in every pass
-    summary: str
-    source: str
-    falling: bool = False  # whether no score rises while the job waits, nor falls as its user's share of usage grows
 
 
 class PlacementEntry(NamedTuple):
@@ -73,7 +51,6 @@ class Described:
 
 
 _ORDER = "cohabit.policy.order."
-_GIVEN = "cohabit_given_order_"  # modules of orders given as a function object
 ORDERS: dict[str, OrderEntry] = {
     "fcfs": OrderEntry(_ORDER + "fcfs", "scores", False, "first come, first served", "textbook"),
     "sjf": OrderEntry(_ORDER + "sjf", "shortest", False, "shortest request first", "textbook"),
@@ -248,132 +225,35 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
 }
 
 
-def unknown(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> InputError:
-    """The error for a name nobody has heard of, with the nearest one that exists and the command that lists all."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    return InputError(f"there is no {kind} called {name!r}", "", f"{hint} (see `{listed_by}`)" if listed_by else hint)
-
-
 def order_entry(name: str) -> OrderEntry:
     """Look an order up by name, or take a path to a file with a function `scores`."""
     if name.endswith(".py"):
-        return _order_in_file(Path(name))
+        return entry_of_file(Path(name))
     if name not in ORDERS:
         raise unknown("order", name, ORDERS, LISTED_BY)
     return ORDERS[name]
 
 
-def _order_in_file(path: Path) -> OrderEntry:
-    from cohabit.compiled import load_source
-
-    if not path.is_file():
-        raise InputError("there is no such file", str(path), "give the path of a Python file with a function scores()")
-    if doubt := doubt_of(path):
-        raise InputError(f"is not executed: {doubt.what}", doubt.where, f"{doubt.fix}, such as a copy of it")
-    try:
-        module = load_source(str(path.resolve()))
-    except Exception as error:
-        raise InputError(f"the policy cannot be loaded: {error}", str(path)) from error
-    if not callable(getattr(module, "scores", None)):
-        raise InputError("the file has no function scores(jobs, rows, now_us)", str(path), "see CONTRIBUTING.md")
-    changing = bool(getattr(module, "CHANGING", True))
-    falling = bool(getattr(module, "FALLING", False))
-    return OrderEntry(str(path.resolve()), "scores", changing, "your own order", str(path), falling)
-
-
 def give_order(name: str, scores: Callable[..., Any], *, changing: bool, falling: bool, summary: str) -> None:
-    """An order as a function object, known to this process only; built-in names are refused, given ones replaced."""
-    if not name.isidentifier():
-        raise InputError(f"{name!r} is no name for an order", "", "use letters, digits and underscores")
+    """Add an order as a function object, for this process; built-in names are refused, given ones replaced."""
     if name in ORDERS and not is_given(name):
         raise InputError(f"there is an order {name!r} already", "", "give it another name")
-    module = ModuleType(f"{_GIVEN}{name}", "An order given as a function; it has no file.")
-    module.scores = scores  # type: ignore[attr-defined]
-    before, sys.modules[module.__name__] = sys.modules.get(module.__name__), module
-    entry = OrderEntry(module.__name__, "scores", changing, summary, "given in this session", falling)
-    try:
-        Order(scores, changing, falling, order_parameters(entry, {}), name=name).scores(*_example())
-    except Exception as error:
-        if before is not None:
-            sys.modules[module.__name__] = before
-        else:
-            del sys.modules[module.__name__]
-        raise InputError(f"the order {name!r} cannot score three ordinary jobs: {error}", "", "see CONTRIBUTING.md") \
-            from error  # fmt: skip
-    ORDERS[name] = entry
+    ORDERS[name] = given_entry(name, scores, changing, falling, summary)
 
 
 def is_given(name: str) -> bool:
     """Whether an order came as a function object."""
-    return name in ORDERS and ORDERS[name].module.startswith(_GIVEN)
-
-
-def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float, ...]:
-    """The numbers an order is called with: its defaults, changed by `options`; unknown names are refused."""
-    from cohabit.compiled import load_source
-
-    function = getattr(load_source(entry.module), entry.function)
-    defaults = {
-        name: parameter.default
-        for name, parameter in list(inspect.signature(function).parameters.items())[3:]
-        if isinstance(parameter.default, int | float)
-    }
-    for name, value in options.items():
-        if name not in defaults:
-            raise unknown("option of this order", name, defaults or ["(it has none)"])
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"option {name} must be a number, not {value!r}", "policy.order_options")
-        defaults[name] = float(value)
-    return tuple(float(value) for value in defaults.values())
+    return name in ORDERS and ORDERS[name].module.startswith(GIVEN)
 
 
 def looks_at_usage(name: str) -> bool:
-    """Whether an order refers to what users have used; only then is it worth keeping count of."""
-    from cohabit.compiled import load_source
-
-    entry = order_entry(name)
-    return _mentions(getattr(load_source(entry.module), entry.function), {"usage", "usage_share"}, set())
+    """Whether an order refers to what users have used; only then is usage counted."""
+    return refers_to_usage(order_entry(name))
 
 
-def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
-    """Whether a function, or one that it calls by its name, uses one of these words for an attribute or its name."""
-    if not isinstance(function, FunctionType) or function.__code__ in seen:
-        return False
-    codes = [function.__code__]
-    for code in codes:  # grows: functions within the function
-        seen.add(code)
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    names = {name for code in codes for name in code.co_names}
-    if words & (names | {constant for code in codes for constant in code.co_consts if isinstance(constant, str)}):
-        return True
-    return any(_mentions(function.__globals__.get(name), words, seen) for name in names)
-
-
-def make_order(name: str, options: dict[str, Any], compile_it: bool) -> Order:
-    """The order by name with its parameters; compiled as well where asked for and possible."""
-    from cohabit.compiled import load_source
-    from cohabit.policy.settled import settled
-
-    entry = order_entry(name)
-    parameters = order_parameters(entry, options)
-    function = settled(getattr(load_source(entry.module), entry.function))
-    falling = entry.changing and entry.falling and min(parameters, default=0.0) >= 0.0
-    order = Order(function, entry.changing, falling, parameters, name=name)
-    order.scores(*_example())
-    if not compile_it:
-        return order
-    from cohabit.policy.forms import fastest
-
-    return fastest(order, entry.module, entry.function)
-
-
-def _example() -> tuple[Columns, NDArray[np.int64], int]:
-    """Three ordinary jobs: an order that cannot score them is refused before anything runs."""
-    jobs = np.arange(1, 3 * JOB_COLUMNS + 1, dtype=np.int64).reshape(JOB_COLUMNS, 3)
-    jobs[USER] = 0
-    return columns_of(jobs, np.ones((2, 2))), np.arange(3), 10**9
+def make_order(name: str, options: dict[str, Any], in_passes: bool) -> Order:
+    """The order by name with its parameters; in_passes: it is asked in every pass, not once per job."""
+    return load_order(name, order_entry(name), options, in_passes)
 
 
 def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlacer:

@@ -18,9 +18,9 @@ from cohabit.model.command import TellPeer
 from cohabit.model.event import PeerReported
 from cohabit.model.group import Terms
 from cohabit.model.peer import Message
-from cohabit.model.units import DAY, HOUR, SECOND
+from cohabit.model.units import DAY, FOREVER, HOUR, SECOND
 from cohabit.sim.streams import stream
-from cohabit.sim.world import FOREVER, World
+from cohabit.sim.world import World
 
 QUIET_INSTANTS = 20_000  # so many wakes in a row with nothing else to come and no start: nobody will start any more
 

@@ -32,6 +32,7 @@ from cohabit.model.command import (
     WakeAt,
 )
 from cohabit.model.event import Event
+from cohabit.model.units import FOREVER
 from cohabit.sim.machine.machine import Machine
 from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
@@ -41,7 +42,6 @@ from cohabit.sim.runs import Outcome, Run, TracedJob
 if TYPE_CHECKING:
     from cohabit.sim.weather.weather import Weather
 
-FOREVER = 2**62
 # ranks: what comes first within one instant
 COMPLETION, OTHER, SUBMISSION, WAKE = 0, 1, 2, 3
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from cohabit.core.protocols import Order
 from cohabit.core.state import State
-from cohabit.core.timeline import FOREVER, planned
+from cohabit.core.timeline import planned
 from cohabit.core.view import View
+from cohabit.model.units import FOREVER
 
 
 def earliest_start(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
-from cohabit.core.ladder import all_rows
+from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.protocols import PolicySet
 from cohabit.live.clock import BootClock
 from cohabit.live.controller import Controller

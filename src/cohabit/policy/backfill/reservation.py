@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.kernels import CONSERVATIVE, EASY, FIRST_FIT, STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, EASY, FIRST_FIT, STRICT
 from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:

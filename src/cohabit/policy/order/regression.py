@@ -15,30 +15,25 @@ from numpy.typing import NDArray
 from cohabit.core.columns import Columns
 
 
-def _request_s(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    return jobs.limit_us[rows] / 1e6
-
-
-def _log_submit(jobs: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    logarithm: NDArray[np.float64] = np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
-    return logarithm
-
-
 def f1(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """log10(r) n + 870 log10(s)."""
-    return np.log10(np.maximum(_request_s(jobs, rows), 1.0)) * jobs.cores[rows] + 8.70e2 * _log_submit(jobs, rows)
+    request = np.log10(np.maximum(jobs.limit_us[rows] / 1e6, 1.0))
+    return request * jobs.cores[rows] + 8.70e2 * np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
 
 
 def f2(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """sqrt(r) n + 25600 log10(s)."""
-    return np.sqrt(_request_s(jobs, rows)) * jobs.cores[rows] + 2.56e4 * _log_submit(jobs, rows)
+    request = np.sqrt(jobs.limit_us[rows] / 1e6)
+    return request * jobs.cores[rows] + 2.56e4 * np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
 
 
 def f3(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """r n + 6860000 log10(s)."""
-    return _request_s(jobs, rows) * jobs.cores[rows] + 6.86e6 * _log_submit(jobs, rows)
+    request = jobs.limit_us[rows] / 1e6
+    return request * jobs.cores[rows] + 6.86e6 * np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
 
 
 def f4(jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
     """r sqrt(n) + 530000 log10(s)."""
-    return _request_s(jobs, rows) * np.sqrt(jobs.cores[rows]) + 5.30e5 * _log_submit(jobs, rows)
+    request = jobs.limit_us[rows] / 1e6
+    return request * np.sqrt(jobs.cores[rows]) + 5.30e5 * np.log10(np.maximum(jobs.submit_us[rows] / 1e6, 1.0))
