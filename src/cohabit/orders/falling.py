@@ -32,8 +32,9 @@ def check_falling(order: Order) -> None:
             raise InputError("declares FALLING, but the score of a job depends on the other jobs", order.name, fix)
         if before is not None and (scores > before).any():
             row = int(np.argmax(scores > before))
-            what = f"the score of a job of {_size(jobs, row)} rises from {before[row]:.10g} to {scores[row]:.10g} as it waits"
-            raise InputError(f"declares FALLING, but {what}", order.name, fix)
+            change = f"rises from {before[row]:.10g} to {scores[row]:.10g} as it waits"
+            what = f"declares FALLING, but the score of a job of {_size(jobs, row)} {change}"
+            raise InputError(what, order.name, fix)
         less = usage * np.array([[1.0], [0.9]])
         if (_scores(order, jobs, less, rows, now_us) > scores).any():
             what = "a score rises as its user's share of usage shrinks"
