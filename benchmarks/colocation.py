@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cohabit.app.matching import get_ready
+from cohabit.app.learn.matching import get_ready
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Floats
 from cohabit.predict.estimators import GRIDS, KINDS, Fitted, fit_kind, library_answers

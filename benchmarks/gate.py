@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.variability import microseconds, runs_like_the_papers
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.core.gating import Gatekeeper
 from cohabit.model.cluster import uniform_cluster

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app import simulation
-from cohabit.app.programs import known_profiles
-from cohabit.app.scenario import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
+from cohabit.app.scenario.programs import known_profiles
+from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
+from cohabit.app.simulate import simulation
 from cohabit.model.workload import Workload
 from cohabit.reproduce.sns.lab import NODES, Bench, Times, times_of
 from cohabit.reproduce.sns.sequences import RATIOS, VIOLATION

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling
 from cohabit.model.cluster import Cluster, NodeGroup

@@ -26,13 +26,13 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks import live_passes
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, Service
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.protocol import Launch
-from cohabit.live import records
-from cohabit.live.journal import open_journal
-from cohabit.live.journal_schema import jobs as jobs_table
-from cohabit.live.records import OVER, Record
+from cohabit.live.controller import records
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.journal_schema import jobs as jobs_table
+from cohabit.live.controller.records import OVER, Record
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.units import HOUR, SECOND

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.live_passes import MACHINES, Bench
-from cohabit.app import simulation
-from cohabit.app.scenario import PolicyConfig, read_scenario
+from cohabit.app.scenario.reading import PolicyConfig, read_scenario
+from cohabit.app.simulate import simulation
 from cohabit.core.core import SchedulerCore
 from cohabit.model.command import Command
 from cohabit.model.event import Event

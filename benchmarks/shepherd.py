@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks import plain_division
-from cohabit.app.optimising import get_all_ready
+from cohabit.app.learn.optimising import get_all_ready
 from cohabit.model.mix import Mix
 from cohabit.optimise import arrivals, starts
 from cohabit.optimise.division import make_work

@@ -21,10 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cohabit.app.slurm_site import read_slurm_site
-from cohabit.app.steering import open_service
-from cohabit.app.steering_service import Steering
-from cohabit.backend.slurm.watcher import RUNS
+from cohabit.app.steer.service import Steering
+from cohabit.app.steer.slurm_site import read_slurm_site
+from cohabit.app.steer.steering import open_service
+from cohabit.backend.steered.watcher import RUNS
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 
 TARGET_S, CORES, PASSES = 2.0, 28, 8

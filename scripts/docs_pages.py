@@ -97,10 +97,10 @@ def events_page() -> str:
 
 def files_with_keys() -> dict[str, tuple[type[msgspec.Struct], str]]:
     """Every kind of file people write: its title, its root, and the page that explains it."""
-    from cohabit.app.gridengine_site import GridEngineTables
-    from cohabit.app.scenario_tables import Scenario
-    from cohabit.app.site_file import SiteTables
-    from cohabit.app.slurm_site import SlurmTables
+    from cohabit.app.scenario.tables import Scenario
+    from cohabit.app.serve.site_file import SiteTables
+    from cohabit.app.steer.gridengine_site import GridEngineTables
+    from cohabit.app.steer.slurm_site import SlurmTables
 
     return {
         "A scenario": (Scenario, "scenarios"), "The site file of one machine": (SiteTables, "live"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cohabit.version import __version__
 
 if TYPE_CHECKING:
-    from cohabit.app.study import Comparison, Run, add_order, compare, policies, simulate, sweep
+    from cohabit.app.simulate.study import Comparison, Run, add_order, compare, policies, simulate, sweep
     from cohabit.model.errors import InputError
 
 __all__ = [
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
         from cohabit.model.errors import InputError
 
         return InputError
-    from cohabit.app import study
+    from cohabit.app.simulate import study
 
     return getattr(study, name)
 

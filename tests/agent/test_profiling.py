@@ -23,7 +23,7 @@ from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.resctrl.schemata import parse
 from cohabit.agent.sensors.source import Offer, Watch
-from cohabit.app.profiling import Host, Wish, account, keep, profile
+from cohabit.app.measure.profiling import Host, Wish, account, keep, profile
 from cohabit.model.errors import InputError
 from cohabit.store.profiles import ProfileStore, empty_store
 from cohabit.testing.resctrl import FakeResctrl

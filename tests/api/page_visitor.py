@@ -10,7 +10,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from cohabit.live.api.page_sessions import Asked, request_signature, signature
+from cohabit.live.api.page.sessions import Asked, request_signature, signature
 from tests.api.serving import PATIENCE_S, Answer, ask
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from cohabit.app.serving import ServeConfig, Service
+from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.live.api.settings import ApiSettings
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.serving import ServeConfig
+from cohabit.app.serve.serving import ServeConfig
 from cohabit.live.api.settings import ApiSettings, UserLimits
-from cohabit.live.place import Place
+from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError
 from tests.api.serving import Answer, Server, ask, ask_as, served
 

@@ -14,7 +14,7 @@ import pytest
 
 from cohabit.live.api.audit import Audit
 from cohabit.live.api.logs import JsonLines
-from cohabit.live.place import Place
+from cohabit.live.controller.place import Place
 from tests.api.serving import Server, served
 
 

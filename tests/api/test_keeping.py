@@ -15,7 +15,7 @@ from cohabit.live.api import audit as audit_module
 from cohabit.live.api import tokens as tokens_module
 from cohabit.live.api.audit import Audit, Refused
 from cohabit.live.api.tokens import FIRST_NUMBER, Token, Tokens
-from cohabit.live.slots import Held, Slots
+from cohabit.live.controller.slots import Held, Slots
 
 DAY_S = 86400.0
 

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cohabit.app import site_file
-from cohabit.app.site_file import read_site
+from cohabit.app.serve import site_file
+from cohabit.app.serve.site_file import read_site
 from cohabit.live.api.groups import GroupTable, WindowTable
-from cohabit.live.peer_keys import write_new_key
+from cohabit.live.peers.keys import write_new_key
 from cohabit.model.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.client_report import allotted_utilisation, run_table
-from cohabit.app.serving import ServeConfig
+from cohabit.app.client.report import allotted_utilisation, run_table
+from cohabit.app.serve.serving import ServeConfig
 from cohabit.live.api.accounting import as_csv, as_sacct
 from cohabit.live.api.settings import ApiSettings
 from cohabit.model.units import SECOND

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from cohabit.live.place import Place
-from cohabit.live.retention import KeepConfig
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.retention import KeepConfig
 from tests.api.serving import Server, ask_as, served
 from tests.cli.cli_calls import cohabit
 
@@ -77,7 +77,7 @@ def test_what_was_removed_is_said_and_only_operators_remove(server: Server) -> N
 
 
 def test_the_controller_removes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cohabit.live import retention
+    from cohabit.live.controller import retention
 
     monkeypatch.setattr(retention, "FIRST_S", 0.1)
     monkeypatch.setattr(retention, "ALL_S", 0.2)

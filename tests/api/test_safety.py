@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.serving import ServeConfig, open_parts
+from cohabit.app.serve.serving import ServeConfig, open_parts
 from cohabit.live.api import server as serving_module
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.api.tokens import Tokens
-from cohabit.live.place import Place, only_one, open_place
+from cohabit.live.controller.place import Place, only_one, open_place
 from cohabit.model.errors import InputError
 from tests.api.serving import Answer, Server, ask_as, served
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cohabit.app import client_wire
-from cohabit.app.client_connection import quoted
-from cohabit.app.client_wire import Garbled, Link
+from cohabit.app.client import wire as client_wire
+from cohabit.app.client.connection import quoted
+from cohabit.app.client.wire import Garbled, Link
 
 
 @pytest.fixture

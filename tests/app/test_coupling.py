@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.coupling import prepare_domains, run_domains, scheme_of, terms_of
-from cohabit.app.coupling_results import document, merged, metrics_of, write_run
-from cohabit.app.coupling_scenario import domain_scenario, with_policy
-from cohabit.app.scenario import CouplingConfig, Scenario, read_scenario, scenario_from
-from cohabit.app.sweeping import grid, run_cell
+from cohabit.app.scenario.reading import CouplingConfig, Scenario, read_scenario, scenario_from
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.coupling import prepare_domains, run_domains, scheme_of, terms_of
+from cohabit.app.simulate.coupling_results import document, merged, metrics_of, write_run
+from cohabit.app.simulate.coupling_scenario import domain_scenario, with_policy
+from cohabit.app.simulate.sweeping import grid, run_cell
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 

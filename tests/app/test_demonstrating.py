@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cohabit.app.demonstrating import BLIND, EXCLUSIVE, LEARNED, Interference, Measured
+from cohabit.app.simulate.demonstrating import BLIND, EXCLUSIVE, LEARNED, Interference, Measured
 from cohabit.model.records import RunTable
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cohabit.app import scenario_tables as configuration
-from cohabit.app.policies import build
-from cohabit.app.scenario import cluster_of, scenario_from
+from cohabit.app.scenario import tables as configuration
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import cluster_of, scenario_from
 from cohabit.core.columns import Columns
 from cohabit.policy.registry import BACKFILLS, BUNDLES, GATES, ORDERS, PLACEMENTS, order_entry
 
@@ -88,7 +88,7 @@ def test_every_column_an_order_may_read_is_named() -> None:
 
 @pytest.mark.slow
 def test_the_order_on_the_page_works(tmp_path: Path) -> None:
-    from cohabit.app import simulation
+    from cohabit.app.simulate import simulation
 
     (text,) = re.findall(r"```python\n(.*?)```", POLICIES, re.DOTALL)
     path = tmp_path / "mine.py"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.measuring_runs import Table, account, campaign, collect
-from cohabit.app.measuring_runs_plan import read_runs_plan
-from cohabit.app.measuring_runs_window import SampledHere, span_of
-from cohabit.app.variability_data import read_runs
+from cohabit.app.learn.variability_data import read_runs
+from cohabit.app.measure.runs import Table, account, campaign, collect
+from cohabit.app.measure.runs_plan import read_runs_plan
+from cohabit.app.measure.runs_window import SampledHere, span_of
 from tests.app.slurm_cluster import missing, slurm_cluster
 
 pytestmark = [

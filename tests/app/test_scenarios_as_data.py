@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.comparison import policy_from
-from cohabit.app.policies import build, title
-from cohabit.app.scenario import PolicyConfig, Scenario, cluster_of, read_scenario, scenario_from
-from cohabit.app.sweeping import grid
-from cohabit.app.workloads import load_workload
+from cohabit.app.scenario.policies import build, title
+from cohabit.app.scenario.reading import PolicyConfig, Scenario, cluster_of, read_scenario, scenario_from
+from cohabit.app.scenario.workloads import load_workload
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.comparison import policy_from
+from cohabit.app.simulate.sweeping import grid
 from cohabit.model.errors import InputError
 
 JOBS = {"jobs": {"trace": "jobs.swf"}}

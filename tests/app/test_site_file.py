@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.site_file import read_site
-from cohabit.live.peer_keys import write_new_key
+from cohabit.app.serve.site_file import read_site
+from cohabit.live.peers.keys import write_new_key
 from cohabit.model.errors import InputError
 
 WHOLE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cohabit.app.steering_mates import Groups, MatesTable
+from cohabit.app.steer.mates import Groups, MatesTable
 from cohabit.live.api.groups import GroupTable
 from cohabit.model.errors import InputError
 

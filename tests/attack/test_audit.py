@@ -15,9 +15,9 @@ import httpx
 import msgspec
 import pytest
 
-from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER
-from cohabit.live.threshold import Decider
-from cohabit.live.threshold_door import Hello, Sources, Threshold, Wanted
+from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER
+from cohabit.live.peers.threshold import Decider
+from cohabit.live.peers.threshold_door import Hello, Sources, Threshold, Wanted
 from cohabit.model.peer import Announce, encode
 from tests.api.serving import PATIENCE_S, UnixConnection, ask
 from tests.attack.accounts import Account, act_as

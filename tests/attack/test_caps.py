@@ -13,11 +13,11 @@ import httpx
 import msgspec
 import pytest
 
-from cohabit.live.peer_keys import PairKeys
-from cohabit.live.peer_server import Doorkeeper, PeerServer
-from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER, Peer
-from cohabit.live.threshold import Decider, Round
-from cohabit.live.threshold_door import Hello, Sources, Threshold, Wanted
+from cohabit.live.peers.keys import PairKeys
+from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER, Peer
+from cohabit.live.peers.server import Doorkeeper, PeerServer
+from cohabit.live.peers.threshold import Decider, Round
+from cohabit.live.peers.threshold_door import Hello, Sources, Threshold, Wanted
 from cohabit.model.peer import Announce, encode
 from tests.api.serving import UnixConnection, ask
 from tests.attack.accounts import Account, act_as

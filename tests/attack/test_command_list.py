@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cohabit.backend.slurm.fuses import read_fuses
-from cohabit.backend.slurm.lease import fuse_file, read_lease, switch_file, write_beside, write_lease
+from cohabit.backend.steered.fuses import read_fuses
+from cohabit.backend.steered.lease import fuse_file, read_lease, switch_file, write_beside, write_lease
 from cohabit.launcher import gridengine_words, slurm_words, wire
 from cohabit.launcher.process import begin
 from tests.attack.accounts import Account, act_as, shell

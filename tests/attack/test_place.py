@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.replaying import is_live, journal_of
-from cohabit.live.place import KEPT, Place, only_one, open_place
+from cohabit.app.serve.replaying import is_live, journal_of
+from cohabit.live.controller.place import KEPT, Place, only_one, open_place
 from cohabit.model.errors import InputError
 from tests.attack.accounts import Account, act_as
 from tests.attack.controllers import RootController, controller, shared_controller

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.live.peer_keys import write_new_key
+from cohabit.live.peers.keys import write_new_key
 from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 from tests.attack.accounts import Account
 from tests.slurm.steering import until

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cohabit.app.closed_folders import open_ways
+from cohabit.app.serve.closed_folders import open_ways
 from cohabit.launcher import wire
 from cohabit.launcher.process import begin
 from tests.attack.accounts import Account, act_as, become, shell

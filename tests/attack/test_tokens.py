@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.client import Client
-from cohabit.app.client_connection import Address, Connection
+from cohabit.app.client.client import Client
+from cohabit.app.client.connection import Address, Connection
 from cohabit.model.errors import InputError
 from tests.api.page_visitor import visitor
 from tests.api.serving import PATIENCE_S, ask

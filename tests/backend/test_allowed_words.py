@@ -13,8 +13,8 @@ from cohabit.backend.gridengine import submitting as to_gridengine
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm import commands as of_slurm
-from cohabit.backend.slurm.marks import BACK, SHARED, WHOLE, Before, back_mark, held_mark, run_mark
 from cohabit.backend.slurm.submitting import Extra, sbatch_words
+from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, back_mark, held_mark, run_mark
 from cohabit.launcher import gridengine_words, slurm_words
 from cohabit.model.job import Job
 

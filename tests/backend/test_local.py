@@ -20,7 +20,7 @@ from cohabit.backend.local.executor import LocalBackend, _Watched
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import ENDED, NEVER, RUNNING, BackendError, Launch, Run
 from cohabit.launcher.runs import RunFolder
-from cohabit.live.clock import boot_us
+from cohabit.live.controller.clock import boot_us
 from cohabit.model.command import CancelJob, HoldJob, RenewJob, StartJob, StopJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, JobStarted

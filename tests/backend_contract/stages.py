@@ -13,9 +13,9 @@ from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
 from cohabit.backend.slurm import discovery as of_slurm
-from cohabit.backend.slurm.backend import Expected, SlurmBackend
 from cohabit.backend.slurm.calls import Calls as SlurmCalls
 from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.steered.backend import Expected, SlurmBackend
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted, StartRefused
 from cohabit.model.units import SECOND

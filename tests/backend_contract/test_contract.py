@@ -11,7 +11,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from cohabit.backend.protocol import CANCELLED, DONE, ENDED, FAILED, NEVER, RUNNING, STOPPED
-from cohabit.backend.slurm.backend import Expected
+from cohabit.backend.steered.backend import Expected
 from cohabit.model.command import CancelJob, StopJob
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.testing import gridengine_cluster, slurm_cluster

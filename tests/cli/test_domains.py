@@ -137,7 +137,7 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_shipped_scenario_is_read() -> None:
-    from cohabit.app.scenario import read_scenario
+    from cohabit.app.scenario.reading import read_scenario
 
     for path in [ROOT / "scenarios" / "coupled.toml", *sorted((ROOT / "examples" / "coupled").glob("*.toml"))]:
         assert len(read_scenario(path).domain) == 2

@@ -364,7 +364,7 @@ def test_other_programs_do_not_mix_with_what_was_measured(tmp_path: Path) -> Non
 
 
 def test_the_line_that_was_being_written_is_dropped_for_good(tmp_path: Path) -> None:
-    from cohabit.app.measuring_progress import Progress
+    from cohabit.app.measure.progress import Progress
 
     def opened() -> Progress:
         return Progress(tmp_path / "pairs.csv", "plan", "machine")
@@ -424,7 +424,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_the_example_is_a_plan_that_works_here() -> None:
-    from cohabit.app.measuring_programs import read_plan
+    from cohabit.app.measure.programs import read_plan
     from cohabit.exercise.catalogue import EXERCISES
 
     plan = read_plan(Path(__file__).parents[2] / "examples" / "pairs" / "programs.toml")

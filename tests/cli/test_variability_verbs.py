@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cli_calls import Answer, cohabit
 
-from cohabit.app.measuring_runs import sbatch_command
-from cohabit.app.measuring_runs_plan import read_runs_plan
-from cohabit.app.variability_data import read_runs
+from cohabit.app.learn.variability_data import read_runs
+from cohabit.app.measure.runs import sbatch_command
+from cohabit.app.measure.runs_plan import read_runs_plan
 from tests.predict.made_runs import made_runs, written
 
 FEW = ("sysclassib.a", "sysclassib.b", "net.b", "net.c", "lustre2_client.a", "lustre2_client.b")

@@ -223,8 +223,8 @@ def test_a_checkpoint_of_version_6_goes_on(order: str, backfill: str) -> None:
 
 @pytest.mark.parametrize("name", BUNDLES)
 def test_every_bundle_can_be_built_and_described(name: str) -> None:
-    from cohabit.app.policies import build, title
-    from cohabit.app.scenario import PolicyConfig
+    from cohabit.app.scenario.policies import build, title
+    from cohabit.app.scenario.reading import PolicyConfig
 
     built = build(PolicyConfig(name=name))
     assert title(built.names)

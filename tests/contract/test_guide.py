@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.scenario import scenario_from
+from cohabit.app.scenario.reading import scenario_from
+from cohabit.app.simulate import simulation
 from cohabit.policy.registry import ORDERS, OrderEntry
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"

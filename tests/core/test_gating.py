@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting

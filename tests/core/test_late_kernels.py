@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model import codec
 from cohabit.model.cluster import uniform_cluster
@@ -74,7 +74,7 @@ def test_a_controller_loads_nothing_that_its_first_job_does_not_need() -> None:
     """numba takes 70 MB, polars and httpx with what they load 20 and 8."""
     code = """
 import sys
-import cohabit.app.separation, cohabit.app.site_file, cohabit.app.serving, cohabit.live.api.service
+import cohabit.app.serve.separation, cohabit.app.serve.site_file, cohabit.app.serve.serving, cohabit.live.api.service
 print([name for name in ("httpx", "llvmlite", "numba", "pandas", "plotly", "polars", "rich", "scipy", "sklearn")
        if name in sys.modules])
 """

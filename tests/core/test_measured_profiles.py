@@ -13,10 +13,10 @@ from cohabit.agent.launch.process import Request
 from cohabit.agent.observing import observe
 from cohabit.agent.sensors.catalogue import usable
 from cohabit.agent.sensors.imported import read_counters
-from cohabit.app.measuring_data import Alone, Together, write_data
-from cohabit.app.measuring_programs import Plan, Program
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.measure.data import Alone, Together, write_data
+from cohabit.app.measure.programs import Plan, Program
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.counters import COUNTERS, PAPER

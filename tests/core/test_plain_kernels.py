@@ -16,8 +16,8 @@ from cohabit.compiled_numba import trailing_zeros
 SIMULATE = """
 import json, sys
 from cohabit.app import simulation
-from cohabit.app.scenario import scenario_from
-from cohabit.app.workloads import load_workload
+from cohabit.app.scenario.reading import scenario_from
+from cohabit.app.scenario.workloads import load_workload
 starts, rules = {}, (("fcfs", "none"), ("sjf", "easy"), ("wfp", "easy"), ("fcfs", "conservative"), ("fcfs", "3"))
 for engine in ("fast", "steps"):
     for order, backfill in rules:

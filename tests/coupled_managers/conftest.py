@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.live.peer_keys import write_new_key
+from cohabit.live.peers.keys import write_new_key
 from cohabit.testing import gridengine_cluster, slurm_cluster
 from cohabit.testing.gridengine_cluster import GridEngineCluster, running_gridengine
 from cohabit.testing.slurm_cluster import SlurmCluster, running_slurm

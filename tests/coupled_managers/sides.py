@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cohabit.backend.slurm.fuses import boot_us, read_fuses
-from cohabit.backend.slurm.lease import fuse_file
+from cohabit.backend.steered.fuses import boot_us, read_fuses
+from cohabit.backend.steered.lease import fuse_file
 from cohabit.testing.gridengine_cluster import GridEngineCluster
 from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.gridengine import steering as of_gridengine

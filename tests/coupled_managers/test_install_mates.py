@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from cohabit.backend.slurm.fuses import boot_us, read_fuses
-from cohabit.backend.slurm.lease import fuse_file
+from cohabit.backend.steered.fuses import boot_us, read_fuses
+from cohabit.backend.steered.lease import fuse_file
 from cohabit.testing import gridengine_cluster, slurm_cluster
 from cohabit.testing.gridengine_cluster import (
     MASTER,

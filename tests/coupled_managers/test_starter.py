@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cohabit.app.steering_threshold import OF_A_RUN
-from cohabit.live.peer_keys import read_keys
-from cohabit.live.threshold_door import Hello
+from cohabit.app.steer.threshold import OF_A_RUN
+from cohabit.live.peers.keys import read_keys
+from cohabit.live.peers.threshold_door import Hello
 from cohabit.testing.gridengine_cluster import GridEngineCluster
 from tests.coupled_managers.conftest import packaged
 from tests.gridengine.steering import jobs_of

@@ -75,7 +75,8 @@ def test_the_tutorial_needs_nothing_else(installed: Path, tmp_path: Path) -> Non
 def test_the_demo_needs_neither_a_compiler_nor_tables(installed: Path, tmp_path: Path) -> None:
     """`make demo` installs neither numba nor polars. The part with real programs is imported, too."""
     code = (
-        "import sys; sys.modules.update(numba=None, llvmlite=None, polars=None); import cohabit.app.demonstrating; "
+        "import sys; sys.modules.update(numba=None, llvmlite=None, polars=None); "
+        "import cohabit.app.simulate.demonstrating; "
         "from cohabit.cli.main import run; sys.argv = ['cohabit', 'demo', '--simulated']; run()"
     )
     said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path, COHABIT_KERNELS="plain")

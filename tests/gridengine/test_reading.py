@@ -14,9 +14,9 @@ from cohabit.backend.gridengine.steered import ended_as, state_of
 from cohabit.backend.gridengine.translate import Site, job_of, node_of
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
 from cohabit.backend.slurm.calls import Forbidden, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import is_ours, why_not
 from cohabit.backend.slurm.translate import job_of as core_job
+from cohabit.backend.steered.shapes import SlurmJob
 from cohabit.model.errors import InputError
 
 RECORDED = Path(__file__).parent / "recorded"

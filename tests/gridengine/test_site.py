@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.gridengine_site import read_gridengine_site
-from cohabit.app.gridengine_table import GridEngineTable
+from cohabit.app.steer.gridengine_site import read_gridengine_site
+from cohabit.app.steer.gridengine_table import GridEngineTable
 from cohabit.model.errors import InputError
 from tests.cli.cli_calls import program
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from cohabit.app.serving import Parts, ServeConfig, Service
+from cohabit.app.serve.serving import Parts, ServeConfig, Service
 from cohabit.backend.protocol import Launch
-from cohabit.live.controller import Controller
+from cohabit.live.controller.controller import Controller
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
 

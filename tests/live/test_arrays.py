@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import uniform_cluster

@@ -11,13 +11,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cohabit.app.replaying import replay_live
-from cohabit.app.serving import Parts
+from cohabit.app.serve.replaying import replay_live
+from cohabit.app.serve.serving import Parts
 from cohabit.cli import backup, replay
-from cohabit.live.backup import back_up, bring_back, look_at
-from cohabit.live.controller import Controller
-from cohabit.live.journal import open_journal
-from cohabit.live.place import Place, open_place
+from cohabit.live.controller.backup import back_up, bring_back, look_at
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.place import Place, open_place
 from cohabit.model.errors import InputError
 from tests.live.playing import ended, job, play, shell, until
 from tests.live.test_upgrade import OLD
@@ -110,7 +110,7 @@ def test_a_journal_goes_from_a_file_to_postgresql_and_back(tmp_path: Path, postg
 
 def replay_live_of(url: str) -> str:
     """As `cohabit replay site.toml` would, for a site whose journal is in a database."""
-    from cohabit.app.replaying import _replayed
+    from cohabit.app.serve.replaying import _replayed
 
     return _replayed(open_journal(url)).difference
 

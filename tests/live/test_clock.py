@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cohabit.live.clock import Epoch, boot_us, find_clock
+from cohabit.live.controller.clock import Epoch, boot_us, find_clock
 
 
 def test_a_restart_within_one_boot_finds_the_same_clock() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.serving import Parts, ServeConfig, Service, open_parts
+from cohabit.app.serve.serving import Parts, ServeConfig, Service, open_parts
 from cohabit.backend.protocol import Launch
-from cohabit.live import controller as living
-from cohabit.live.controller import Busy, Controller
-from cohabit.live.inbox import Letter
-from cohabit.live.journal import JournalError
-from cohabit.live.recovery import verify
+from cohabit.live.controller import controller as living
+from cohabit.live.controller.controller import Busy, Controller
+from cohabit.live.controller.inbox import Letter
+from cohabit.live.controller.journal import JournalError
+from cohabit.live.controller.recovery import verify
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobSubmitted
 from cohabit.model.job import Job

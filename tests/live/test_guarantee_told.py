@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, Service
-from cohabit.app.serving_machine import MACHINE
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.machine import MACHINE
+from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.local.nodes import VirtualNodes
-from cohabit.live.journal import open_journal
+from cohabit.live.controller.journal import open_journal
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, ProfileLearned, ProgressMeasured
 from cohabit.model.job import Job
@@ -90,7 +90,7 @@ def test_a_living_controller_tells_and_logs_it(tmp_path: Path, caplog: pytest.Lo
         finally:
             await service.close()
 
-    with caplog.at_level(logging.INFO, "cohabit.live.controller"):
+    with caplog.at_level(logging.INFO, "cohabit.live.controller.controller"):
         asyncio.run(asyncio.wait_for(scene(), 300))
-    logged = [one.getMessage() for one in caplog.records if one.name == "cohabit.live.controller"]
+    logged = [one.getMessage() for one in caplog.records if one.name == "cohabit.live.controller.controller"]
     assert any(text.startswith("nodes are divided anew: job slow makes 0.80") for text in logged), logged

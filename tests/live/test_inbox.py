@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from cohabit.live import inbox
-from cohabit.live.inbox import Inbox, Letter
+from cohabit.live.controller import inbox
+from cohabit.live.controller.inbox import Inbox, Letter
 from cohabit.model.event import Event, JobFinished, JobStarted, Woken
 
 

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from cohabit.backend.protocol import Launch
-from cohabit.live import removal
-from cohabit.live.journal import Checkpoint, Journal, JournalError, _Owed, open_journal
+from cohabit.live.controller import removal
+from cohabit.live.controller.journal import Checkpoint, Journal, JournalError, _Owed, open_journal
 from cohabit.model import codec
 from cohabit.model.command import WakeAt
 from cohabit.model.errors import InputError

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import Parts
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.serving import Parts
 from cohabit.core.apply import Applier
 from cohabit.core.core import SchedulerCore
-from cohabit.live import controller as living
-from cohabit.live import journal_schema
-from cohabit.live.controller import Controller
-from cohabit.live.inbox import Letter
-from cohabit.live.journal import open_journal
-from cohabit.live.place import Place
-from cohabit.live.recorder import Recorder
-from cohabit.live.recovery import restore, verify
-from cohabit.live.refusals import CannotTake
+from cohabit.live.controller import controller as living
+from cohabit.live.controller import journal_schema
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.inbox import Letter
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.recorder import Recorder
+from cohabit.live.controller.recovery import restore, verify
+from cohabit.live.controller.refusals import CannotTake
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.event import Event, JobCancelled, JobFinished, JobStarted, JobSubmitted, Woken
 from cohabit.model.job import Job
@@ -323,7 +323,7 @@ def test_a_fact_of_the_world_is_written_without_what_cannot_be(tmp_path: Path) -
 def test_a_request_that_fails_before_the_journal_is_refused_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cohabit.live.admission import Admission
+    from cohabit.live.controller.admission import Admission
 
     checked = Admission._check_names
 

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import pytest
 
 from cohabit.agent.profiling.drift import RUNS, DriftWatch
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, Service
-from cohabit.app.serving_machine import ProfilingConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.machine import ProfilingConfig
+from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.protocol import Capabilities, Launch, Run
 from cohabit.core.core import SchedulerCore
-from cohabit.live.measuring import MeasuringBackend, progress_of, stored_facts
+from cohabit.live.controller.measuring import MeasuringBackend, progress_of, stored_facts
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import Command, SetShares, StartJob
 from cohabit.model.event import (

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cohabit.live.peer_keys import PairKeys, read_keys, write_new_key
-from cohabit.live.peer_server import MOST_BYTES, Doorkeeper, PeerServer
-from cohabit.live.peer_tls import client_context, server_context
-from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, QUEUE_MOST, SIGNATURE_HEADER, Peer, PeerLinks
+from cohabit.live.peers.keys import PairKeys, read_keys, write_new_key
+from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, QUEUE_MOST, SIGNATURE_HEADER, Peer, PeerLinks
+from cohabit.live.peers.server import MOST_BYTES, Doorkeeper, PeerServer
+from cohabit.live.peers.tls import client_context, server_context
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Announce, Message, encode
 

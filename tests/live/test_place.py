@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app import client_connection
-from cohabit.app.client_connection import find_server
-from cohabit.live import place_moving
-from cohabit.live.backup import back_up, bring_back
-from cohabit.live.place import KEPT, LOCK, Place, as_owner, find_journal, only_one, open_place
-from cohabit.live.place_moving import move_whole
+from cohabit.app.client import connection as client_connection
+from cohabit.app.client.connection import find_server
+from cohabit.live.controller import place_moving
+from cohabit.live.controller.backup import back_up, bring_back
+from cohabit.live.controller.place import KEPT, LOCK, Place, as_owner, find_journal, only_one, open_place
+from cohabit.live.controller.place_moving import move_whole
 from cohabit.model.errors import InputError
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -120,7 +120,7 @@ def test_private_is_handed_to_another_account_and_back(tmp_path: Path) -> None:
 
 @ROOT
 def test_root_copies_journals_of_another_account_as_that_account(tmp_path: Path) -> None:
-    from cohabit.live.journal import open_journal
+    from cohabit.live.controller.journal import open_journal
 
     for folder in (tmp_path, *tmp_path.parents):
         if folder != Path("/tmp") and folder != Path("/"):

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.backend.protocol import Launch
 from cohabit.core import checkpoint
 from cohabit.core.protocols import PolicySet
-from cohabit.live import records
-from cohabit.live.journal import Checkpoint, _Owed, open_journal
-from cohabit.live.recorder import Recorder
-from cohabit.live.records import ALL, FINISHED, NOTES_MOST, QUEUED, RUNNING, Record
-from cohabit.live.recovery import restore
+from cohabit.live.controller import records
+from cohabit.live.controller.journal import Checkpoint, _Owed, open_journal
+from cohabit.live.controller.recorder import Recorder
+from cohabit.live.controller.records import ALL, FINISHED, NOTES_MOST, QUEUED, RUNNING, Record
+from cohabit.live.controller.recovery import restore
 from cohabit.model import codec
 from cohabit.model.cluster import Cluster, uniform_cluster
 from cohabit.model.command import StartJob

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cohabit.backend.protocol import ENDED, NEVER, RUNNING, Run
-from cohabit.live.recovery import NOT_BEGUN, reconcile, to_repeat
+from cohabit.live.controller.recovery import NOT_BEGUN, reconcile, to_repeat
 from cohabit.model.command import CancelJob, RenewJob, StopJob, WakeAt
 from cohabit.model.event import JobFinished, JobStarted, StartRefused
 

@@ -11,8 +11,8 @@ import pytest
 
 from cohabit.backend.protocol import Launch
 from cohabit.launcher.runs import RunFolder
-from cohabit.live.journal import JournalError, open_journal
-from cohabit.live.reserve import PART, SLICES, Reserve
+from cohabit.live.controller.journal import JournalError, open_journal
+from cohabit.live.controller.reserve import PART, SLICES, Reserve
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, Woken
 

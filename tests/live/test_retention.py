@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.pruning import _Alone, prune_stopped
-from cohabit.app.serving import Parts, ServeConfig, verify_journal
+from cohabit.app.serve.pruning import _Alone, prune_stopped
+from cohabit.app.serve.serving import Parts, ServeConfig, verify_journal
 from cohabit.launcher.outputs import Outputs
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.users import Users
-from cohabit.live import controller as living
-from cohabit.live import removal
 from cohabit.live.api.audit import remove_old
-from cohabit.live.controller import Controller
-from cohabit.live.journal import Checkpoint, Journal, open_journal
-from cohabit.live.place import Place
-from cohabit.live.records import OVER, Record
-from cohabit.live.refusals import RemovedJob
-from cohabit.live.removal import OldFacts, Portion
-from cohabit.live.retention import DAY_S, KeepConfig, Pruned, Retention
+from cohabit.live.controller import controller as living
+from cohabit.live.controller import removal
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import Checkpoint, Journal, open_journal
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.records import OVER, Record
+from cohabit.live.controller.refusals import RemovedJob
+from cohabit.live.controller.removal import OldFacts, Portion
+from cohabit.live.controller.retention import DAY_S, KeepConfig, Pruned, Retention
 from cohabit.model.errors import InputError
 from cohabit.model.event import Woken
 from cohabit.model.units import SECOND

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.live.api.views import slowdown_points
-from cohabit.live.neighbours import expected_slowdown
-from cohabit.live.records import Record
-from cohabit.live.slowdowns import TOO_SHORT, TOO_VARIED
+from cohabit.live.controller.neighbours import expected_slowdown
+from cohabit.live.controller.records import Record
+from cohabit.live.controller.slowdowns import TOO_SHORT, TOO_VARIED
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, NodeDrained, ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, Tenant

@@ -18,12 +18,12 @@ import httpx
 import msgspec
 import pytest
 
-from cohabit.live.peer_keys import PairKeys, write_new_key
-from cohabit.live.peer_server import Doorkeeper, PeerServer
-from cohabit.live.peers import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER, THRESHOLD_PATH, Peer
-from cohabit.live.threshold import Ask, Decider, Round
-from cohabit.live.threshold_door import Sources, Threshold, Wanted
-from cohabit.live.threshold_peers import ThresholdEar, ThresholdLinks
+from cohabit.live.peers.keys import PairKeys, write_new_key
+from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER, THRESHOLD_PATH, Peer
+from cohabit.live.peers.server import Doorkeeper, PeerServer
+from cohabit.live.peers.threshold import Ask, Decider, Round
+from cohabit.live.peers.threshold_door import Sources, Threshold, Wanted
+from cohabit.live.peers.threshold_questions import ThresholdEar, ThresholdLinks
 from cohabit.model.errors import InputError
 
 PROGRAM = Path(__file__).parents[2] / "packaging" / "threshold"
@@ -294,8 +294,8 @@ def test_a_job_that_was_given_back_begins_when_its_owner_lets_it_go(tmp_path: Pa
 
 def test_the_token_of_a_job_is_made_of_the_key(tmp_path: Path) -> None:
     """As Grid Engine's prolog makes it, and as the controller checks it."""
-    from cohabit.app.steering_threshold import OF_A_RUN
-    from cohabit.live.peer_keys import read_keys
+    from cohabit.app.steer.threshold import OF_A_RUN
+    from cohabit.live.peers.keys import read_keys
 
     write_new_key(tmp_path / "key")
 
@@ -308,8 +308,8 @@ def test_the_token_of_a_job_is_made_of_the_key(tmp_path: Path) -> None:
 
 
 def test_a_script_of_cohabit_submit_has_the_threshold_in_its_first_line() -> None:
-    from cohabit.app.steering_mates import MatesTable
-    from cohabit.app.steering_threshold import first_line
+    from cohabit.app.steer.mates import MatesTable
+    from cohabit.app.steer.threshold import first_line
     from cohabit.backend.protocol import Launch
     from cohabit.backend.slurm.submitting import script_of
     from cohabit.model.job import Job
@@ -326,7 +326,7 @@ def test_a_script_of_cohabit_submit_has_the_threshold_in_its_first_line() -> Non
 
 @pytest.mark.parametrize("address", ["7002", "0.0.0.0:7002", "host:0", "host:port", "unix:relative", "ho st:1"])
 def test_an_address_that_nodes_cannot_use_is_refused(address: str) -> None:
-    from cohabit.app.steering_mates import Groups, MatesTable
+    from cohabit.app.steer.mates import Groups, MatesTable
 
     with pytest.raises(InputError) as refused:
         Groups("alpha", ("beta",), {}, MatesTable(threshold=address), "site.toml")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.serving import Parts, ServeConfig, Service, open_parts
+from cohabit.app.serve.serving import Parts, ServeConfig, Service, open_parts
 from cohabit.backend.protocol import Launch
-from cohabit.live import controller as living
-from cohabit.live.controller import Controller
-from cohabit.live.journal import JournalError, open_journal
-from cohabit.live.refusals import NotWritable
+from cohabit.live.controller import controller as living
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import JournalError, open_journal
+from cohabit.live.controller.refusals import NotWritable
 from cohabit.model.errors import InputError
 from cohabit.model.event import Woken
 from tests.live.playing import ended, job, play, shell, until

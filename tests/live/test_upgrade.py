@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import Parts
-from cohabit.live import journal_schema, records
-from cohabit.live.controller import Controller
-from cohabit.live.journal import RECORDED, open_journal
-from cohabit.live.place import Place
-from cohabit.live.recovery import restore, verify
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.serving import Parts
+from cohabit.live.controller import journal_schema, records
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import RECORDED, open_journal
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.recovery import restore, verify
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.errors import InputError
 from cohabit.model.event import EndRecalled, JobSubmitted

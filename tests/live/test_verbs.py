@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.serving import Parts
-from cohabit.live import admission
-from cohabit.live.controller import Controller
-from cohabit.live.recovery import verify
-from cohabit.live.refusals import UnknownJob, UnknownNode, WrongState
+from cohabit.app.serve.serving import Parts
+from cohabit.live.controller import admission
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.recovery import verify
+from cohabit.live.controller.refusals import UnknownJob, UnknownNode, WrongState
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from tests.live.playing import ended, job, play, shell, until

@@ -20,19 +20,19 @@ import pytest
 from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.samplers.catalogue import all_samplers
 from cohabit.agent.samplers.meter import Meter
-from cohabit.app import serving
-from cohabit.app.capacity import keep_capacity, usual_path
-from cohabit.app.learning_variability import train_variability, write_variability
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig
-from cohabit.app.telemetry_feed import TelemetryConfig
+from cohabit.app.learn.variability import train_variability, write_variability
+from cohabit.app.measure.capacity import keep_capacity, usual_path
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve import serving
+from cohabit.app.serve.serving import ServeConfig
+from cohabit.app.serve.telemetry_feed import TelemetryConfig
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.core.protocols import Coupling
 from cohabit.launcher.runs import RunFolder
 from cohabit.live.api.settings import ApiSettings
-from cohabit.live.peer_keys import read_keys, write_new_key
-from cohabit.live.peers import Peer
+from cohabit.live.peers.keys import read_keys, write_new_key
+from cohabit.live.peers.messages import Peer
 from cohabit.model.event import Event, ProfileLearned, ProgressMeasured
 from cohabit.model.profile import Profile
 from cohabit.model.scheme import Scheme

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.live.api import page_door
-from cohabit.live.api.page_files import POLICY, assets
-from cohabit.live.api.page_packing import packed
-from cohabit.live.api.page_sessions import signature
+from cohabit.live.api.page import door as page_door
+from cohabit.live.api.page.files import POLICY, assets
+from cohabit.live.api.page.packing import packed
+from cohabit.live.api.page.sessions import signature
 from cohabit.live.api.settings import ApiSettings
 from tests.api.page_visitor import Visitor, visitor
 from tests.api.serving import Server, ask, served

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.serving import ServeConfig
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
 from cohabit.live.api.settings import ApiSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.serving import ServeConfig
+from cohabit.app.serve.serving import ServeConfig
 from cohabit.live.api.settings import ApiSettings
 from tests.api.serving import Server
 from tests.page.browsing import Tab

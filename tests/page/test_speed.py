@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import pytest
 
-from cohabit.app.serving import ServeConfig
-from cohabit.live.api.page_files import assets
+from cohabit.app.serve.serving import ServeConfig
+from cohabit.live.api.page.files import assets
 from cohabit.live.api.settings import ApiSettings, UserLimits
 from tests.api.serving import Server
 from tests.page.browsing import Tab

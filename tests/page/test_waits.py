@@ -8,14 +8,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cohabit.app.client_report import run_table
-from cohabit.app.view_run import FinishedRun
+from cohabit.app.client.report import run_table
+from cohabit.app.view.run import FinishedRun
 from cohabit.core.core import SchedulerCore
-from cohabit.live.api import page_waits
-from cohabit.live.api.page_series import series
-from cohabit.live.api.page_waits import AGAIN_US, NOTES_MOST, Waits, first_waits
-from cohabit.live.controller import Controller
-from cohabit.live.records import Note
+from cohabit.live.api.page import waits as page_waits
+from cohabit.live.api.page.series import series
+from cohabit.live.api.page.waits import AGAIN_US, NOTES_MOST, Waits, first_waits
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.records import Note
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import StartJob
 from cohabit.model.event import JobStarted, JobSubmitted
@@ -60,8 +60,8 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_first_of_the_queue_are_asked_about() -> None:
-    from cohabit.app.policies import build
-    from cohabit.app.scenario import PolicyConfig
+    from cohabit.app.scenario.policies import build
+    from cohabit.app.scenario.reading import PolicyConfig
 
     core = SchedulerCore(Cluster((NodeGroup(1, 1),)), build(PolicyConfig()))
     jobs = [JobSubmitted(Job(str(number), 60 * SECOND, nodes=1)) for number in range(3)]

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.policies import build
-from cohabit.app.scenario import PolicyConfig, read_scenario
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.reading import PolicyConfig, read_scenario
+from cohabit.app.simulate import simulation
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app.learning import few_co_runs
+from cohabit.app.learn.learning import few_co_runs
 from cohabit.model.errors import InputError
 from cohabit.predict import scores, training
 from cohabit.predict.degradation import DegradationModel

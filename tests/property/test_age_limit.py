@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.app.simulation import prepare
+from cohabit.app.simulate.simulation import prepare
 from cohabit.testing.builders import TraceRow, prepared_trace
 from cohabit.testing.engines import ENGINES, schedule
 from cohabit.testing.strategies import traces

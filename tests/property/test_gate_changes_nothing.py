@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cohabit.app.simulation import run
+from cohabit.app.simulate.simulation import run
 from cohabit.policy.gate.variability import RandomJudge, VariabilityGate
 from cohabit.testing.builders import Choice, TraceRow, prepared_trace
 from cohabit.testing.strategies import choices, traces

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cohabit.live.threshold import MOST_KEPT, Ask, Decider, Round
+from cohabit.live.peers.threshold import MOST_KEPT, Ask, Decider, Round
 from cohabit.model.errors import InputError
 from tests.breadth import examples
 

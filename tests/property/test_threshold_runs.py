@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cohabit.live import threshold_door
-from cohabit.live.threshold import Ask, Decider, Round
-from cohabit.live.threshold_door import Hello, Sources, Threshold, Wanted
+from cohabit.live.peers import threshold_door
+from cohabit.live.peers.threshold import Ask, Decider, Round
+from cohabit.live.peers.threshold_door import Hello, Sources, Threshold, Wanted
 from tests.breadth import examples
 
 SIDES = ("alpha", "beta")

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app.journals import read_journal, replay_journal, write_journal
-from cohabit.app.outputs import write_run
-from cohabit.app.scenario import FaultsConfig
-from cohabit.app.simulation import run
+from cohabit.app.scenario.reading import FaultsConfig
+from cohabit.app.serve.journals import read_journal, replay_journal, write_journal
+from cohabit.app.simulate.outputs import write_run
+from cohabit.app.simulate.simulation import run
 from cohabit.model.errors import InputError
 from cohabit.model.records import DONE
 from cohabit.model.units import SECOND

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cohabit.app import simulation
-from cohabit.app.comparison import policy_from
-from cohabit.app.coupling import prepare_domains, run_domains
-from cohabit.app.coupling_results import merged
-from cohabit.app.scenario import PolicyConfig, read_scenario, scenario_from
+from cohabit.app.scenario.reading import PolicyConfig, read_scenario, scenario_from
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.comparison import policy_from
+from cohabit.app.simulate.coupling import prepare_domains, run_domains
+from cohabit.app.simulate.coupling_results import merged
 from cohabit.model.records import RunTable
 from cohabit.model.workload import Workload
 from cohabit.report.metrics import summarise

@@ -55,9 +55,9 @@ def test_easy_starts_every_job_when_the_reference_does(name: str) -> None:
 @pytest.mark.parametrize("name", SLICES)
 def test_every_policy_agrees_with_the_textbook_on_the_first_jobs(name: str, policy: str) -> None:
     """The plain Python reference on 300 jobs, for the orders and kinds of backfilling the C version does not know."""
-    from cohabit.app import simulation
-    from cohabit.app.comparison import policy_from
-    from cohabit.app.scenario import ClusterConfig, JobsConfig, PolicyConfig, Scenario
+    from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, Scenario
+    from cohabit.app.simulate import simulation
+    from cohabit.app.simulate.comparison import policy_from
 
     few = 300
     order, _, backfill = policy.partition("+")

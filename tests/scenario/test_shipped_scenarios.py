@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from golden import GOLDEN, KEPT_OF_SCENARIOS, ROOT, SCENARIOS, kept, run_scenario
 
-from cohabit.app import simulation
-from cohabit.app.scenario import read_scenario
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.simulate import simulation
 from cohabit.model.records import NEVER, STATUS_NAMES, RunTable
 
 STORED = json.loads(GOLDEN.read_text())["scenarios"]

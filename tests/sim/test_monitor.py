@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.scenario import Scenario, read_scenario
+from cohabit.app.scenario.reading import Scenario, read_scenario
+from cohabit.app.simulate import simulation
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, ProgressMeasured
 from cohabit.model.units import FOREVER, SECOND

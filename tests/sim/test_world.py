@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from cohabit.app.scenario import FaultsConfig
-from cohabit.app.simulation import run
+from cohabit.app.scenario.reading import FaultsConfig
+from cohabit.app.simulate.simulation import run
 from cohabit.core import invariants
 from cohabit.core.core import SchedulerCore
 from cohabit.model.event import Event, JobCancelled, JobSubmitted, NodeDown, NodeUp

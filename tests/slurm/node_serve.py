@@ -13,8 +13,8 @@ import typer
 
 from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.topology import CacheDomain, Core, Topology
-from cohabit.app import node_agent
-from cohabit.app.node_agent import Machine, NodeDaemon
+from cohabit.app.steer import node_agent
+from cohabit.app.steer.node_agent import Machine, NodeDaemon
 from cohabit.cli import node
 from cohabit.testing.resctrl import FakeResctrl
 from cohabit.testing.resctrl_machines import HASWELL

@@ -27,8 +27,8 @@ import httpx
 
 from cohabit.backend.slurm import commands, json_output
 from cohabit.backend.slurm.json_output import form_number
-from cohabit.backend.slurm.marks import WHOLE, run_mark
 from cohabit.backend.slurm.translate import before_of
+from cohabit.backend.steered.marks import WHOLE, run_mark
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.ports import free_port
 from tests.slurm.steering import jobs_of, until

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cohabit.backend.slurm.calls import Calls, SlurmAway
 from cohabit.backend.slurm.reading import JobReader
-from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.steered.shapes import SlurmJob
 from cohabit.testing.slurm_cluster import SlurmCluster
 
 SCRIPT = "#!/bin/sh\necho $SLURM_JOB_ID >> {runs}\n{work}\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.slurm_site import read_slurm_site
-from cohabit.app.steering import verify_journal
+from cohabit.app.steer.slurm_site import read_slurm_site
+from cohabit.app.steer.steering import verify_journal
 from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, start_attached, stop, submit, until, write_site
 

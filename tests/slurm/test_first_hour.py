@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app.site_advice import ASSUMPTIONS, Question, advise, cut, judge, names_for, read_log, with_programs
+from cohabit.app.advise.sharing import ASSUMPTIONS, Question, advise, cut, judge, names_for, read_log, with_programs
 from cohabit.model.units import MINUTE, SECOND
 from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.live.peer_keys import write_new_key
+from cohabit.live.peers.keys import write_new_key
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.slurm.conftest import LUA
 from tests.slurm.steering import forget_lease, jobs_of, log_of, start_attached, stop, until, write_site

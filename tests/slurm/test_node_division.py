@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from cohabit.agent.node.orders import read_division
-from cohabit.app.profiles import profiles_of_catalogue
-from cohabit.live.journal import open_journal
-from cohabit.live.place import Place
+from cohabit.app.measure.profiles import profiles_of_catalogue
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.command import SetShares
 from cohabit.store.json_form import write_json

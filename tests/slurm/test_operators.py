@@ -10,7 +10,7 @@ import pytest
 
 from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
-from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.steered.shapes import SlurmJob
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.slurm.conftest import LUA
 from tests.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site

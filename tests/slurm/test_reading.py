@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from cohabit.backend.slurm import commands, json_output, text_output
 from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, NOT_WHOLE, arrange
 from cohabit.backend.slurm.hostlist import expand, numbers
-from cohabit.backend.slurm.marks import BACK, HELD, OPEN, RUN, SHARED, WHOLE, Before, read_mark, run_mark
 from cohabit.backend.slurm.reading import sorted_out
-from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import (
     NO_LIMIT_US,
     Terms,
@@ -25,6 +23,8 @@ from cohabit.backend.slurm.translate import (
     may_run,
     why_not,
 )
+from cohabit.backend.steered.marks import BACK, HELD, OPEN, RUN, SHARED, WHOLE, Before, read_mark, run_mark
+from cohabit.backend.steered.shapes import SlurmJob
 from cohabit.model.errors import InputError
 
 RECORDED = Path(__file__).parent / "recorded"

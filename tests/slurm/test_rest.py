@@ -14,8 +14,8 @@ import pytest
 from cohabit.backend.slurm import json_output, text_output
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.rest import Described, Rest, RestAway, RestManager, judge
-from cohabit.backend.slurm.shapes import SlurmNode
 from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.steered.shapes import SlurmNode
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 from tests.slurm.conftest import LUA
 from tests.slurm.steering import attached, jobs_of, log_of, submit, until, write_site

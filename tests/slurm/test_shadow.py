@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.slurm_shadow import Sight, judge
-from cohabit.app.slurm_site import read_slurm_site
+from cohabit.app.steer.slurm_shadow import Sight, judge
+from cohabit.app.steer.slurm_site import read_slurm_site
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls, Forbidden, ReadOnly
 from cohabit.backend.slurm.discovery import arrange

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app import simulation
-from cohabit.app.preparation import Prepared, prepare
-from cohabit.app.scenario import read_scenario
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.preparation import Prepared, prepare
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
 from cohabit.store.json_form import write_json

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.live.journal import open_journal
-from cohabit.live.place import Place
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.event import Event
 from cohabit.testing.slurm_cluster import SlurmCluster

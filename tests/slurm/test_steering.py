@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app.profiles import profiles_of_catalogue
+from cohabit.app.measure.profiles import profiles_of_catalogue
 from cohabit.backend.slurm import commands
-from cohabit.backend.slurm.marks import BACK, WHOLE, run_mark
-from cohabit.backend.slurm.shapes import SlurmJob
 from cohabit.backend.slurm.translate import asked_whole, before_of
-from cohabit.live.journal import open_journal
-from cohabit.live.place import Place
+from cohabit.backend.steered.marks import BACK, WHOLE, run_mark
+from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.live.controller.journal import open_journal
+from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.command import StartJob
 from cohabit.store.json_form import write_json

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, NOT_WHOLE, Discovered
-from cohabit.backend.slurm.marks import BACK, HELD, Before, run_mark
-from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.translate import Terms
-from cohabit.backend.slurm.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
+from cohabit.backend.steered.marks import BACK, HELD, Before, run_mark
+from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
+from cohabit.backend.steered.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import StartJob
 from cohabit.model.event import (

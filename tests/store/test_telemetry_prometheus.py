@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app import telemetry
+from cohabit.app.measure import telemetry
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import staleness
 from cohabit.model.telemetry_counters import BY_NAME

@@ -16,9 +16,9 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 from cohabit.agent import control_groups
-from cohabit.app.serving import open_parts, verify_journal
+from cohabit.app.serve.serving import open_parts, verify_journal
 from cohabit.backend.protocol import DONE, FAILED, Launch
-from cohabit.live.records import Record
+from cohabit.live.controller.records import Record
 from cohabit.model.curve import Curve
 from cohabit.model.event import ProfileLearned
 from cohabit.model.job import Job

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from cohabit.live.place import Place
+from cohabit.live.controller.place import Place
 from cohabit.testing.resctrl import FakeResctrl
 from cohabit.testing.resctrl_faults import FaultyResctrl
 from cohabit.testing.resctrl_machines import INTEL

@@ -29,18 +29,18 @@ from typing import Any
 import msgspec
 
 from cohabit.agent.resctrl.files import Mount
-from cohabit.app import serving
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, Service, open_parts
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve import serving
+from cohabit.app.serve.serving import ServeConfig, Service, open_parts
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch, Run
 from cohabit.core.protocols import Coupling
-from cohabit.live import controller as living
-from cohabit.live.journal import Checkpoint, Journal
-from cohabit.live.peer_keys import read_keys
-from cohabit.live.peers import Peer
-from cohabit.live.refusals import Busy, NotWritable
+from cohabit.live.controller import controller as living
+from cohabit.live.controller.journal import Checkpoint, Journal
+from cohabit.live.controller.refusals import Busy, NotWritable
+from cohabit.live.peers.keys import read_keys
+from cohabit.live.peers.messages import Peer
 from cohabit.model.command import Command, RenewJob, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, ProfileLearned

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cohabit.app.serving import verify_journal
-from cohabit.live.peer_keys import write_new_key
-from cohabit.live.recovery import Verified
+from cohabit.app.serve.serving import verify_journal
+from cohabit.live.controller.recovery import Verified
+from cohabit.live.peers.keys import write_new_key
 from cohabit.model.group import WAIT, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from cohabit.agent.resctrl.files import Mount
-from cohabit.app import serving
-from cohabit.app.scenario import PolicyConfig
-from cohabit.app.serving import ServeConfig, Service, verify_journal
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve import serving
+from cohabit.app.serve.serving import ServeConfig, Service, verify_journal
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Launch

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.app import health
-from cohabit.app.health_tools import install, look
+from cohabit.app.doctor import health
+from cohabit.app.doctor.tools import install, look
 from tests.cli.cli_calls import cohabit
 
 

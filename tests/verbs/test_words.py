@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cohabit.app import client_submission as making
-from cohabit.app.client_connection import Address, Connection, find_server, find_token
+from cohabit.app.client import submission as making
+from cohabit.app.client.connection import Address, Connection, find_server, find_token
 from cohabit.backend.launchers.registry import program_of
 from cohabit.cli.job_words import moment, numbers, outcome, span
 from cohabit.cli.jobs import _lines

@@ -65,11 +65,11 @@ def coscheduling(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Simulate a part of your own logs under every coscheduling scheme and say which to use and what it would cost."""
-    from cohabit.app.advising import MOST_SIDES, Question
-    from cohabit.app.advising import advise as ask
-    from cohabit.app.coupling_scenario import check_pairing
-    from cohabit.app.policies import build
-    from cohabit.app.scenario import CouplingConfig, PolicyConfig
+    from cohabit.app.advise.coscheduling import MOST_SIDES, Question
+    from cohabit.app.advise.coscheduling import advise as ask
+    from cohabit.app.scenario.policies import build
+    from cohabit.app.scenario.reading import CouplingConfig, PolicyConfig
+    from cohabit.app.simulate.coupling_scenario import check_pairing
     from cohabit.cli.console import note, progress, show_json
     from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError
@@ -110,8 +110,8 @@ def sharing(
     What programs ask of cache and memory is in no log: it is assumed in three ways, and the advice says how much hangs
     on that. Nothing is written and no cluster is asked.
     """
-    from cohabit.app.site_advice import Question
-    from cohabit.app.site_advice import advise as ask
+    from cohabit.app.advise.sharing import Question
+    from cohabit.app.advise.sharing import advise as ask
     from cohabit.cli.console import note, progress, show_json
     from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError

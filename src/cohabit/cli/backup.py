@@ -28,9 +28,9 @@ def backup(
     The controller may go on meanwhile. Output of jobs, tokens and the audit log are plain files of its place. Only its
     owner may read the copy, which has the environments of all jobs.
     """
-    from cohabit.app.replaying import journal_of
+    from cohabit.app.serve.replaying import journal_of
     from cohabit.cli.console import progress
-    from cohabit.live.backup import back_up
+    from cohabit.live.controller.backup import back_up
 
     _, journal = journal_of(place)
     with progress("copying") as advance:
@@ -51,10 +51,10 @@ def restore(
     Jobs that ran when the backup was made and have left no trace since count as lost: they are queued again, unless
     they were submitted not to be.
     """
-    from cohabit.app.replaying import journal_of
+    from cohabit.app.serve.replaying import journal_of
     from cohabit.cli.console import progress
-    from cohabit.live.backup import bring_back
-    from cohabit.live.place import only_one, open_place
+    from cohabit.live.controller.backup import bring_back
+    from cohabit.live.controller.place import only_one, open_place
 
     folder, _ = journal_of(place)
     with only_one(open_place(folder)), progress("copying") as advance:

@@ -37,7 +37,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Run several policies on the same jobs and say which serves whom better."""
-    from cohabit.app import comparison, outputs
+    from cohabit.app.simulate import comparison, outputs
     from cohabit.cli.console import note, progress, show_json
     from cohabit.cli.scenario_options import naming, scenario_for
     from cohabit.report.summary_file import write_summary

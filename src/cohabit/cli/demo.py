@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from cohabit.app.demonstrating import Interference, Measured
+    from cohabit.app.simulate.demonstrating import Interference, Measured
     from cohabit.model.records import RunTable
     from cohabit.report.intervals import Comparison
 
@@ -34,7 +34,7 @@ def demo(
 ) -> None:
     """Measure how programs slow each other here, run them under three policies, replay a made-up month under five."""
     with _nothing_to_compile():
-        from cohabit.app import outputs
+        from cohabit.app.simulate import outputs
         from cohabit.cli.console import show_json
 
         outputs.check_folder(out)
@@ -73,8 +73,8 @@ def _nothing_to_compile() -> Iterator[None]:
 
 def _real(out: Path, as_json: bool) -> Measured | None:
     """Real programs on two cores; None where there are not so many."""
-    from cohabit.app import comparison, demonstrating
-    from cohabit.app.measuring import busy_load
+    from cohabit.app.measure.measuring import busy_load
+    from cohabit.app.simulate import comparison, demonstrating
     from cohabit.cli.console import note, progress
     from cohabit.report.html import INTERVAL_SEED, write_report
     from cohabit.report.summary_file import write_summary
@@ -142,8 +142,8 @@ def _month(out: Path, as_json: bool) -> dict[str, Any]:
     """A bundled workload in the simulator."""
     from importlib.resources import as_file, files
 
-    from cohabit.app import comparison
-    from cohabit.app.scenario import read_scenario
+    from cohabit.app.scenario.reading import read_scenario
+    from cohabit.app.simulate import comparison
     from cohabit.cli.compare import show_comparison
     from cohabit.cli.console import note, progress
     from cohabit.report.html import write_report

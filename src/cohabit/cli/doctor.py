@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cohabit.app.health import Finding
+    from cohabit.app.doctor.health import Finding
 
 MARKS = {"ok": "ok", "optional": "-", "missing": "MISSING"}
 
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
     """Look at Python, libraries, processor, caches, control groups and tools, and say plainly what works here."""
-    from cohabit.app.health import examine
+    from cohabit.app.doctor.health import examine
     from cohabit.cli.console import show_json, table
 
     findings = examine()

@@ -40,7 +40,7 @@ def _marked(hint: Any) -> Any:
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """For the shell's completion: jobs that wait or run. Whatever goes wrong, the prompt stays undisturbed."""
-    from cohabit.app.client import connect
+    from cohabit.app.client.client import connect
 
     try:
         jobs, _ = connect(ctx.params.get("server")).jobs()

@@ -44,9 +44,9 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Make jobs: Lublin-Feitelson 2003, plain Poisson, a mix of named programs, or a month as on two machines."""
-    from cohabit.app.scenario import JobsConfig
-    from cohabit.app.workloads import generate as make
-    from cohabit.app.workloads import usual_nodes
+    from cohabit.app.scenario.reading import JobsConfig
+    from cohabit.app.scenario.workloads import generate as make
+    from cohabit.app.scenario.workloads import usual_nodes
     from cohabit.cli.console import show_json
     from cohabit.model.errors import InputError
     from cohabit.trace.catalogue import write_trace

@@ -11,8 +11,8 @@ from cohabit.cli import steering
 from cohabit.cli.steering import Steered
 
 if TYPE_CHECKING:
-    from cohabit.app.gridengine_site import GridEngineSite
-    from cohabit.app.steering_switch import Switch
+    from cohabit.app.steer.gridengine_site import GridEngineSite
+    from cohabit.app.steer.switch import Switch
 
 ABOUT = "Decide for a Grid Engine cluster; Grid Engine keeps accounts, launching and limits."
 SHORT = "On top of Grid Engine: attach, status, detach."
@@ -26,13 +26,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _read(path: Path) -> GridEngineSite:
-    from cohabit.app.gridengine_site import read_gridengine_site
+    from cohabit.app.steer.gridengine_site import read_gridengine_site
 
     return read_gridengine_site(path)
 
 
 def _switch(path: Path) -> Switch:
-    from cohabit.app.gridengine_switch import read_switch
+    from cohabit.app.steer.gridengine_switch import read_switch
 
     return read_switch(path)
 

@@ -38,7 +38,7 @@ def match(
     the lightest pair first; pairs above the threshold then run alone. Saving pairs for the most seconds gained against
     one job after the other and leaves apart what gains nothing. In groups of three and four degradations add up.
     """
-    from cohabit.app.matching import GROUP_SIZES, METHODS, SAVING, get_ready, match_document
+    from cohabit.app.learn.matching import GROUP_SIZES, METHODS, SAVING, get_ready, match_document
     from cohabit.cli.console import note, show_json
     from cohabit.compiled import is_warm
     from cohabit.model.errors import InputError, unknown

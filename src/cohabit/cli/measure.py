@@ -68,8 +68,8 @@ def pairs(
 
     import msgspec
 
-    from cohabit.app import measuring
-    from cohabit.app.measuring_programs import read_plan
+    from cohabit.app.measure import measuring
+    from cohabit.app.measure.programs import read_plan
     from cohabit.cli.console import note, progress, show_json
 
     plan = read_plan(programs)
@@ -159,9 +159,9 @@ def runs(
 
     import msgspec
 
-    from cohabit.app import measuring_runs
-    from cohabit.app.measuring_runs_plan import read_runs_plan
-    from cohabit.app.measuring_runs_window import SampledHere, StoredWindows, span_of
+    from cohabit.app.measure import runs as measuring_runs
+    from cohabit.app.measure.runs_plan import read_runs_plan
+    from cohabit.app.measure.runs_window import SampledHere, StoredWindows, span_of
     from cohabit.cli.console import note, progress, show_json
     from cohabit.store.telemetry import TelemetryStore
 
@@ -259,8 +259,8 @@ def capacity(
     """
     from cohabit.agent.cores import allowed_cores
     from cohabit.agent.profiling.capacity import measure_capacity
-    from cohabit.app import capacity as keeping
-    from cohabit.app.measuring import busy_load
+    from cohabit.app.measure import capacity as keeping
+    from cohabit.app.measure.measuring import busy_load
     from cohabit.cli.console import note, progress, show_json, table
     from cohabit.exercise.running import MOST_MB
     from cohabit.model.errors import InputError

@@ -49,8 +49,8 @@ def serve(
     import signal
     import threading
 
-    from cohabit.app.node_agent import NodeDaemon, config_for, own_name
-    from cohabit.app.slurm_site import read_slurm_site
+    from cohabit.app.steer.node_agent import NodeDaemon, config_for, own_name
+    from cohabit.app.steer.slurm_site import read_slurm_site
     from cohabit.cli.console import note, show_json
 
     read = None if site is None else read_slurm_site(site)
@@ -69,7 +69,7 @@ def serve(
 def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> None:
     """Changes nothing."""
     from cohabit.agent.topology import format_cpus
-    from cohabit.app.node_agent import own_name, read_status
+    from cohabit.app.steer.node_agent import own_name, read_status
     from cohabit.cli.console import show_json, table
 
     found = read_status(folder, name or own_name())

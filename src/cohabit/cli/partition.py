@@ -43,7 +43,7 @@ def partition(
     The IPC of every program is the law's at the sizes found. A program with "alpha" keeps that share of its speed alone
     where any division allows it.
     """
-    from cohabit.app.optimising import METHODS, divide_node, get_ready, is_ready, node_document
+    from cohabit.app.learn.optimising import METHODS, divide_node, get_ready, is_ready, node_document
     from cohabit.cli.console import note, show_json
     from cohabit.model.errors import unknown
     from cohabit.optimise.tables import OBJECTIVES

@@ -59,7 +59,7 @@ def place(
     The same seed and number of swaps give the same placement, whatever the number of cores; a budget in seconds does
     not.
     """
-    from cohabit.app import optimising
+    from cohabit.app.learn import optimising
     from cohabit.cli.console import note, progress, show_json
     from cohabit.trace.mixes import read_mix
 

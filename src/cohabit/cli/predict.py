@@ -35,7 +35,7 @@ def predict(
     The data must have the columns the model was trained on, measured by the same sources. Where it has a target,
     the score is given as well.
     """
-    from cohabit.app.learning import ask, write_matrix
+    from cohabit.app.learn.learning import ask, write_matrix
     from cohabit.cli.console import note, show_json
     from cohabit.predict.archive import format_of
     from cohabit.predict.variability_file import FORMAT as VARIABILITY
@@ -55,8 +55,8 @@ def predict(
 
 
 def _predict_runs(model: Path, data: Path, matrix: Path | None, library: bool, as_json: bool) -> None:
-    from cohabit.app.learning_variability import ask_variability
-    from cohabit.app.variability_data import read_runs
+    from cohabit.app.learn.variability import ask_variability
+    from cohabit.app.learn.variability_data import read_runs
     from cohabit.cli.console import show_json
     from cohabit.model.errors import InputError
 

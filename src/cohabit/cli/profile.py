@@ -53,9 +53,9 @@ def profile(
     """
     import tempfile
 
-    from cohabit.app import profiling
-    from cohabit.app.capacity import known_capacity
-    from cohabit.app.measuring import busy_load
+    from cohabit.app.measure import profiling
+    from cohabit.app.measure.capacity import known_capacity
+    from cohabit.app.measure.measuring import busy_load
     from cohabit.cli.console import note, show_json
     from cohabit.store.profiles import open_store
 
@@ -85,7 +85,7 @@ def _wish(
     """What was asked for, checked before anything runs."""
     import shlex
 
-    from cohabit.app.profiling import CURVES, Wish, default_name, default_owner
+    from cohabit.app.measure.profiling import CURVES, Wish, default_name, default_owner
     from cohabit.model.errors import InputError
 
     if curve not in CURVES:

@@ -13,7 +13,7 @@ import typer
 from cohabit.cli.server_options import Server
 
 if TYPE_CHECKING:
-    from cohabit.app.profiles import Described
+    from cohabit.app.measure.profiles import Described
     from cohabit.store.profiles import ProfileStore
 
 EXAMPLES = """\b
@@ -74,7 +74,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List programs with their class: of the store, a catalogue or a file."""
-    from cohabit.app.profiles import summary_of
+    from cohabit.app.measure.profiles import summary_of
     from cohabit.cli.console import note, show_json, table
 
     found, where = _found(catalogue, file, store, cores, ways)
@@ -116,7 +116,7 @@ def show(
 
     Of several owners, the caller's own profile is shown, else the shared one.
     """
-    from cohabit.app.profiles import account_of, best_of
+    from cohabit.app.measure.profiles import account_of, best_of
     from cohabit.cli.console import show_json
     from cohabit.model.errors import InputError, unknown
 
@@ -150,7 +150,7 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Take profiles into the store, in place of those of the same programs, processes and hardware."""
-    from cohabit.app.profiles import Wish, is_catalogue, profiles_in, profiles_of_catalogue
+    from cohabit.app.measure.profiles import Wish, is_catalogue, profiles_in, profiles_of_catalogue
     from cohabit.cli.console import note, show_json
 
     wish, warning = Wish(cores, ways), ""
@@ -197,8 +197,8 @@ def share(
     It is shared in the store and, if one answers, in the living controller, wherever the user has a profile of it. Jobs
     of users who have none of their own use it.
     """
-    from cohabit.app.client_connection import SERVER
-    from cohabit.app.profiles import owner_named, share_in_controller
+    from cohabit.app.client.connection import SERVER
+    from cohabit.app.measure.profiles import owner_named, share_in_controller
     from cohabit.cli.console import show_json
     from cohabit.cli.server_options import asking
     from cohabit.model.errors import InputError
@@ -228,7 +228,7 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Remove a program from the store, with all its samples; where several users have one, of the owner named."""
-    from cohabit.app.profiles import only_owner
+    from cohabit.app.measure.profiles import only_owner
     from cohabit.cli.console import show_json
     from cohabit.model.errors import unknown
 
@@ -250,7 +250,7 @@ def forget(
 
 def _owner(name: str | None) -> str | None:
     """The owner of --owner; None: none was named."""
-    from cohabit.app.profiles import owner_named
+    from cohabit.app.measure.profiles import owner_named
     from cohabit.model.errors import InputError
 
     found = None if name is None else owner_named(name)
@@ -279,7 +279,7 @@ def _opened(store: str | None, create: bool = False) -> ProfileStore:
 def _found(
     catalogue: str | None, file: Path | None, store: str | None, cores: int, ways: int
 ) -> tuple[list[Described], str]:
-    from cohabit.app.profiles import Wish, described, profiles_in, profiles_of_catalogue
+    from cohabit.app.measure.profiles import Wish, described, profiles_in, profiles_of_catalogue
     from cohabit.cli.console import note
     from cohabit.model.errors import InputError
 

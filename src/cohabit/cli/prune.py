@@ -10,7 +10,7 @@ import typer
 from cohabit.cli.server_options import AsJson, Server
 
 if TYPE_CHECKING:
-    from cohabit.app.serving import ServeConfig
+    from cohabit.app.serve.serving import ServeConfig
 
 EXAMPLES = "\b\nExamples:\n  cohabit prune --dry-run\n  cohabit prune /var/lib/cohabit    (also while it is stopped)"
 WORDS = {
@@ -46,7 +46,7 @@ def prune(
         raise InputError("PLACE and --server do not go together", "", "give one of them")
     config = None if place is None else _config(place)
     if config is not None and not _lives(config):
-        from cohabit.app.pruning import prune_stopped
+        from cohabit.app.serve.pruning import prune_stopped
 
         found = prune_stopped(config, dry_run, note).document(dry_run)
     else:
@@ -60,9 +60,9 @@ def prune(
 
 def _config(path: Path) -> ServeConfig:
     """Of a site file; of a folder, its site.toml, or the defaults where it has none."""
-    from cohabit.app.serving import ServeConfig
-    from cohabit.app.site_file import read_site
-    from cohabit.live.place import Place
+    from cohabit.app.serve.serving import ServeConfig
+    from cohabit.app.serve.site_file import read_site
+    from cohabit.live.controller.place import Place
 
     site = Place(path).site if path.is_dir() else path
     if path.is_dir() and not site.exists():
@@ -71,7 +71,7 @@ def _config(path: Path) -> ServeConfig:
 
 
 def _socket(config: ServeConfig) -> Path:
-    from cohabit.live.place import Place
+    from cohabit.live.controller.place import Place
 
     named = None if config.api is None else config.api.socket
     return Place(config.place).socket if named is None else named

@@ -30,14 +30,14 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """The same facts again, through the live core one step at a time: the same orders must come out, byte for byte."""
-    from cohabit.app.replaying import is_live, replay_live
+    from cohabit.app.serve.replaying import is_live, replay_live
     from cohabit.cli.console import show_json
 
     if is_live(journal):
         live = replay_live(journal)
         steps, orders, difference, left_out = live.batches, live.commands, live.difference, live.left_out
     else:
-        from cohabit.app.journals import replay_journal
+        from cohabit.app.serve.journals import replay_journal
 
         simulated = replay_journal(journal)
         steps, orders, difference, left_out = simulated.steps, simulated.orders, simulated.difference, 0

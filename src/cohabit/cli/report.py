@@ -12,7 +12,7 @@ import typer
 from cohabit.cli.server_options import AsJson, Server
 
 if TYPE_CHECKING:
-    from cohabit.app.client import Client
+    from cohabit.app.client.client import Client
 
 EXAMPLES = """\b
 Examples:
@@ -116,8 +116,8 @@ def _pass_on(text: str, output: Path | None, as_json: bool) -> None:
 
 
 def _write_page(client: Client, out: Path, span: tuple[float | None, float | None], user: str, as_json: bool) -> None:
-    from cohabit.app.client_report import allotted_utilisation, run_table, write_live_report
-    from cohabit.app.outputs import check_folder
+    from cohabit.app.client.report import allotted_utilisation, run_table, write_live_report
+    from cohabit.app.simulate.outputs import check_folder
     from cohabit.cli.console import show_json
     from cohabit.cli.job_words import counted
     from cohabit.model.errors import InputError

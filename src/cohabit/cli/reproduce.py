@@ -46,7 +46,7 @@ def reproduce(
 
     The status is 0 whether or not a row holds: a row that does not is a result too, and its note says why.
     """
-    from cohabit.app import outputs
+    from cohabit.app.simulate import outputs
     from cohabit.cli.console import note, progress, show_json
     from cohabit.model.errors import InputError
     from cohabit.reproduce.papers import Options, chosen

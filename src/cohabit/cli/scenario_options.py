@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cohabit.app.scenario import Scenario
+    from cohabit.app.scenario.reading import Scenario
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def naming(source: Path) -> Iterator[None]:
 
 def scenario_for(source: Path, **said: Any) -> Scenario:
     """A scenario file or a bare trace, the command line's word over the file's; says when it must compile first."""
-    from cohabit.app import scenario_choice
+    from cohabit.app.scenario import choice as scenario_choice
     from cohabit.cli.console import note
     from cohabit.compiled import is_warm
 

@@ -11,9 +11,9 @@ import typer
 from cohabit.cli.server_options import AsRoot
 
 if TYPE_CHECKING:
-    from cohabit.app.separation import Held
-    from cohabit.app.serving import Service
-    from cohabit.app.site_file import Site
+    from cohabit.app.serve.separation import Held
+    from cohabit.app.serve.serving import Service
+    from cohabit.app.serve.site_file import Site
 
 LOOK_S = 0.2  # how often --until-idle looks
 T = TypeVar("T")
@@ -34,8 +34,8 @@ def serve(
     import asyncio
 
     load_kernels_late()
-    from cohabit.app.separation import separate
-    from cohabit.app.site_file import read_site
+    from cohabit.app.serve.separation import separate
+    from cohabit.app.serve.site_file import read_site
     from cohabit.cli.console import note, show_json
     from cohabit.live.api import logs
 
@@ -67,7 +67,7 @@ def peer_key(
 ) -> None:
     """Write a fresh key that only its owner can read, never over another file."""
     from cohabit.cli.console import note, show_json
-    from cohabit.live.peer_keys import write_new_key
+    from cohabit.live.peers.keys import write_new_key
 
     write_new_key(file)
     if as_json:
@@ -87,7 +87,7 @@ async def serve_until(
     import asyncio
     import signal
 
-    from cohabit.app.serving import Service
+    from cohabit.app.serve.serving import Service
     from cohabit.backend.protocol import BackendError
     from cohabit.cli.console import note
 
@@ -118,7 +118,7 @@ async def serve_until(
 
 async def left(service: Service) -> dict[str, Any]:
     """What runs and how many wait."""
-    from cohabit.live.recovery import active_runs
+    from cohabit.live.controller.recovery import active_runs
 
     def look(core: Any) -> dict[str, Any]:
         running = sorted(name for name, _ in active_runs(core))

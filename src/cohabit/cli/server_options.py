@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cohabit.cli.declaring import Argument, Option
 
 if TYPE_CHECKING:
-    from cohabit.app.client import Client
+    from cohabit.app.client.client import Client
 
 Server = Annotated[
     str | None,
@@ -26,8 +26,8 @@ OneJob = Annotated[str, Argument("JOB", "Its number or name.", jobs=True)]
 @contextmanager
 def asking(server: str | None) -> Iterator[Client]:
     """A scheduler to ask. One that goes away or is too busy ends the verb with one sentence and status 1."""
-    from cohabit.app.client import connect
-    from cohabit.app.client_connection import Unavailable
+    from cohabit.app.client.client import connect
+    from cohabit.app.client.connection import Unavailable
     from cohabit.cli.console import note
 
     try:

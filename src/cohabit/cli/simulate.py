@@ -44,8 +44,8 @@ def simulate(
     """Replay a log under any mix of order, backfilling and placement, and look at the result."""
     import time
 
-    from cohabit.app import outputs, simulation
-    from cohabit.app.policies import build
+    from cohabit.app.scenario.policies import build
+    from cohabit.app.simulate import outputs, simulation
     from cohabit.cli.console import note, progress, show_json
     from cohabit.cli.scenario_options import naming, scenario_for
     from cohabit.model.errors import InputError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from cohabit.app.scenario import Scenario
+    from cohabit.app.scenario.reading import Scenario
 
 SHOWN = ("mean_wait_s", "mean_slowdown", "utilisation", "mates_total", "mean_sync_s", "held_node_hours", "held_share")
 
@@ -17,8 +17,8 @@ def simulate_domains(source: Path, scenario: Scenario, out: Path | None, *, repo
     """Run all domains side by side and show or write what came out."""
     import time
 
-    from cohabit.app.coupling import prepare_domains, run_domains
-    from cohabit.app.coupling_results import document, write_run
+    from cohabit.app.simulate.coupling import prepare_domains, run_domains
+    from cohabit.app.simulate.coupling_results import document, write_run
     from cohabit.cli.console import note, progress, show_json
     from cohabit.cli.scenario_options import naming
 

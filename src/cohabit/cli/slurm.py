@@ -11,8 +11,8 @@ from cohabit.cli import steering
 from cohabit.cli.steering import JSON, SITE, Steered
 
 if TYPE_CHECKING:
-    from cohabit.app.slurm_site import SlurmSite
-    from cohabit.app.steering_switch import Switch
+    from cohabit.app.steer.slurm_site import SlurmSite
+    from cohabit.app.steer.switch import Switch
 
 ABOUT = "Decide for a Slurm cluster, or only watch it; Slurm keeps accounts, launching and limits."
 SHORT = "On top of Slurm: attach, shadow, status, detach."
@@ -27,13 +27,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _read(path: Path) -> SlurmSite:
-    from cohabit.app.slurm_site import read_slurm_site
+    from cohabit.app.steer.slurm_site import read_slurm_site
 
     return read_slurm_site(path)
 
 
 def _switch(path: Path) -> Switch:
-    from cohabit.app.slurm_switch import read_switch
+    from cohabit.app.steer.slurm_switch import read_switch
 
     return read_switch(path)
 
@@ -89,7 +89,7 @@ async def _shadow(site: SlurmSite, length_s: float, slower: float) -> dict[str, 
     import signal
     import time
 
-    from cohabit.app.slurm_shadow import judge, watch
+    from cohabit.app.steer.slurm_shadow import judge, watch
     from cohabit.backend.slurm.calls import ReadOnly
     from cohabit.cli.console import note
 

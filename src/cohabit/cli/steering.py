@@ -13,10 +13,10 @@ import typer
 from cohabit.cli.server_options import AsRoot
 
 if TYPE_CHECKING:
-    from cohabit.app.separation import Held
-    from cohabit.app.steering_site import SteeredSite
-    from cohabit.app.steering_switch import Switch
-    from cohabit.backend.slurm.handback import Handed
+    from cohabit.app.serve.separation import Held
+    from cohabit.app.steer.site import SteeredSite
+    from cohabit.app.steer.switch import Switch
+    from cohabit.backend.steered.handback import Handed
 
 WHERE = "Policy, lease and what is steered (docs/slurm.md, docs/gridengine.md)."
 SITE = Annotated[Path, typer.Argument(metavar="SITE.toml", help=WHERE)]
@@ -72,7 +72,7 @@ def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
         import asyncio
         import logging
 
-        from cohabit.app.steering_rights import give_up_rights
+        from cohabit.app.steer.rights import give_up_rights
         from cohabit.cli.console import note, show_json
 
         read = steered.read(site)
@@ -87,7 +87,7 @@ def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
     def status(site: SITE, as_json: JSON = False) -> None:
         import asyncio
 
-        from cohabit.app.steering_status import status as look
+        from cohabit.app.steer.status import status as look
         from cohabit.cli.console import show_json
 
         found = asyncio.run(look(steered.read(site)))
@@ -99,14 +99,14 @@ def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
     def handback(site: SITE, as_json: JSON = False) -> None:
         import asyncio
 
-        from cohabit.app.steering_switch import give_back
+        from cohabit.app.steer.switch import give_back
 
         _say(steered, asyncio.run(give_back(steered.switch(site), only_if_over=True)), as_json)
 
     def detach(site: SITE, as_json: JSON = False) -> None:
         import asyncio
 
-        from cohabit.app.steering_switch import detach as switch_off
+        from cohabit.app.steer.switch import detach as switch_off
 
         _say(steered, asyncio.run(switch_off(steered.switch(site))), as_json)
 
@@ -153,7 +153,7 @@ def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
 def _verify(site: SteeredSite, as_json: bool) -> None:
     import asyncio
 
-    from cohabit.app.steering import verify_journal
+    from cohabit.app.steer.steering import verify_journal
     from cohabit.cli.console import show_json
 
     result = asyncio.run(verify_journal(site))
@@ -171,7 +171,7 @@ async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     import asyncio
     import signal
 
-    from cohabit.app.steering import open_service
+    from cohabit.app.steer.steering import open_service
     from cohabit.backend.launcher_link import LauncherGone
     from cohabit.cli.console import note
 

@@ -11,7 +11,7 @@ from cohabit.cli.server_options import AsJson, Server
 if TYPE_CHECKING:
     import typer
 
-    from cohabit.app.client import Client
+    from cohabit.app.client.client import Client
 
 EXAMPLES = """\b
 Examples:
@@ -84,7 +84,7 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Hand in a job. It is safe when this returns: it runs even if the scheduler is restarted meanwhile."""
-    from cohabit.app import client_submission as making
+    from cohabit.app.client import submission as making
     from cohabit.cli.server_options import asking, duration_s
 
     document: dict[str, Any] = _what_runs(command, framework, chdir, output, error) | {
@@ -115,7 +115,7 @@ def submit(
 
 def script_lines(command: list[str]) -> list[list[str]]:
     """Options in a script that is submitted, line by line; they come before those typed, so that the typed win."""
-    from cohabit.app.client_submission import is_script, script_options
+    from cohabit.app.client.submission import is_script, script_options
 
     path = is_script(command[0]) if command else None
     return [] if path is None else [words for _, words in script_options(path)]
@@ -132,7 +132,7 @@ def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str |
 
 def _check_there(client: "Client", document: dict[str, Any]) -> None:
     """Catch names that are mistyped: files while the scheduler is on this machine, and jobs to wait for."""
-    from cohabit.app.client_submission import check_files
+    from cohabit.app.client.submission import check_files
     from cohabit.model.errors import InputError
 
     if client.is_here and not document["after"]:
@@ -145,7 +145,7 @@ def _check_there(client: "Client", document: dict[str, Any]) -> None:
 @contextmanager
 def _in_our_words() -> Iterator[None]:
     """What the server says of a field is said of the option that fills it."""
-    from cohabit.app.client_connection import Refused
+    from cohabit.app.client.connection import Refused
 
     try:
         yield
@@ -160,7 +160,7 @@ def _what_runs(
     command: list[str], framework: str | None, chdir: str | None, output: str, error: str
 ) -> dict[str, Any]:  # fmt: skip
     """The command with its framework, where it runs and where its output goes, all as seen from here."""
-    from cohabit.app.client_submission import executable_command
+    from cohabit.app.client.submission import executable_command
     from cohabit.backend.launchers.registry import choose, known_name, program_of
     from cohabit.backend.output_names import literal
 
@@ -179,7 +179,7 @@ def _what_runs(
 
 def _join(document: dict[str, Any], here: str | None, mate: str | None, group: str | None) -> None:
     """Make it a member of the group that starts together."""
-    from cohabit.app.client_submission import group_of, group_with
+    from cohabit.app.client.submission import group_of, group_with
     from cohabit.model.errors import InputError
 
     if mate:

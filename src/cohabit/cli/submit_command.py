@@ -17,7 +17,7 @@ class SubmitCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _script_words(self, ctx: Any, args: list[str]) -> list[str]:
-        from cohabit.app.client_submission import is_script, script_options
+        from cohabit.app.client.submission import is_script, script_options
         from cohabit.model.errors import InputError
 
         command = self.make_parser(ctx).parse_args(args=list(args))[0].get("command") or ()

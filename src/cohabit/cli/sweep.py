@@ -31,7 +31,7 @@ def sweep(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Simulate every combination of settings and put the metrics side by side."""
-    from cohabit.app import outputs, sweeping
+    from cohabit.app.simulate import outputs, sweeping
     from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
     from cohabit.cli.scenario_options import scenario_for
     from cohabit.report.summary_file import write_summary

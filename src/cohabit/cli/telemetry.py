@@ -60,7 +60,7 @@ def collect(
     InfiniBand, Omni-Path, Lustre, network and disk devices, pressure and load; what is not there is named and left out.
     Stopped by Ctrl-C, everything collected so far is kept.
     """
-    from cohabit.app import telemetry
+    from cohabit.app.measure import telemetry
     from cohabit.cli.console import note, progress, show_json
     from cohabit.model.errors import InputError
 
@@ -101,7 +101,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show windows of a store over all nodes or some: one line per counter, or per window if there is one counter."""
-    from cohabit.app import telemetry
+    from cohabit.app.measure import telemetry
     from cohabit.cli.console import note, show_json
     from cohabit.model.errors import InputError
 
@@ -137,7 +137,7 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Read what another system recorded, reduce it to windows and add them to a store."""
-    from cohabit.app import telemetry
+    from cohabit.app.measure import telemetry
     from cohabit.cli.console import note, show_json
     from cohabit.model.errors import unknown
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-    from cohabit.app.client import Client
+    from cohabit.app.client.client import Client
     from cohabit.cli.top_keys import Choice
 
 EXAMPLES = """\b

@@ -46,7 +46,7 @@ def degradation(
     Scores are measured on applications the model has never seen (grouped), beside those on unseen pairs of known
     applications, which flatter it. Also reads dcslab-snu's published measurements.
     """
-    from cohabit.app.learning import (
+    from cohabit.app.learn.learning import (
         AUTO,
         HeldOut,
         hold_out_file,
@@ -113,8 +113,8 @@ def variability(
     """
     import math
 
-    from cohabit.app.learning_variability import AUTO, page_of, train_variability, write_variability
-    from cohabit.app.variability_data import read_runs
+    from cohabit.app.learn.variability import AUTO, page_of, train_variability, write_variability
+    from cohabit.app.learn.variability_data import read_runs
     from cohabit.cli.console import progress, show_json
     from cohabit.model.errors import InputError, unknown
     from cohabit.predict.variability_learners import KINDS

@@ -11,9 +11,9 @@ import typer
 from cohabit.cli.server_options import AsJson, AsRoot
 
 if TYPE_CHECKING:
-    from cohabit.app.separation import Held
-    from cohabit.app.serving import Service
-    from cohabit.app.site_file import Site
+    from cohabit.app.serve.separation import Held
+    from cohabit.app.serve.serving import Service
+    from cohabit.app.serve.site_file import Site
 
 EXAMPLES = """\b
 Examples:
@@ -53,11 +53,11 @@ def up(
     from cohabit.cli.serve import load_kernels_late
 
     load_kernels_late()
-    from cohabit.app.client_connection import default_place, home_place
+    from cohabit.app.client.connection import default_place, home_place
     from cohabit.cli.console import note, show_json
     from cohabit.cli.serve import left, serve_until
     from cohabit.cli.up_site import site_file
-    from cohabit.live.place_moving import move_whole
+    from cohabit.live.controller.place_moving import move_whole
 
     chosen = default_place() if place is None else place.expanduser()
     if place is None and chosen != home_place() and move_whole(home_place(), chosen):
@@ -65,8 +65,8 @@ def up(
     file = site_file(chosen, nodes, policy, listen, root_jobs)
     if sys.stderr.isatty():
         note(f"starting in {chosen} ...")
-    from cohabit.app.separation import separate
-    from cohabit.app.site_file import read_site
+    from cohabit.app.serve.separation import separate
+    from cohabit.app.serve.site_file import read_site
     from cohabit.live.api import logs
 
     site = read_site(file)

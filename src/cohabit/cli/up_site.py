@@ -11,8 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from cohabit.app.typed_toml import refuse_untrusted
-from cohabit.live.place import Place, check_root, make_folder
+from cohabit.app.scenario.typed_toml import refuse_untrusted
+from cohabit.live.controller.place import Place, check_root, make_folder
 from cohabit.model.errors import InputError
 from cohabit.whole_files import replacing
 
@@ -65,8 +65,8 @@ def _check(policy: str | None, listen: str | None) -> None:
             raise InputError(f"{listen!r} is not an address", "--listen", "write HOST:PORT, such as 127.0.0.1:7000")
         ApiSettings(host=host, port=int(port))  # says what is wrong with it
     if policy is not None:
-        from cohabit.app.policies import build
-        from cohabit.app.scenario import PolicyConfig
+        from cohabit.app.scenario.policies import build
+        from cohabit.app.scenario.reading import PolicyConfig
 
         build(PolicyConfig(name=policy))  # likewise
 

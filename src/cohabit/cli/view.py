@@ -49,7 +49,7 @@ def _report_of(folder: Path) -> Path:
     if not report.is_file():
         if not (folder / "jobs.parquet").is_file():
             raise InputError("has neither report.html nor jobs.parquet", str(folder), "simulate with --out DIR")
-        from cohabit.app.journals import load_run
+        from cohabit.app.serve.journals import load_run
         from cohabit.report.html import write_report
 
         table = load_run(folder)[1]
@@ -65,8 +65,8 @@ def _open_file(report: Path) -> None:
 
 
 def _serve(folders: list[Path], port: int, no_open: bool) -> None:
-    from cohabit.app.view_run import FinishedRun
-    from cohabit.app.view_server import Viewer, listen, serve
+    from cohabit.app.view.run import FinishedRun
+    from cohabit.app.view.server import Viewer, listen, serve
     from cohabit.cli.console import note
     from cohabit.cli.page import open_privately
 

@@ -10,7 +10,7 @@ from cohabit.cli.server_options import AsJson, Jobs, Server
 if TYPE_CHECKING:
     import typer
 
-    from cohabit.app.client import Client
+    from cohabit.app.client.client import Client
 
 EXAMPLES = "\b\nExamples:\n  cohabit wait 12 13\n  cohabit wait 12 --timeout 10m && ./next-step"
 
@@ -36,7 +36,7 @@ def wait(
 
 def wait_for(client: "Client", names: list[str], patience_s: float | None, as_json: bool) -> None:
     """Wait, say how each ended, and leave with the status of the worst. Ctrl-C stops the waiting, not the jobs."""
-    from cohabit.app.client import OVER
+    from cohabit.app.client.client import OVER
     from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.job_words import outcome, ran_s, span
 

@@ -19,7 +19,7 @@ def warm_up(
     parts: Annotated[str, typer.Option(hidden=True, help="Only these parts, in this process.")] = "",
 ) -> None:
     """Compile the kernels and the built-in orders that change with time, on two cores where there are two."""
-    from cohabit.app import warming
+    from cohabit.app.doctor import warming
     from cohabit.cli.console import note
 
     if parts:

@@ -58,7 +58,7 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
 
 
 def _why_in_run(job: str, run: Path, as_json: bool) -> None:
-    from cohabit.app.explaining import explain_job
+    from cohabit.app.simulate.explaining import explain_job
     from cohabit.cli.console import progress, show_json
     from cohabit.report.wording import duration
 

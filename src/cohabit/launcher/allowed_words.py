@@ -10,7 +10,7 @@ from cohabit.launcher.requests import Refused
 ANY = r"(?s:.*)"  # the value of an option of a command that runs as the owner of a job
 NUMBER = r"[0-9]{1,18}"
 GROUP = r"[A-Za-z0-9._:+-]{1,64}"  # of jobs with mates
-MARK = (  # what Cohabit writes down with a job (backend/slurm/marks.py)
+MARK = (  # what Cohabit writes down with a job (backend/steered/marks.py)
     rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared)?)(@{GROUP})?"
 )
 

@@ -1,4 +1,4 @@
-"""Where a place has its socket. A module of its own: clients need this and nothing else of a place (live/place.py)."""
+"""Where a place has its socket. Clients need this and nothing else of live/controller/place.py."""
 
 from __future__ import annotations
 

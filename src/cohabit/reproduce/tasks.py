@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from cohabit.app import quiet_workers
+from cohabit.app.simulate import quiet_workers
 
 Progress = Callable[[int, int], None]
 

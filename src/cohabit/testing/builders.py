@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cohabit.app import policies as policy_names
-from cohabit.app.scenario import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
-from cohabit.app.simulation import Prepared, prepare
+from cohabit.app.scenario import policies as policy_names
+from cohabit.app.scenario.reading import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.simulate.simulation import Prepared, prepare
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet, SharedPlacer
 from cohabit.model.cluster import Cluster, uniform_cluster

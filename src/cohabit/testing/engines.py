@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cohabit.app.simulation import Prepared, run, traced_jobs
+from cohabit.app.simulate.simulation import Prepared, run, traced_jobs
 from cohabit.core import invariants
 from cohabit.core.core import SchedulerCore
 from cohabit.model.records import NEVER, RunTable

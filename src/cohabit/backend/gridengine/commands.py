@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from cohabit.backend.slurm.failures import SlurmRefused
+from cohabit.backend.steered.failures import SlurmRefused
 
 READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
 SHOWING = ("-help", "-sc", "-se", "-sp", "-sq")  # of qconf

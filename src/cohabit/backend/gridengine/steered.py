@@ -20,8 +20,8 @@ from cohabit.backend.gridengine.text_output import Accounted
 from cohabit.backend.gridengine.translate import Site, asked_exclusive, asked_queue, has_exclusive, jobs_of, node_of
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
 from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
-from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode
+from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark
+from cohabit.backend.steered.shapes import Ended, SlurmJob, SlurmNode
 
 ACCOUNTED_WITHIN_S = 25.0  # Grid Engine writes its accounting every 15 s, unless flush_time says otherwise
 REMEMBERED_S = 100.0

@@ -15,8 +15,8 @@ from cohabit.backend.gridengine.commands import MARK, Words, checked
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm.batch_script import PATH, batch_script, patience_of
-from cohabit.backend.slurm.marks import held_mark
 from cohabit.backend.slurm.submitting import LOGIN, Extra, number_in, owner_of
+from cohabit.backend.steered.marks import held_mark
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND

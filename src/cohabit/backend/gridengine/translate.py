@@ -14,8 +14,8 @@ import msgspec
 from cohabit.backend.gridengine.commands import ANY, ASKED, MARK, QUEUE
 from cohabit.backend.gridengine.text_output import amount
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
-from cohabit.backend.slurm.marks import BACK, RUN, read_mark
-from cohabit.backend.slurm.shapes import PENDING, RUNNING, SUSPENDED, SlurmJob, SlurmNode
+from cohabit.backend.steered.marks import BACK, RUN, read_mark
+from cohabit.backend.steered.shapes import PENDING, RUNNING, SUSPENDED, SlurmJob, SlurmNode
 
 ROUND_ROBIN, ONE_HOST, FILL_UP = "$round_robin", "$pe_slots", "$fill_up"
 MIB = 2**20

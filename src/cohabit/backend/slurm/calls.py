@@ -16,7 +16,7 @@ from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused
 from cohabit.backend.slurm.batch_script import PATIENCE
 from cohabit.backend.slurm.commands import Words, changes_nothing
-from cohabit.backend.slurm.failures import Forbidden, SlurmAway, SlurmRefused
+from cohabit.backend.steered.failures import Forbidden, SlurmAway, SlurmRefused
 
 __all__ = ["ABSENT", "TIMEOUT_S", "Calls", "Forbidden", "ReadOnly", "SlurmAway", "SlurmRefused", "judged"]
 

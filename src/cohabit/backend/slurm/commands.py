@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cohabit.backend.slurm.failures import SlurmRefused
-from cohabit.backend.slurm.marks import SHARED, WHOLE, Before
+from cohabit.backend.steered.failures import SlurmRefused
+from cohabit.backend.steered.marks import SHARED, WHOLE, Before
 
 Words = tuple[str, ...]
 SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, a line each, from its input

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls
-from cohabit.backend.slurm.shapes import SlurmNode, SlurmPartition
 from cohabit.backend.slurm.translate import MIB, Terms
+from cohabit.backend.steered.shapes import SlurmNode, SlurmPartition
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 

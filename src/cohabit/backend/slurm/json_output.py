@@ -13,9 +13,9 @@ import msgspec
 
 from cohabit.backend.slurm.commands import TELLS_SHARING
 from cohabit.backend.slurm.hostlist import expand, numbers
-from cohabit.backend.slurm.marks import RUN, read_mark
-from cohabit.backend.slurm.shapes import UNFINISHED, SlurmJob, SlurmNode
 from cohabit.backend.slurm.text_output import cpus_only
+from cohabit.backend.steered.marks import RUN, read_mark
+from cohabit.backend.steered.shapes import UNFINISHED, SlurmJob, SlurmNode
 
 NO_SPECIALISED = (None, 0, 0x7FFE)  # cores or threads set aside for the system; the last is what 24.11 says for none
 

@@ -13,7 +13,7 @@ from collections import Counter
 
 from cohabit.backend.slurm import commands, json_output, text_output
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.steered.shapes import SlurmJob
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from cohabit.backend.slurm import json_output
 from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
 from cohabit.backend.slurm.commands import TELLS_SHARING, is_number
 from cohabit.backend.slurm.json_output import form_number
-from cohabit.backend.slurm.marks import read_mark
-from cohabit.backend.slurm.shapes import SlurmJob, SlurmNode
 from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.steered.marks import read_mark
+from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
 
 TIMEOUT_S = 10.0
 AGAIN_S = 10.0  # before one that did not answer is asked again

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.marks import Before, read_mark
 from cohabit.backend.slurm.reading import JobReader
-from cohabit.backend.slurm.shapes import Ended, SlurmJob, SlurmNode
+from cohabit.backend.steered.marks import Before, read_mark
+from cohabit.backend.steered.shapes import Ended, SlurmJob, SlurmNode
 
 GATHER_S = 0.02  # calls that come within this time are made together
 

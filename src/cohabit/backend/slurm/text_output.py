@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
-from cohabit.backend.slurm.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode, SlurmPartition
+from cohabit.backend.steered.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode, SlurmPartition
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
 _NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # as far as it goes: a name may look like a field

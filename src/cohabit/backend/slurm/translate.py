@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cohabit.backend.slurm.marks import HELD, RUN, Before, read_mark
-from cohabit.backend.slurm.shapes import SlurmJob
+from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark
+from cohabit.backend.steered.shapes import SlurmJob
 from cohabit.model.group import Group
 from cohabit.model.job import Job
 from cohabit.model.profile import owner_of

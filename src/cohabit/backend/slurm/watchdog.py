@@ -23,11 +23,11 @@ from pathlib import Path
 from cohabit.backend.command_environment import clean_environment
 from cohabit.backend.launcher_link import GONE, LauncherLink
 from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.slurm.fuses import Fuse, boot_us, read_fuses
-from cohabit.backend.slurm.handback import hand_back
-from cohabit.backend.slurm.lease import fuse_file, open_closed, read_lease, real, watch_file
-from cohabit.backend.slurm.marks import RUN, read_mark
 from cohabit.backend.slurm.steered import Manager, SlurmManager
+from cohabit.backend.steered.fuses import Fuse, boot_us, read_fuses
+from cohabit.backend.steered.handback import hand_back
+from cohabit.backend.steered.lease import fuse_file, open_closed, read_lease, real, watch_file
+from cohabit.backend.steered.marks import RUN, read_mark
 from cohabit.launcher.process import Begun
 
 LOOK_S = 0.5

@@ -8,14 +8,15 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cohabit.live.api import job_routes, page, profile_routes, site_routes
+from cohabit.live.api import job_routes, profile_routes, site_routes
 from cohabit.live.api.guard import Guard
 from cohabit.live.api.noting import Refusals
+from cohabit.live.api.page import page
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.routes import reply
-from cohabit.live.journal import JournalError
-from cohabit.live.refusals import Busy
+from cohabit.live.controller.journal import JournalError
+from cohabit.live.controller.refusals import Busy
 from cohabit.model.errors import InputError
 
 _WORDS = {404: "there is nothing at this address", 405: "this address does not take such a request"}

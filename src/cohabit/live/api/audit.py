@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cohabit.live.removal import Portion
+from cohabit.live.controller.removal import Portion
 
 FILE_BYTES = 64 * 2**20
 OLD_FILES = 8

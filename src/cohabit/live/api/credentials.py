@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cohabit.live.api.page_sessions import Asked, PageSessions
+from cohabit.live.api.page.sessions import Asked, PageSessions
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import ADMIN, OPERATOR, USER, ApiSettings
 from cohabit.live.api.tokens import FIRST_NUMBER, Token, Tokens
-from cohabit.live.origins import Peer
+from cohabit.live.peers.origins import Peer
 
 REMEMBERED_S = 60.0
 

@@ -17,12 +17,12 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.protocols import PolicySet
-from cohabit.live.clock import BootClock
-from cohabit.live.controller import Controller
-from cohabit.live.refusals import Busy, CannotTake
-from cohabit.live.slots import Slots
-from cohabit.live.standing import advice
-from cohabit.live.telling import reason_of
+from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.refusals import Busy, CannotTake
+from cohabit.live.controller.slots import Slots
+from cohabit.live.controller.standing import advice
+from cohabit.live.controller.telling import reason_of
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, StartJob, WakeAt
 from cohabit.model.errors import InputError

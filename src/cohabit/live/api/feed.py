@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from cohabit.live.slots import Slots
+from cohabit.live.controller.slots import Slots
 
 MOST_LISTENERS, OF_ONE_USER, FOR_OPERATORS = 200, 20, 40
 MOST_UNREAD = 5000

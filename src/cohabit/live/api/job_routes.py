@@ -15,7 +15,7 @@ from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import PROBLEMS, Job, Service, Who, operator, reply
 from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, UserName, Why
 from cohabit.live.api.views import history
-from cohabit.live.records import Record
+from cohabit.live.controller.records import Record
 from cohabit.model.units import SECOND, microseconds
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses=PROBLEMS)

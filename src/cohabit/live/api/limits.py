@@ -19,7 +19,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.live.api.feed import Changed
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import UserLimits
-from cohabit.live.refusals import Busy, UnknownJob, WrongState
+from cohabit.live.controller.refusals import Busy, UnknownJob, WrongState
 from cohabit.model.errors import InputError
 from cohabit.whole_files import replacing
 

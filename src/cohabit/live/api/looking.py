@@ -15,12 +15,12 @@ from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Accounts, Caller
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.views import job_view
-from cohabit.live.controller import Controller
-from cohabit.live.database import said
-from cohabit.live.records import WAITS, Record
-from cohabit.live.refusals import REMOVED, SEE_KEEP, UnknownJob
-from cohabit.live.retention import outputs_removed
-from cohabit.live.standing import Listed, Standing
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.database import said
+from cohabit.live.controller.records import WAITS, Record
+from cohabit.live.controller.refusals import REMOVED, SEE_KEEP, UnknownJob
+from cohabit.live.controller.retention import outputs_removed
+from cohabit.live.controller.standing import Listed, Standing
 
 REFUSED_EVERY_S = 0.05  # a refusal leaves at a multiple of this: how long looking took is not seen
 SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only to those who ask why

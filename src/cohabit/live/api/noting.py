@@ -13,7 +13,7 @@ from typing import Any
 from cohabit.live.api.audit import Refused
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
-from cohabit.live.origins import Origin, Peer
+from cohabit.live.peers.origins import Origin, Peer
 
 PATH_MOST = 200
 

@@ -11,10 +11,10 @@ import asyncio
 from sqlalchemy.exc import DBAPIError
 
 from cohabit.core.core import SchedulerCore
-from cohabit.live.controller import Controller
-from cohabit.live.database import said
-from cohabit.live.journal import Journal
-from cohabit.live.refusals import NotWritable
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.database import said
+from cohabit.live.controller.journal import Journal
+from cohabit.live.controller.refusals import NotWritable
 
 AHEAD = 200
 _MARK = "number"

@@ -14,10 +14,10 @@ from typing import Any
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.feed import Changed, Feed
 from cohabit.live.api.metrics import Metrics
-from cohabit.live.controller import Controller
-from cohabit.live.journal import Journal
-from cohabit.live.recorder import Recorder
-from cohabit.live.records import OVER, RUNS, Record
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import Journal
+from cohabit.live.controller.recorder import Recorder
+from cohabit.live.controller.records import OVER, RUNS, Record
 from cohabit.model.event import Event, NodeDown, NodeDrained, NodeUp
 
 _NODE_WORDS = {NodeUp: "up", NodeDown: "down", NodeDrained: "drained"}

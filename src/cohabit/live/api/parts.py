@@ -16,20 +16,20 @@ from cohabit.live.api.limits import Limits
 from cohabit.live.api.looking import Looking
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.api.numbers import Numbers
-from cohabit.live.api.page_sessions import PageSessions
-from cohabit.live.api.page_waits import Waits
+from cohabit.live.api.page.sessions import PageSessions
+from cohabit.live.api.page.waits import Waits
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.api.streams import OpenOutput, Streams
 from cohabit.live.api.taking import Taking
 from cohabit.live.api.tokens import Tokens
-from cohabit.live.clock import BootClock
-from cohabit.live.controller import Controller
-from cohabit.live.journal import Journal
-from cohabit.live.place import Place
-from cohabit.live.refusals import Busy
-from cohabit.live.retention import Retention
-from cohabit.live.runs_as import RunsAs
+from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import Journal
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.refusals import Busy
+from cohabit.live.controller.retention import Retention
+from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.version import __version__

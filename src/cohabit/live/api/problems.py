@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from cohabit.live.journal import JournalError
-from cohabit.live.refusals import Busy, CannotTake, NotWritable, UnknownJob, UnknownNode, UnknownProfile, WrongState
+from cohabit.live.controller.journal import JournalError
+from cohabit.live.controller.refusals import (
+    Busy,
+    CannotTake,
+    NotWritable,
+    UnknownJob,
+    UnknownNode,
+    UnknownProfile,
+    WrongState,
+)
 from cohabit.model.errors import InputError
 
 

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Depends, Request, Response
 
 from cohabit.live.api.credentials import Caller
-from cohabit.live.api.page_sessions import Asked
+from cohabit.live.api.page.sessions import Asked
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.shapes import JobId, Problem

@@ -23,9 +23,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.settings import ApiSettings, is_loopback
-from cohabit.live.origins import Origin, origin_of, peer_of
-from cohabit.live.place import Place
-from cohabit.live.slots import Held, Slots
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.slots import Held, Slots
+from cohabit.live.peers.origins import Origin, origin_of, peer_of
 from cohabit.model.errors import InputError
 
 FIRST_REQUEST_S = 30.0

@@ -12,8 +12,8 @@ from cohabit.live.api.observing import observe
 from cohabit.live.api.parts import Living, Parts
 from cohabit.live.api.server import ApiServer, Listeners, Room
 from cohabit.live.api.settings import ApiSettings
-from cohabit.live.origins import Origin
-from cohabit.live.recovery import Restored
+from cohabit.live.controller.recovery import Restored
+from cohabit.live.peers.origins import Origin
 
 
 class Api:

@@ -33,9 +33,9 @@ from cohabit.live.api.shapes import (
 )
 from cohabit.live.api.tokens import Made, Token
 from cohabit.live.api.views import job_view, node_views, slowdown_points
-from cohabit.live.records import Record
-from cohabit.live.retention import removed_before
-from cohabit.live.standing import Standing
+from cohabit.live.controller.records import Record
+from cohabit.live.controller.retention import removed_before
+from cohabit.live.controller.standing import Standing
 from cohabit.model.units import SECOND
 
 router = APIRouter(responses=PROBLEMS)

@@ -22,8 +22,8 @@ from cohabit.live.api.credentials import Caller
 from cohabit.live.api.feed import Changed, Feed, Listener
 from cohabit.live.api.looking import Looking
 from cohabit.live.api.problems import Refusal
-from cohabit.live.records import OVER, WAITS
-from cohabit.live.standing import Standing
+from cohabit.live.controller.records import OVER, WAITS
+from cohabit.live.controller.standing import Standing
 from cohabit.model.units import SECOND
 
 PIECE = 65536

@@ -24,9 +24,9 @@ from cohabit.live.api.numbers import Numbers
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import ApiSettings, UserLimits
 from cohabit.live.api.shapes import Submission, array_of
-from cohabit.live.controller import Controller
-from cohabit.live.refusals import Busy, NotWritable
-from cohabit.live.runs_as import RunsAs
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.refusals import Busy, NotWritable
+from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.profile import owner_of

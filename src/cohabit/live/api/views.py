@@ -8,8 +8,8 @@ from typing import Any
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.state import DOWN, DRAINED, State
-from cohabit.live.records import OVER, WAITS, Note, Record
-from cohabit.live.standing import Standing
+from cohabit.live.controller.records import OVER, WAITS, Note, Record
+from cohabit.live.controller.standing import Standing
 from cohabit.model.units import SECOND
 
 _ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app import policies as by_name
-from cohabit.app import simulation
-from cohabit.app.scenario import ClusterConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.scenario import policies as by_name
+from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.simulate import simulation
 from cohabit.model.curve import Curve
 from cohabit.model.mix import Floats, Ints
 from cohabit.model.profile import Profile

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cohabit.app import simulation
-from cohabit.app.coupling import CoupledRun, PreparedDomains, prepare_domains, run_domains
-from cohabit.app.coupling_results import metrics_of
-from cohabit.app.coupling_scenario import domain_scenario
-from cohabit.app.scenario import ClusterConfig, CouplingConfig, DomainConfig, JobsConfig, PolicyConfig, Scenario
+from cohabit.app.scenario.reading import ClusterConfig, CouplingConfig, DomainConfig, JobsConfig, PolicyConfig, Scenario
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.coupling import CoupledRun, PreparedDomains, prepare_domains, run_domains
+from cohabit.app.simulate.coupling_results import metrics_of
+from cohabit.app.simulate.coupling_scenario import domain_scenario
 from cohabit.model.records import NEVER
 from cohabit.model.units import DAY, HOUR
 from cohabit.model.workload import Workload

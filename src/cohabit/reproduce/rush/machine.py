@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cohabit.app import policies as by_name
-from cohabit.app.scenario import PolicyConfig
+from cohabit.app.scenario import policies as by_name
+from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Gate
 from cohabit.model.cluster import Cluster, NodeGroup

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app import simulation
-from cohabit.app.programs import known_profiles
-from cohabit.app.scenario import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
-from cohabit.app.simulation import Observer
+from cohabit.app.scenario.programs import known_profiles
+from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.simulation import Observer
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 from cohabit.model.profile import Profile

@@ -1,0 +1,1 @@
+"""Advice from logs of a site."""

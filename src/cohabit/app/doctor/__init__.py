@@ -1,0 +1,1 @@
+"""What this host offers, and compiling ahead of time."""

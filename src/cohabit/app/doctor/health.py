@@ -1,0 +1,174 @@
+"""What this host offers: a list of findings, each with what to do where something is missing. Changes nothing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import pwd
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cohabit.app.doctor.tools import look
+
+REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
+SERVING = ("fastapi", "uvicorn", "sqlalchemy")
+OPTIONAL = {  # module -> distribution, what it is for, and the extra that brings it
+    "distributed": ("distributed", "sweep --dask", "dask"),
+    "sklearn": ("scikit-learn", "train, and reproduce colocation", "learn"),
+    "skops": ("skops", "train", "learn"),
+}
+LEAST_DISK_GIB = 1.0
+
+
+@dataclass
+class Finding:
+    """One thing looked at; state is ok, optional (not there, not needed) or missing."""
+
+    what: str
+    state: str
+    found: str
+    advice: str = ""  # what it would be good for, or what is wrong
+    command: str = ""  # to be typed, where that would change it
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    return [
+        _python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _account(),
+        *_scheduler(),
+    ]  # fmt: skip
+
+
+def _python() -> Finding:
+    good = (3, 11) <= sys.version_info[:2] <= (3, 14)
+    return Finding(
+        "Python",
+        "ok" if good else "missing",
+        platform.python_version(),
+        "" if good else "use Python 3.11 to 3.14",
+    )
+
+
+def _libraries() -> list[Finding]:
+    found = []
+    for name in (*REQUIRED, *SERVING):
+        present = importlib.util.find_spec(name) is not None
+        version = importlib.metadata.version(name) if present else "not installed"
+        advice, command = ("", "") if present else ("cohabit cannot work without it", f"pip install {name}")
+        found.append(Finding(name, "ok" if present else "missing", version, advice, command))
+    for module, (name, use, extra) in OPTIONAL.items():
+        present = importlib.util.find_spec(module) is not None
+        version = importlib.metadata.version(name) if present else "not installed"
+        advice, command = ("", "") if present else (f"only for {use}", f"pip install 'cohabit[{extra}]'")
+        found.append(Finding(name, "ok" if present else "optional", version, advice, command))
+    return found
+
+
+def _kernels() -> Finding:
+    from cohabit.compiled import is_warm
+
+    warm = is_warm()
+    return Finding(
+        "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
+        "" if warm else "the first run compiles them, once (two to three minutes)", "" if warm else "cohabit warm-up",
+    )  # fmt: skip
+
+
+def _machine() -> list[Finding]:
+    import psutil
+
+    memory = psutil.virtual_memory().total / 2**30
+    disk = shutil.disk_usage(Path.cwd()).free / 2**30
+    return [
+        Finding("cores", "ok", str(os.cpu_count())),
+        Finding("memory", "ok", f"{memory:.1f} GiB"),
+        Finding("free disk here", "ok" if disk >= LEAST_DISK_GIB else "optional", f"{disk:.1f} GiB",
+                "" if disk >= LEAST_DISK_GIB else "a scheduler refuses new work when its disk is full"),
+    ]  # fmt: skip
+
+
+def _sensors() -> list[Finding]:
+    """What `cohabit measure` can read of a running program."""
+    from cohabit.agent.sensors import offered
+
+    found = []
+    for one in offered():
+        why = f" ({one.reason})" if one.reason else ""
+        words = f"{len(one.counters)} counters{why}" if one.available else one.reason
+        state = "ok" if one.available else "optional"
+        found.append(Finding(f"counters from {one.source}", state, words, *_typed(one.advice)))
+    return found
+
+
+def _hardware() -> list[Finding]:
+    """What sharing nodes uses; the simulator needs none of it."""
+    from cohabit.agent.host import host_offers
+
+    return [
+        Finding(one.what, "ok" if one.available else "optional", one.found, *_typed(one.advice))
+        for one in host_offers()
+    ]
+
+
+def _typed(advice: str) -> tuple[str, str]:
+    """Advice that is a command, apart from the words around it."""
+    found = re.match(r"((?:mount -t|sysctl|apt-get|dnf) [^(,;]+?)(?: \(as root\))?(?:, (.+))?$", advice)
+    if found is None:
+        return advice, ""
+    return found[2] or "", found[1] if os.geteuid() == 0 else f"sudo {found[1]}"
+
+
+def _tools() -> list[Finding]:
+    return [
+        Finding(one.what, "ok" if one.found else "optional", one.found or "not here", one.advice, one.command)
+        for one in look()
+    ]
+
+
+def _account() -> Finding:
+    """As whom a controller would run that root starts."""
+    from cohabit.live.controller.runs_as import LauncherConfig
+
+    name = LauncherConfig().account
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        command = f"{sudo}useradd --system --no-create-home --shell /usr/sbin/nologin {name}"
+        return Finding(f"account {name}", "optional", "not here", "a controller that root starts runs as it", command)
+    return Finding(f"account {name}", "ok", f"uid {uid}: a controller that root starts runs as it")
+
+
+def _scheduler() -> list[Finding]:
+    """Whether one answers where the verbs would look for it, and as whom its processes run."""
+    from cohabit.app.client.client import connect
+    from cohabit.app.client.connection import Unavailable
+    from cohabit.model.errors import InputError
+
+    try:
+        client = connect(None)
+        told = client.ping()
+    except (InputError, Unavailable, OSError) as error:
+        return [Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")]
+    found = [Finding("a living scheduler", "ok", f"{client.address}: policy {told.get('policy', '?')}, you are "
+                     f"{told['user']} ({told['role']})")]  # fmt: skip
+    for process, does in (("controller", "answers requests and decides"), ("launcher", "starts jobs")):
+        if (uid := told.get(f"{process}_uid")) is not None:
+            found.append(_process(process, int(uid), does))
+    return found
+
+
+def _process(process: str, uid: int, does: str) -> Finding:
+    try:
+        name = f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        name = f"uid {uid}, which has no name"
+    if process == "controller" and uid == 0:
+        advice = "a hole in it gives root away: start it without --as-root"
+        return Finding(f"its {process}", "optional", f"runs as {name}, {does}", advice)
+    return Finding(f"its {process}", "ok", f"runs as {name}, {does}")

@@ -1,0 +1,1 @@
+"""Training models, matching jobs and dividing caches on behalf of a person."""

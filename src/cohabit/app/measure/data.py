@@ -1,0 +1,166 @@
+"""The data set of measured pairs: one row per ordered pair, and beside it where every column came from.
+
+Columns: app, other, target (percent), app_time_s, then primary.* and other.* (COUNTER_STAT of the runs alone), then
+meta.*. The sidecar DATA.csv.meta.json names the source of every column and the machine, without host names or paths.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cohabit.agent.sensors.summary import Readings, Summary
+from cohabit.app.measure.programs import Plan
+from cohabit.version import __version__
+from cohabit.whole_files import replacing
+
+SCHEMA_VERSION = 1
+CLOCK = "clock"
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A program's runs alone."""
+
+    times_s: tuple[float, ...]
+    readings: Readings
+
+    @property
+    def mean_s(self) -> float:
+        """Its run time alone."""
+        return statistics.fmean(self.times_s)
+
+    @property
+    def noise_percent(self) -> float | None:
+        """Deviation between runs; None of a single one."""
+        return _noise(self.times_s)
+
+    def with_time(self) -> Readings:
+        """The counters, the run time among them."""
+        spread = statistics.pstdev(self.times_s)
+        time = Summary(self.mean_s, min(self.times_s), max(self.times_s), spread, CLOCK)
+        return {"solo_time": time} | self.readings
+
+
+@dataclass(frozen=True)
+class Together:
+    """A pair's runs: the primary's times, and how often the other was started again, over all runs."""
+
+    times_s: tuple[float, ...]
+    restarts: int
+
+    def degradation(self, alone_s: float) -> float:
+        """Percent by which the primary is slower than alone; noise can make it negative."""
+        return 100.0 * (statistics.fmean(self.times_s) - alone_s) / alone_s
+
+
+def write_data(
+    out: Path, plan: Plan, alone: Mapping[str, Alone], pairs: Mapping[tuple[str, str], Together]
+) -> dict[str, str]:
+    """Write both files, the sidecar first, so that no data set is without one; returns the source of each counter."""
+    readings = {name: one.with_time() for name, one in alone.items()}
+    counters = comparable(readings)
+    columns = ["app", "other", "target", "app_time_s"]
+    stats = {name: [suffix for suffix, _ in readings[next(iter(readings))][name].columns()] for name in counters}
+    for role in ("primary", "other"):
+        columns += [f"{role}.{name}_{suffix}" for name in counters for suffix in stats[name]]
+    columns += ["meta.pair_time_s", "meta.pair_repeats", "meta.pair_noise_percent", "meta.restarts",
+                "meta.solo_repeats", "meta.solo_noise_percent"]  # fmt: skip
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for (app, other), pair in pairs.items():
+        one = alone[app]
+        row: list[object] = [app, other, pair.degradation(one.mean_s), one.mean_s]
+        for program in (app, other):
+            row += [value for name in counters for _, value in readings[program][name].columns()]
+        row += [statistics.fmean(pair.times_s), len(pair.times_s), _noise(pair.times_s), pair.restarts]
+        row += [len(one.times_s), one.noise_percent]
+        writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else "" if cell is None else cell for cell in row])
+    sources = {"target": CLOCK, "app_time_s": CLOCK}
+    for role in ("primary", "other"):
+        sources |= {f"{role}.{name}_{suffix}": counters[name] for name in counters for suffix in stats[name]}
+    with replacing(sidecar(out)) as stream:
+        stream.write(json.dumps(_description(plan, sources), indent=1).encode() + b"\n")
+    with replacing(out) as stream:
+        stream.write(text.getvalue().encode())
+    return counters
+
+
+def sidecar(out: Path) -> Path:
+    """The file beside a data set."""
+    return out.with_name(out.name + ".meta.json")
+
+
+def comparable(readings: Mapping[str, Readings]) -> dict[str, str]:
+    """Counters that every program has from one and the same source, with that source; others would leave holes."""
+    found = {}
+    for name, first in next(iter(readings.values())).items():
+        each = [one.get(name) for one in readings.values()]
+        shapes = {(one.source, tuple(suffix for suffix, _ in one.columns())) for one in each if one is not None}
+        if None not in each and len(shapes) == 1:
+            found[name] = first.source
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """The processor and the system, as far as times depend on them; nothing that names this host."""
+    facts: dict[str, str] = {}
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            facts.setdefault(key.strip(), value.strip())
+    except OSError:
+        facts = {}
+    part = " ".join(facts[key] for key in ("CPU implementer", "CPU part") if key in facts)
+    return {
+        "cpu": facts.get("model name") or f"{platform.machine()} {part}".strip(), "machine": platform.machine(),
+        "cores": os.cpu_count(), "caches_kib": _caches(), "memory_mb": _memory_mb(), "kernel": platform.release(),
+    }  # fmt: skip
+
+
+def _description(plan: Plan, sources: dict[str, str]) -> dict[str, Any]:
+    import numpy
+
+    versions = {"python": platform.python_version(), "cohabit": __version__, "numpy": numpy.__version__}
+    binding = {"binding": plan.cores, "primary_cpus": len(plan.cpus(plan.program[0], False))}
+    programs = [
+        {"name": one.name, "command": list(map(_without_folder, one.command))}
+        | ({"beside": list(map(_without_folder, one.beside))} if one.beside else {})
+        for one in plan.program
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION, "sources": sources, "environment": machine() | versions | binding,
+        "programs": programs,
+    }  # fmt: skip
+
+
+def _without_folder(word: str) -> str:
+    return os.path.basename(word) if os.path.isabs(word) else word
+
+
+def _caches() -> dict[str, int]:
+    found = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind = (index / "level").read_text().strip(), (index / "type").read_text().strip()
+            found[f"L{level} {kind.lower()}"] = int((index / "size").read_text().strip().rstrip("K"))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _memory_mb() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+
+
+def _noise(times_s: Sequence[float]) -> float | None:
+    return 100.0 * statistics.stdev(times_s) / statistics.fmean(times_s) if len(times_s) > 1 else None

@@ -1,0 +1,261 @@
+"""Profiles from wherever they are (the store, a catalogue, a file of programs), and what they say in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cohabit.app.client.client import NOT_FOUND, Client
+from cohabit.app.client.connection import Refused
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.hardware import node_of_key
+from cohabit.model.profile import SHARED, Demand, Profile, classify, demand, owner_of, stream_gbs
+from cohabit.model.program import profile_of
+from cohabit.store.json_form import parse_json
+from cohabit.trace.files import read_text
+from cohabit.trace.programs import CATALOGUES, Programs, catalogue, check_ways, parse_programs, read_curves
+
+ALL_USERS = "shared"  # in place of a user's name
+MIN_WAYS = 2  # fewest ways of practical use (S24), where the machine does not say
+
+
+class Described(NamedTuple):
+    """A profile, the node it is read for, and what people call the program."""
+
+    profile: Profile
+    node: NodeGroup
+    title: str
+    framework: str
+    notes: dict[str, str]  # where the numbers come from
+
+
+class Wish(NamedTuple):
+    """What the caller says of the machine; 0: nothing."""
+
+    cores: int = 0
+    ways: int = 0
+
+
+NO_WISH = Wish()
+
+
+def profiles_in(path: Path, wish: Wish = NO_WISH) -> tuple[list[Described], str]:
+    """The profiles of any file we know: programs.json, measured curves (CSV) or exported profiles; and a warning."""
+    if ".csv" in path.suffixes:
+        programs = read_curves(path)
+        return of_programs(programs, wish, str(path)), programs.warning
+    text = read_text(path)
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and "profiles" in document and "programs" not in document:
+        return [described(one, wish) for one in parse_json(text, str(path)).values()], ""
+    programs = parse_programs(text, str(path))
+    return of_programs(programs, wish, str(path)), programs.warning
+
+
+def profiles_of_catalogue(name: str, wish: Wish = NO_WISH) -> list[Described]:
+    """The profiles a perfect profiler would record of a catalogue's programs."""
+    return of_programs(catalogue(name).programs, wish, f"catalogue {name}")
+
+
+def is_catalogue(name: str) -> bool:
+    """Whether a name given in place of a file means a catalogue."""
+    return name in CATALOGUES and not Path(name).exists()
+
+
+def of_programs(programs: Programs, wish: Wish, where: str) -> list[Described]:
+    """Calibrated profiles at the points of the file, on its machine unless the caller says otherwise."""
+    stated = programs.machine.node if programs.machine is not None else None
+    known = stated is not None or bool(wish.cores and wish.ways)
+    most_ways = max(one.ipc.ways[-1] for one in programs.values())
+    node = _node(stated or NodeGroup(1, max(one.processes for one in programs.values()), ways=most_ways), wish)
+    check_ways(programs, node.ways, where)
+    found = []
+    for program in programs.values():
+        profile = profile_of(program, node, sampled_ways=program.ipc.ways)
+        if not known:  # whatever machine it was, it was not ours to name
+            profile = msgspec.structs.replace(profile, hardware="")
+        found.append(Described(profile, node, program.title, program.framework, program.provenance))
+    return found
+
+
+def described(profile: Profile, wish: Wish = NO_WISH) -> Described:
+    """A stored profile with the node its hardware key tells of, else the smallest node it could have run on."""
+    node = node_of_key(profile.hardware, MIN_WAYS)
+    if node is None:
+        curves = [one.ipc for one in profile.scales if one.ipc is not None]
+        node = NodeGroup(1, profile.processes, ways=max((curve.ways[-1] for curve in curves), default=0))
+    return Described(profile, _node(node, wish), "", "", {})
+
+
+def _node(node: NodeGroup, wish: Wish) -> NodeGroup:
+    for option, value in (("--cores", wish.cores), ("--ways", wish.ways)):
+        if value < 0:
+            raise InputError(f"{option} {value} is negative", "", "give a whole number from 1 up")
+    ways = wish.ways or node.ways
+    least = min(max(node.min_ways, MIN_WAYS), ways or MIN_WAYS)
+    return replace(node, cores=wish.cores or node.cores, ways=ways, min_ways=least)
+
+
+def best_of(found: Iterable[Described], program: str, owner: str | None = None) -> Described | None:
+    """The profile of a program: the one measured last, then the one of fewest processes.
+
+    `owner` None: the caller's own, as jobs use them; else the shared one; else that of the only user who has one.
+    """
+    fitting = [one for one in found if one.profile.program == program]
+    owners = {one.profile.owner for one in fitting}
+    if owner is None and owners:
+        own = owner_of(os.getuid())
+        owner = own if own in owners else SHARED if SHARED in owners else only_owner(owners, program)
+    fitting = [one for one in fitting if one.profile.owner == owner]
+    return max(fitting, key=lambda one: (_measured_at_us(one.profile), -one.profile.processes), default=None)
+
+
+def only_owner(owners: Collection[str], program: str) -> str:
+    """The owner of the profiles of a program; where there are several, one must be named."""
+    if len(owners) > 1:
+        named = ", ".join(owner_name(one) for one in sorted(owners))
+        raise InputError(f"several users have a profile of {program}: {named}", "", "choose one with --owner")
+    return next(iter(owners))
+
+
+def owner_name(owner: str) -> str:
+    """What people call an owner: the name of the account, its number if it has none, or "shared"."""
+    try:
+        return pwd.getpwuid(int(owner)).pw_name if owner else ALL_USERS
+    except (KeyError, OverflowError, ValueError):
+        return owner
+
+
+def owner_named(name: str) -> str | None:
+    """The owner people mean by an account's name or number, or by "shared"; None: there is no such account."""
+    if name == ALL_USERS:
+        return SHARED
+    if name.isascii() and name.isdigit():
+        return str(int(name))
+    try:
+        return owner_of(pwd.getpwnam(name).pw_uid)
+    except (KeyError, ValueError):
+        return None
+
+
+def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
+    """How many profiles a living controller shares now; None: no controller answers, and none was `named`."""
+    try:
+        return int(client.share_profile(program, user)["profiles"])
+    except Refused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return 0
+    except InputError:
+        if named:
+            raise
+        return None
+
+
+def _measured_at_us(profile: Profile) -> int:
+    return max((one.measured_at_us for one in profile.scales), default=0)
+
+
+class Estimate(NamedTuple):
+    """The demand at one scale and the five steps to it."""
+
+    demand: Demand
+    steps: tuple[str, ...]
+
+
+def estimate(one: Described, scale: int, alpha: float, processes: int | None = None) -> Estimate | None:
+    """How the ways and the bandwidth for alpha follow from the curves (S23); None where they are not known."""
+    count = processes or one.profile.processes
+    needed = demand(one.profile, scale, count, alpha, one.node)
+    measured = one.profile.at_scale(scale)
+    if needed is None or measured is None or measured.ipc is None:
+        return None
+    most = one.node.ways or measured.ipc.ways[-1]
+    ipc, ways = measured.ipc, needed.ways
+    fewer = f"; {ways - 1} would give {ipc.at(ways - 1):.3g}" if ways > max(one.node.min_ways, 1) else ""
+    least = f", the least a job may get is {one.node.min_ways}" if ways == one.node.min_ways > 1 else ""
+    peak = stream_gbs(one.node, one.node.cores)
+    share = f", {100 * needed.bandwidth_gbs / peak:.0f} % of what a node has" if peak < float("inf") else ""
+    alone = "; that is more than a node has: it gets its nodes to itself" if needed.alone else ""
+    steps = (
+        f"with all {most} ways its IPC is {needed.full_ipc:.3g} (F-IPC)",
+        f"alpha {alpha:g}: it is to keep {100 * alpha:g} % of that speed",
+        f"so it tolerates an IPC of {needed.tolerable_ipc:.3g} (T-IPC)",
+        f"the fewest ways that give it: {ways} (IPC {ipc.at(ways):.3g}{fewer}{least})",
+        f"with {ways} ways it draws {needed.bandwidth_gbs:.2f} GB/s per node{share}{alone}",
+    )
+    return Estimate(needed, steps)
+
+
+def summary_of(one: Described) -> dict[str, Any]:
+    """One line of the list, as plain data."""
+    profile, judged = one.profile, classify(one.profile)
+    return {
+        "program": profile.program,
+        "owner": profile.owner,
+        "owner_name": owner_name(profile.owner),
+        "title": one.title,
+        "processes": profile.processes,
+        "hardware": profile.hardware,
+        "class": judged.kind,
+        "ideal_scale": judged.ideal_scale,
+        "constraint": judged.constraint or None,
+        "scales": [scale.scale for scale in profile.scales],
+        "samples": sum(scale.samples for scale in profile.scales),
+        "measured_at_us": _measured_at_us(profile) or None,
+        "provenance": profile.provenance,
+    }
+
+
+def account_of(one: Described, alpha: float, processes: int | None = None) -> dict[str, Any]:
+    """All there is to say of a program, as plain data."""
+    first = one.profile.at_scale(1)
+    rows = []
+    for measured in one.profile.scales:
+        found = estimate(one, measured.scale, alpha, processes)
+        timed = measured.time_s > 0 and first is not None and first.time_s > 0
+        rows.append(
+            {
+                "scale": measured.scale,
+                "nodes": found.demand.nodes if found else None,
+                "cores": found.demand.cores if found else None,
+                "time_s": (found.demand.time_s if found else measured.time_s) or None,
+                "speedup": first.time_s / measured.time_s if timed and first else None,
+                "ways": found.demand.ways if found else None,
+                "bandwidth_gbs": found.demand.bandwidth_gbs if found else None,
+                "ipc": _points(measured.ipc),
+                "bandwidth_by_ways_gbs": _points(measured.bandwidth_gbs),
+                "miss_rate": _points(measured.miss_rate),
+                "communication": measured.communication if measured.communication >= 0 else None,
+                "samples": measured.samples,
+                "time_variance": measured.time_variance,
+                "measured_at_us": measured.measured_at_us or None,
+                "steps": list(found.steps) if found else None,
+            }
+        )
+    judged = classify(one.profile)
+    return {
+        **summary_of(one),
+        "framework": one.framework or None,
+        "single_node": one.profile.single_node,
+        "why": judged.why,
+        "alpha": alpha,
+        "for_processes": processes or one.profile.processes,
+        "by_scale": rows,
+        "numbers_from": one.notes,
+    }
+
+
+def _points(curve: Any) -> dict[str, float] | None:
+    return None if curve is None else {str(w): v for w, v in zip(curve.ways, curve.values, strict=True)}

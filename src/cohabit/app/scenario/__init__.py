@@ -1,0 +1,1 @@
+"""Scenario files: reading them, and names turned into jobs, programs and policies."""

@@ -1,0 +1,217 @@
+"""Names to policies: a bundle, varied key by key, becomes the PolicySet a core runs with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cohabit.app.scenario.reading import PolicyConfig, Scenario, half_life_us
+from cohabit.app.scenario.typed_toml import refuse_for_root
+from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
+from cohabit.core.protocols import PolicySet
+from cohabit.model.errors import InputError, unknown
+from cohabit.model.profile import Profile
+from cohabit.model.units import SECOND
+from cohabit.policy.backfill import reservation
+from cohabit.policy.gate.options import GateOptions
+from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.registry import (
+    BUNDLES,
+    GUARANTEE,
+    LISTED_BY,
+    PLACEMENTS,
+    UNDIVIDED,
+    UNGATED,
+    looks_at_usage,
+    make_gates,
+    make_order,
+    make_partitioner,
+    make_placement,
+    order_entry,
+)
+
+if TYPE_CHECKING:
+    from cohabit.policy.degradation import Degradations
+
+USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
+CONCERNED = {  # the placements a key of [policy] is about
+    "alpha": ("spread", "shepherd"), "beta": ("spread",), "scales": ("share", "spread"), "book_bandwidth": ("spread",),
+    "moves": ("shepherd",), "learn": ("spread", "shepherd"), "pairing": ("pair",), "degradation": ("pair",),
+    "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
+}  # fmt: skip
+OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
+UNHEEDED = {  # keys of placement pair a way of pairing does not look at
+    "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
+    "intensity": ("degradation", "model", "threshold_pct", "group_size", "refill"),
+    "saving": ("threshold_pct",),
+}
+
+
+def resolve(config: PolicyConfig) -> dict[str, Any]:
+    """What the bundle and the keys beside it come to."""
+    if config.name not in BUNDLES:
+        raise unknown("policy", config.name, BUNDLES, LISTED_BY)
+    chosen = dict(BUNDLES[config.name][0])
+    keys = (
+        "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate",
+        "partition",
+    )  # fmt: skip
+    for key in keys:
+        if (value := getattr(config, key)) is not None:
+            chosen[key] = value
+    return chosen
+
+
+def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool = True) -> PolicySet:
+    """The policies, with orders that change over time compiled; sharing = "exclusive" is the switch back to CE."""
+    chosen = resolve(config)
+    if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
+        chosen["placement"] = "exclusive"
+    options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
+    placer = make_placement(chosen["placement"], options)
+    backfill = reservation.from_name(chosen["backfill"])
+    first, second = chosen["order"], chosen.get("backfill_order")
+    if second is not None and backfill.depth in (0, CONSERVATIVE):
+        raise InputError(
+            f"backfill_order = {second!r} has no effect with backfill = {chosen['backfill']!r}", "policy",
+            "leave it out, or use easy, first-fit or a depth",
+        )  # fmt: skip
+    _refuse_age_limit_without_overtaking(chosen, config)
+    if not placer.exclusive and backfill.depth not in (FIRST_FIT, STRICT):
+        raise InputError(
+            f"placement {chosen['placement']!r} makes no reservations: backfill = {chosen['backfill']!r} cannot hold",
+            "policy", "use first-fit (with an age limit against starvation) or none",
+        )  # fmt: skip
+    orders = [first] if second is None else [first, second]
+    changing = any(order_entry(one).changing for one in orders)
+    return PolicySet(
+        order=make_order(first, config.order_options, changing),
+        backfill=backfill,
+        placer=placer,
+        partitioner=make_partitioner(chosen["placement"], chosen.get("partition"), options),
+        gates=make_gates(chosen.get("gate", UNGATED), _gate_options(config)),
+        age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
+        age_limit_runs=chosen.get("age_limit_runs", 0.0),
+        backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
+        fair_share_half_life_us=half_life_us(config) if any(map(looks_at_usage, orders)) else 0,
+        names=chosen,
+    )
+
+
+def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:
+    """An age limit says who may not be overtaken any more by first-fit; with reservations it has no meaning."""
+    if chosen["backfill"] != "first-fit":
+        if config.age_limit_s or config.age_limit_runs:
+            raise InputError(
+                f"an age limit has no effect with backfill = {chosen['backfill']!r}", "policy",
+                "leave it out, or use first-fit",
+            )  # fmt: skip
+        chosen.pop("age_limit_s", None)
+        chosen.pop("age_limit_runs", None)
+    if chosen.get("age_limit_s"):
+        chosen.pop("age_limit_runs", None)
+
+
+def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> PlacementOptions:
+    return PlacementOptions(
+        USUAL_ALPHA if config.alpha is None else config.alpha, config.beta, tuple(config.scales),
+        config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves, pairing,
+        _degradations(config), config.threshold_pct, config.group_size, config.window, oversubscribe, config.refill,
+    )  # fmt: skip
+
+
+def _gate_options(config: PolicyConfig) -> GateOptions:
+    if config.telemetry_nodes not in ("job", "all"):
+        raise InputError(f"telemetry_nodes is {config.telemetry_nodes!r}", "policy.telemetry_nodes", "use job or all")
+    model = None
+    if config.variability:
+        from cohabit.predict.variability_file import load_variability
+
+        model = load_variability(Path(config.variability)).model
+    return GateOptions(
+        model, tuple(config.delay_labels), config.skip_threshold, config.telemetry_nodes == "all", config.cost_aware,
+        config.choose_nodes,
+    )  # fmt: skip
+
+
+def refuse_untrusted_files(config: PolicyConfig) -> None:
+    """Files that the policy of a controller of root's is made from, and that somebody else could change."""
+    refuse_for_root(*(Path(text) for text in (config.degradation, config.model, config.variability) if text))
+
+
+def _degradations(config: PolicyConfig) -> Degradations | None:
+    """Who slows whom, from a matrix or a model; None: to be worked out from profiles."""
+    if config.degradation and config.model:
+        raise InputError("policy has both degradation and model", "policy", "keep one of the two")
+    if config.degradation:
+        from cohabit.policy.degradation import KnownPairs
+        from cohabit.trace.degradation import read_degradation
+
+        matrix = read_degradation(Path(config.degradation))
+        return KnownPairs(matrix.names, matrix.percent + np.diag(matrix.beside_itself))
+    if config.model:
+        from cohabit.policy.degradation import PredictedPairs
+        from cohabit.predict.model_file import load_model
+
+        return PredictedPairs(load_model(Path(config.model)).model)
+    return None
+
+
+def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool = True) -> list[str]:
+    """Keys that were set and change nothing under these policies, a sentence each; `measured`: running jobs are."""
+    usual, placement = PolicyConfig(), str(names["placement"])
+    gated = names.get("gate", UNGATED) != UNGATED
+    ungated = [] if gated else [key for key in OF_A_GATE if getattr(config, key) != getattr(usual, key)]
+    unlearned = ["nothing is delayed: gate 'variability' has no model (policy.variability, see `cohabit train`)"]
+    said = [key for key in CONCERNED if getattr(config, key) != getattr(usual, key)]
+    elsewhere = [key for key in said if placement not in CONCERNED[key]]
+    found = [f"policy.{key} has no effect with placement {placement!r}" for key in elsewhere]
+    found += [f"policy.{key} has no effect without a gate" for key in ungated]
+    found += unlearned if gated and not config.variability else []
+    if names.get("partition") == GUARANTEE and not measured:
+        found.append("nothing is corrected: partition 'guarantee' needs measurements (world.progress_s)")
+    pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
+    unheeded = [key for key in said if key in UNHEEDED.get(pairing, ())]
+    return found + [f"policy.{key} has no effect with pairing {pairing!r}" for key in unheeded]
+
+
+def nothing_known(
+    scenario: Scenario, policies: PolicySet, programs: Sequence[str], profiles: Sequence[Profile]
+) -> list[str]:
+    """Programs of which the matrix or the model says nothing, a sentence each; refused where that is all of them."""
+    config, placer = scenario.policy, policies.placer
+    key = "degradation" if config.degradation else "model"
+    if not getattr(config, key):
+        return []
+    from cohabit.policy.placement.pair import Pair
+
+    heeded = isinstance(placer, Pair) and key not in UNHEEDED.get(placer.method, ())
+    later = key == "model" and scenario.programs.profiles == "none"  # counters become known as programs run
+    if not heeded or later:
+        return []
+    assert isinstance(placer, Pair)
+    known = {one.program: one for one in profiles}
+    strange = [name for name in programs if not placer.degradations.knows(name, known.get(name))]
+    if len(strange) == len(programs):
+        why = "has none of their programs" if key == "degradation" else "needs counters that none of them has"
+        raise InputError(
+            f"it {why}: all jobs would run alone", f"policy.{key} = {getattr(config, key)!r}",
+            "check the names, or leave the key out",
+        )  # fmt: skip
+    return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
+
+
+def title(names: dict[str, Any]) -> str:
+    """What a reader should call it."""
+    backfill = str(names["backfill"])
+    text = f"{names['order']} + {'depth ' + backfill if backfill.isdigit() else backfill}"
+    if names.get("backfill_order"):
+        text += f" by {names['backfill_order']}"
+    if names.get("pairing") and names["placement"] == "pair":
+        return f"{text} + {names['pairing']} pairs"
+    text = text if names["placement"] == "exclusive" else f"{text} + {names['placement']}"
+    text = f"{text} + {names['scheme']}" if names.get("scheme") else text
+    return text if names.get("gate", UNGATED) == UNGATED else f"{text} + {names['gate']} gate"

@@ -1,0 +1,224 @@
+"""A scenario: one simulation as data (TOML), checked key by key. Nothing here runs anything."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cohabit.app.scenario.tables import (
+    ClusterConfig,
+    CouplingConfig,
+    DomainConfig,
+    FaultsConfig,
+    GroupConfig,
+    JobsConfig,
+    PolicyConfig,
+    ProgramsConfig,
+    Scenario,
+    StartWindowConfig,
+    WindowConfig,
+    WorldConfig,
+)
+from cohabit.app.simulate.coupling_scenario import check_domains, spelled_out
+from cohabit.model.cluster import Cluster, NodeGroup, Window
+from cohabit.model.errors import InputError
+from cohabit.model.units import HOUR, microseconds
+
+GIB = 2**30
+
+
+_PLAIN_TYPES = {
+    "`object`": "a table", "`array`": "a list", "`str`": "text", "`int`": "a whole number", "`float`": "a number",
+    "`bool`": "true or false", "`null`": "nothing",
+}  # fmt: skip
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read and check a TOML file; paths in it are relative to it."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("there is no such file", str(path), "check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not valid TOML: {error}", str(path)) from error
+    scenario = scenario_from(data, str(path))
+    named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
+    there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}
+    programs = msgspec.structs.replace(scenario.programs, **there)
+    jobs, policy = _found(scenario.jobs, scenario.policy, path.parent)
+    domains = []
+    for one in scenario.domain:
+        own_jobs, own_policy = _found(one.jobs, one.policy, path.parent)
+        domains.append(msgspec.structs.replace(one, jobs=own_jobs, policy=own_policy))
+    return msgspec.structs.replace(scenario, jobs=jobs, policy=policy, programs=programs, domain=domains)
+
+
+def _found(jobs: JobsConfig, policy: PolicyConfig, folder: Path) -> tuple[JobsConfig, PolicyConfig]:
+    """The same with every file it names as a whole path."""
+    files = {key: getattr(jobs, key) for key in ("file", "trace")}
+    orders = {key: getattr(policy, key) for key in ("order", "backfill_order")}
+    learned = {key: getattr(policy, key) for key in ("degradation", "model", "variability")}
+    named = {key: name for key, name in orders.items() if name and name.endswith(".py")} | learned
+    replace = msgspec.structs.replace
+    return (
+        replace(jobs, **{key: str((folder / name).resolve()) for key, name in files.items() if name}),
+        replace(policy, **{key: str((folder / name).resolve()) for key, name in named.items() if name}),
+    )
+
+
+def scenario_from(data: dict[str, Any], where: str) -> Scenario:
+    """Plain data to a scenario; every unknown key or wrong value is named with its place."""
+    data = spelled_out(data)
+    _refuse_unknown(data, Scenario, where, "")
+    try:
+        scenario = msgspec.convert(data, Scenario, strict=True)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at ")
+        for name, word in _PLAIN_TYPES.items():
+            message = message.replace(name, word)
+        key = place.strip("`$.") or "top level"
+        raise InputError(message[:1].lower() + message[1:], f"{where}: {key}", "correct the value") from error
+    _refuse_impossible_numbers(data, where, "")
+    parts = check_domains(scenario, where)
+    for place, cluster, jobs, policy in parts or [("", scenario.cluster, scenario.jobs, scenario.policy)]:
+        _check_jobs(jobs, where, place)
+        if cluster.group and cluster.nodes:
+            raise InputError(f"[{place}cluster] has both nodes and [[cluster.group]]", where, "keep one of the two")
+        _refuse_contradictions(scenario, jobs, policy, where)
+        if policy.backfill_order_options and policy.backfill_order is None:
+            what = f"{place}policy.backfill_order_options has no backfill_order to go with"
+            raise InputError(what, where, "name one")
+    return scenario
+
+
+OF_TRACES = ("load", "from_s", "until_s", "shift_s")
+
+
+def _check_jobs(jobs: JobsConfig, where: str, place: str) -> None:
+    sources = [key for key in ("file", "trace", "generator") if getattr(jobs, key)]
+    if len(sources) != 1:
+        said = " and ".join(sources) if sources else "none of them"
+        raise InputError(f"[{place}jobs] needs exactly one of file, trace or generator, not {said}", where)
+    options = [key for key, value in msgspec.structs.asdict(jobs).items() if value not in (None, "")]
+    read = sources != ["generator"]
+    for extra in options:
+        if read and extra not in (*sources, *OF_TRACES):
+            what = f"{place}jobs.{extra} is an option of a generator, not of a {sources[0]}"
+            raise InputError(what, where, "leave it out")
+        if not read and extra in OF_TRACES[1:]:
+            what = f"{place}jobs.{extra} is for jobs that are read, not made by a generator"
+            raise InputError(what, where, "leave it out")
+
+
+def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyConfig, where: str) -> None:
+    programs, world = scenario.programs, scenario.world
+    named = [key for key in ("file", "catalogue", "curves") if getattr(programs, key)]
+    if len(named) > 1:
+        raise InputError(f"[programs] has both {named[0]} and {named[1]}", where, "keep one of the two")
+    choices = {
+        "programs.profiles": (programs.profiles, ("known", "none")),
+        "world.contention": (world.contention, ("share", "occupancy", "none")),
+        "world.weather": (world.weather, ("none", "calm", "noise")),
+    }
+    for key, (value, known) in choices.items():
+        if value not in known:
+            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
+    if not 2 <= policy.group_size <= 4:
+        raise InputError(f"policy.group_size = {policy.group_size} is not 2, 3 or 4", where, "2 makes pairs")
+    if policy.window < 2:
+        raise InputError(f"policy.window = {policy.window} leaves nobody to pair", where, "150 is usual")
+    if policy.alpha is not None and not 0 < policy.alpha <= 1:
+        raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
+    if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
+        raise InputError(f"policy.scales = {policy.scales} must rise from 1", where, "write [1, 2, 4, 8]")
+    if jobs.ratio is not None and not programs.given:
+        raise InputError(
+            "jobs.ratio needs [programs]: only they say which jobs scale", where, "name a catalogue or file"
+        )
+    if policy.age_limit_s and policy.age_limit_runs:
+        raise InputError("policy has both age_limit_s and age_limit_runs", where, "keep one of the two")
+
+
+_MAY_BE_NEGATIVE = ("begin_s", "end_s", "from_s", "until_s", "shift_s", "clock_offset_s", "least_s", "most_s",
+                    "overlap_s")  # fmt: skip
+
+
+def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
+    """No setting is infinite or not a number; only instants and the options of an order may be negative."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        here = f"{place}.{key}" if place else str(key)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{here} = {value} is not a number to reckon with", where, "give an ordinary number")
+        free = "order_options" in here or here.endswith(_MAY_BE_NEGATIVE)
+        if isinstance(value, int | float) and value < 0 and not free:
+            raise InputError(f"{here} = {value} is negative", where, "give a number from 0 up")
+        _refuse_impossible_numbers(value, where, here)
+
+
+def _refuse_unknown(data: Any, struct: Any, where: str, place: str) -> None:
+    fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
+    for key, value in data.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(fields)}"
+            raise InputError(f"unknown key {place + key!r}", where, hint)
+        inner = fields[key]
+        if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            _refuse_unknown(value, inner, where, f"{place}{key}.")
+        for element in value if isinstance(value, list) else ():
+            kind = getattr(inner, "__args__", (None,))[0]
+            if isinstance(element, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                _refuse_unknown(element, kind, where, f"{place}{key}.")
+
+
+def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
+    """The machine; `nodes` is used where the scenario leaves the number open."""
+    if config.group:
+        groups = tuple(_group(group, group.nodes, group.partitions, group.name) for group in config.group)
+    else:
+        groups = (_group(config, nodes, [], "node"),)
+    windows = tuple(_window(window) for window in config.maintenance)
+    return Cluster(groups, config.sharing or "exclusive", bool(config.oversubscribe), windows, config.on_node_loss)
+
+
+def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:
+    try:
+        curve = tuple(sorted((int(cores), value) for cores, value in config.bandwidth_gbs.items()))
+    except ValueError:
+        raise InputError("bandwidth_gbs needs core counts as keys", "cluster.bandwidth_gbs") from None
+    return NodeGroup(
+        count=nodes, cores=config.cores, memory_bytes=round(config.memory_gb * GIB), ways=config.ways,
+        min_ways=config.min_ways, closids=config.closids, domains=config.domains, bandwidth_gbs=curve,
+        partitions=tuple(partitions), name=name,
+    )  # fmt: skip
+
+
+def _window(config: WindowConfig) -> Window:
+    first, _, last = config.nodes.partition("-")
+    try:
+        begin, end = int(first), int(last or first)
+    except ValueError:
+        raise InputError(
+            f"nodes = {config.nodes!r} is not a range", "cluster.maintenance", 'write "0-15" or "7"'
+        ) from None
+    return Window(microseconds(config.begin_s), microseconds(config.end_s), begin, end - begin + 1)
+
+
+def half_life_us(config: PolicyConfig) -> int:
+    """The memory of fair share."""
+    return round(config.fair_share_half_life_h * HOUR)
+
+
+__all__ = [
+    "ClusterConfig", "CouplingConfig", "DomainConfig", "FaultsConfig", "GroupConfig", "JobsConfig", "PolicyConfig",
+    "ProgramsConfig", "Scenario", "StartWindowConfig", "WindowConfig", "WorldConfig", "cluster_of", "half_life_us",
+    "read_scenario", "scenario_from",
+]  # fmt: skip

@@ -1,0 +1,105 @@
+"""This machine as a living controller has it: what the core is told of it, who executes there, and what is measured.
+
+The nodes a journal was begun on stay as they were for it: a kernel that counts its memory anew, or a cache that cannot
+be divided any more, does not make its facts unreadable; other cores do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from cohabit.app.measure.capacity import known_capacity
+from cohabit.app.measure.profiles import profiles_in
+from cohabit.backend.local.executor import LocalBackend
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.backend.protocol import Backend
+from cohabit.core.protocols import PolicySet
+from cohabit.live.controller.journal import Journal
+from cohabit.live.controller.local_meter import LocalMeter
+from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.event import ProfileLearned
+from cohabit.model.profile import stream_gbs
+
+MACHINE = "machine"
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProfilingConfig:
+    """[profiling] of a site file: what is learned from runs, where the policy shares nodes."""
+
+    measure: bool = True  # whether runs are measured at all
+    period_s: float = 10.0  # how often the progress of runs on shared nodes is told
+    profiles: Path | None = None  # what is known of programs before the first job
+
+    def check(self, where: str) -> None:
+        """Refuse what cannot work."""
+        if not 0.1 <= self.period_s <= 3600:
+            raise InputError(f"period_s = {self.period_s:g}", where, "give 0.1 to 3600 s")
+
+
+def cluster_of(nodes: VirtualNodes, policies: PolicySet, oversubscribe: bool) -> Cluster:
+    """Shared where the policy shares; with the memory bandwidth `cohabit measure capacity` found, if it was asked."""
+    shared = not policies.placer.exclusive
+    cluster = nodes.cluster("shared" if shared else "exclusive", shared and oversubscribe)
+    points = known_capacity() if shared else ()
+    return replace(cluster, groups=tuple(_with_bandwidth(one, points, cluster.cores) for one in cluster.groups))
+
+
+def _with_bandwidth(group: NodeGroup, points: tuple[tuple[int, float], ...], cores: int) -> NodeGroup:
+    """A node that is a part of the machine has that part of what the machine can draw."""
+    if not points or group.bandwidth_gbs:
+        return group
+    part = group.cores / cores
+    machine = replace(group, cores=cores, bandwidth_gbs=points)
+    steps = sorted({1, group.cores, *(2**power for power in range(1, 12) if 2**power < group.cores)})
+    return replace(
+        group, bandwidth_gbs=tuple((count, round(stream_gbs(machine, count / part) * part, 3)) for count in steps)
+    )
+
+
+def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
+    """The nodes the journal was begun on."""
+    kept = journal.get(MACHINE)
+    if kept is None:
+        journal.put({MACHINE: msgspec.json.encode(found.groups).decode()})
+        return found
+    groups = msgspec.json.decode(kept, type=tuple[NodeGroup, ...])
+    if [(one.count, one.cores) for one in groups] != [(one.count, one.cores) for one in found.groups]:
+        raise InputError(
+            "its jobs were taken on a machine with other cores, or under other nodes, policies or schemes",
+            os.fspath(place), "use the same machine, or a new folder",
+        )  # fmt: skip
+    return replace(found, groups=groups)
+
+
+def measured(backend: LocalBackend, policies: PolicySet, config: ProfilingConfig | None) -> Backend:
+    """The back end, with its runs measured where that teaches anybody something."""
+    if config is None or not config.measure or policies.placer.exclusive:
+        return backend
+    return MeasuringBackend(backend, LocalMeter(backend), config.period_s)
+
+
+def reach_of(cluster: Cluster) -> Callable[[int, int], float]:
+    """What so many cores of a node can draw from memory; infinite: nobody has measured it."""
+    groups = [one for one in cluster.groups for _ in range(one.count)]
+
+    return lambda node, cores: stream_gbs(groups[node], cores)
+
+
+def facts_of(config: ProfilingConfig | None) -> list[ProfileLearned]:
+    """What a core that has just begun is told of programs."""
+    if config is None or config.profiles is None:
+        return []
+    found, warning = profiles_in(config.profiles)
+    if warning:
+        log.warning("%s", warning)
+    return stored_facts([one.profile for one in found])

@@ -1,0 +1,90 @@
+"""Replaying a live journal: its own facts to a fresh core, under the settings and on the nodes it was written for.
+
+A journal in a file is copied first, so a controller may go on meanwhile; one in a database must not be in use.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve.machine import MACHINE, cluster_of
+from cohabit.app.serve.serving import SETTINGS, ServeConfig, policies_of
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.live.controller.backup import copy_of
+from cohabit.live.controller.journal import Journal, open_journal
+from cohabit.live.controller.place import find_journal, is_there
+from cohabit.live.controller.recovery import Verified, verify
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.errors import InputError
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """The settings a journal was begun under."""
+
+    nodes: int | str
+    policy: PolicyConfig
+    coupling: Coupling | None
+    oversubscribe: bool = False
+
+
+def is_live(path: Path) -> bool:
+    """Whether this is a controller's place, a site file or a journal of one."""
+    if path.is_dir():
+        return is_there(find_journal(path))
+    if path.suffix == ".toml":
+        return True
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(15) == b"SQLite format 3"
+    except OSError:
+        return False
+
+
+def journal_of(path: Path) -> tuple[Path, Path | str]:
+    """The place and the journal that a site file, a place or a journal's file stand for."""
+    if path.suffix == ".toml":
+        from cohabit.app.serve.site_file import read_site
+
+        config = read_site(path).config
+        return config.place, config.find_journal()
+    return (path.parent, path) if path.is_file() else (path, find_journal(path))
+
+
+def replay_live(path: Path) -> Verified:
+    """Compare the orders a fresh core gives with those written down."""
+    _, where = journal_of(path)
+    if isinstance(where, str):
+        return _replayed(open_journal(where))
+    with tempfile.TemporaryDirectory(prefix="cohabit-replay-") as folder:
+        return _replayed(open_journal(copy_of(where, Path(folder))))
+
+
+def _replayed(journal: Journal) -> Verified:
+    try:
+        config = _config(journal)
+        policies = policies_of(config)
+        return verify(journal, _cluster(journal, config, policies), policies)
+    finally:
+        journal.close()
+
+
+def _config(journal: Journal) -> ServeConfig:
+    settings = journal.get(SETTINGS)
+    if settings is None:
+        raise InputError("nobody has served from this journal yet", journal.where)
+    kept = msgspec.json.decode(settings, type=_Kept)
+    return ServeConfig(Path(), kept.nodes, kept.policy, kept.coupling, oversubscribe=kept.oversubscribe)
+
+
+def _cluster(journal: Journal, config: ServeConfig, policies: PolicySet) -> Cluster:
+    machine = journal.get(MACHINE)
+    if machine is None:  # written by a version that did not keep it: on this machine, then
+        return cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
+    shared = not policies.placer.exclusive
+    groups = msgspec.json.decode(machine, type=tuple[NodeGroup, ...])
+    return Cluster(groups, "shared" if shared else "exclusive", shared and config.oversubscribe)

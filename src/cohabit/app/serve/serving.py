@@ -1,0 +1,322 @@
+"""Settings to a living controller: a place on disk, this machine's nodes, policies, and the peers it may talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
+from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.serve import machine as machines
+from cohabit.app.serve.machine import ProfilingConfig
+from cohabit.app.serve.telemetry_feed import TelemetryConfig, TelemetryFeed
+from cohabit.backend.local.executor import LocalBackend
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.backend.protocol import Backend, Launch
+from cohabit.compiled import load_machine_code
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.launcher.settings import MIB
+from cohabit.live.api.settings import ApiSettings
+from cohabit.live.controller.clock import BootClock, Epoch, find_clock
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import Journal, open_journal
+from cohabit.live.controller.measuring import MeasuringBackend
+from cohabit.live.controller.place import Place, find_journal, only_one, open_place
+from cohabit.live.controller.recovery import Restored, Verified, restore, verify
+from cohabit.live.controller.retention import KeepConfig, Retention
+from cohabit.live.controller.runs_as import LauncherConfig, RunsAs
+from cohabit.live.peers.messages import Peer, PeerLinks
+from cohabit.live.peers.server import Doorkeeper, PeerServer
+from cohabit.live.peers.tls import Contexts, api_context, client_context, server_context
+from cohabit.model.cluster import Cluster
+from cohabit.model.command import StartJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted
+from cohabit.model.job import Job
+from cohabit.model.peer import Message
+from cohabit.model.units import SECOND
+
+if TYPE_CHECKING:
+    from cohabit.app.serve.separation import Held
+    from cohabit.live.api.service import Api
+
+CLOCK, SETTINGS = "clock", "settings"
+LONG_QUEUE = 500  # jobs; with more than that it pays to begin with machine code
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Our certificate with its key, and the authority that peers' certificates must come from."""
+
+    certificate: Path
+    key: Path
+    authority: Path | None = None  # None: only callers of the API are served with it, who show tokens
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """What a controller needs to know. `place` holds all that must survive: journal, runs, output."""
+
+    place: Path
+    nodes: int | str = 1  # so many, "machine" or "l3"
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    coupling: Coupling | None = None  # this domain among others; None: it has no peers
+    host: str = "127.0.0.1"  # where peers reach it
+    port: int = 0  # 0: any free one
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    tls: TlsFiles | None = None
+    oversubscribe: bool = False  # jobs may meet on a core, where the policy lets them share nodes
+    cache: str = "on"  # whether the cache is divided: on, dry-run (say what would be written) or off
+    database: str = ""  # the journal's, as a URL; "": a file in the place
+    api: ApiSettings | None = None  # None: nobody from outside is listened to
+    profiling: ProfilingConfig | None = None  # None: nothing is measured
+    telemetry: TelemetryConfig | None = None  # None: this machine's counters are not told
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
+    keep: KeepConfig = field(default_factory=KeepConfig)
+
+    @property
+    def journal(self) -> Path | str:
+        """Where the journal is, or will be once a controller has opened the place."""
+        return self.database or Place(self.place).journal
+
+    def contexts(self) -> Contexts:
+        """Keys and certificates, read now."""
+        tls, api = self.tls, self.api
+        files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
+        secure = api is not None and api.host and api.certificate is not None and api.key is not None
+        return Contexts(
+            None if files is None else client_context(*files), None if files is None else server_context(*files),
+            api_context(api.certificate, api.key) if secure else None,  # type: ignore[union-attr, arg-type]
+        )  # fmt: skip
+
+    def find_journal(self) -> Path | str:
+        """Where it is now, also in a place of an earlier version."""
+        return self.database or find_journal(self.place)
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """What the core's decisions depend on besides its facts."""
+
+    nodes: int | str
+    policy: PolicyConfig
+    coupling: Coupling | None
+    oversubscribe: bool = False
+
+
+@dataclass
+class Parts:
+    """What a controller is made of, before it lives."""
+
+    journal: Journal
+    restored: Restored
+    clock: BootClock
+    backend: Backend
+    cluster: Cluster
+    policies: PolicySet
+    lock: IO[bytes]
+    local: LocalBackend  # that runs jobs, whatever is around it
+
+
+class Service:
+    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass. `held`: what
+    root has opened before this process gave up its rights."""
+
+    def __init__(self, config: ServeConfig, held: Held | None = None) -> None:
+        self.config, self.port, self._held = config, 0, held
+        self.parts = open_parts(config, held)
+        self._contexts = config.contexts() if held is None else held.contexts
+        self.links = PeerLinks(config.peers, self._contexts.client)
+        self._door = Doorkeeper(self.domain, config.peers, self.hear)
+        listener = None if held is None else held.listeners.peers
+        self._server = PeerServer(self._door, config.host, config.port, self._contexts.server, listener)
+        self._controller: Controller | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._retention: Retention | None = None
+        self._removing: asyncio.Task[None] | None = None
+        self.api: Api | None = None
+
+    @property
+    def controller(self) -> Controller:
+        """The living controller."""
+        assert self._controller is not None, "open it first"
+        return self._controller
+
+    @property
+    def retention(self) -> Retention:
+        """Removes what is not kept any longer."""
+        assert self._retention is not None, "open it first"
+        return self._retention
+
+    @property
+    def domain(self) -> str:
+        """What peers call it; empty: it has none."""
+        return "" if self.config.coupling is None else self.config.coupling.domain
+
+    def hear(self, message: Message) -> bool:
+        """A peer's message on its way into the inbox; False: too busy."""
+        return self.controller.hear(message)
+
+    async def tell(self, fact: Event) -> None:
+        """A fact from whoever measures; waits while the inbox is full, as the back end does."""
+        await self.controller.tell(fact)
+
+    async def open(self) -> None:
+        """Recover, then listen to peers and to callers."""
+        parts = self.parts
+        self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
+        self._retention = Retention(
+            self.config.keep, parts.journal, self.controller, parts.clock.now_us, Place(self.config.place).audit,
+            parts.local.remove_outputs,
+        )  # fmt: skip
+        if self.config.api is not None:
+            self.api = self._make_api(self.config.api)
+            self._door.refused = self.api.refused
+        if isinstance(parts.backend, MeasuringBackend):
+            parts.backend.bind(self.controller.ask)
+        await self.links.open()
+        await self.controller.start()
+        for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
+            await self.tell(fact)
+        if self.config.telemetry is not None:
+            feed = TelemetryFeed(self.config.telemetry, parts.cluster.nodes)
+            self._telling = asyncio.create_task(feed.run(self.tell, parts.clock.now_us))
+        if self.config.coupling is not None:
+            self.port = await self._server.open()
+        if self.api is not None:
+            await self.api.open()
+        self._removing = asyncio.create_task(self.retention.live())
+        _tell_systemd("READY=1")
+
+    def _make_api(self, settings: ApiSettings) -> Api:
+        from cohabit.live.api.parts import Living
+        from cohabit.live.api.service import Api
+
+        parts, place = self.parts, self.config.place
+        runs_as = RunsAs(self._held is not None, self.config.launcher, os.geteuid())
+        living = Living(
+            self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
+            parts.local.output_path, parts.local.link.open_output, runs_as,
+            self.retention, self.config.policy.name or title(parts.policies.names),
+        )  # fmt: skip
+        listeners = None if self._held is None else self._held.listeners
+        return Api(living, settings, parts.restored, listeners, self._contexts.api)
+
+    async def submit_new(self, jobs: Sequence[tuple[Job, Launch]]) -> int:
+        """Submit those that were never here before; how many that were."""
+        names = [job.job_id for job, _ in jobs]
+        known = await self.controller.ask(lambda _: self.parts.journal.known_jobs(names))
+        for job, launch in jobs:
+            if job.job_id not in known:
+                await self.controller.submit(job, launch)
+        return len(set(names) - known)
+
+    async def standing(self, jobs: Sequence[tuple[Job, Launch]]) -> dict[str, str]:
+        """Where each of these jobs stands: queued, running, or how it ended."""
+        names = [job.job_id for job, _ in jobs]
+        states, words = await self.controller.states(names), {"held": "queued", "starting": "running"}
+        return {name: words.get(states.get(name, "queued"), states.get(name, "queued")) for name in names}
+
+    async def failed(self) -> None:
+        """Returns, with the exception, only if the controller cannot go on, or no job can be run any more."""
+        ends = [asyncio.create_task(one()) for one in (self.controller.failed, self.parts.local.failed)]
+        done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """End in good order; jobs go on."""
+        _tell_systemd("STOPPING=1")
+        beside = [task for task in (self._telling, self._removing) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        if self.api is not None:
+            await self.api.close()
+        await self._server.close()
+        await self.controller.stop()
+        await self.links.close()
+        self.parts.lock.close()
+
+
+def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
+    """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
+    lock = only_one(open_place(config.place)) if held is None else held.lock
+    nodes = VirtualNodes(config.nodes)
+    policies, journal = policies_of(config), open_journal(config.journal)
+    _same_settings(journal, config)
+    cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
+    if journal.count_living() > LONG_QUEUE:
+        load_machine_code()
+    _load_kernels(cluster, policies)
+    restored = restore(journal, cluster, policies)
+    kept = journal.get(CLOCK)
+    clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
+    if not clock.same:
+        journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
+    local = LocalBackend(
+        config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster),
+        begun=None if held is None else held.begun, output_most=config.launcher.max_output_mb * MIB,
+    )  # fmt: skip
+    backend = machines.measured(local, policies, config.profiling)
+    return Parts(journal, restored, clock, backend, cluster, policies, lock, local)
+
+
+def verify_journal(config: ServeConfig) -> Verified:
+    """Replay all that a controller's journal keeps; it must not be running."""
+    with only_one(open_place(config.place)):
+        journal = open_journal(config.journal)
+        try:
+            _same_settings(journal, config)
+            policies = policies_of(config)
+            found = machines.cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
+            return verify(journal, machines.same_machine(journal, found, config.place), policies)
+        finally:
+            journal.close()
+
+
+def policies_of(config: ServeConfig) -> PolicySet:
+    """The policies, with what this domain does for mates elsewhere."""
+    refuse_untrusted_files(config.policy)
+    return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling)
+
+
+def _tell_systemd(word: str) -> None:
+    """For units of Type=notify; nobody listens where the variable is not set."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(word.encode(), "\0" + path[1:] if path.startswith("@") else path)
+
+
+def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
+    """Let a throw-away core start and end jobs, so that the first real start does not wait for machine code."""
+    core = SchedulerCore(cluster, policies)
+    jobs = [Job("first", limit_us=SECOND), Job("second", limit_us=SECOND, nodes=cluster.nodes)]
+    for order in core.step(0, [JobSubmitted(job) for job in jobs]):
+        if isinstance(order, StartJob):
+            core.step(1, [JobStarted(order.job_id, order.attempt)])
+            core.step(2, [JobFinished(order.job_id, order.attempt)])
+
+
+def _same_settings(journal: Journal, config: ServeConfig) -> None:
+    """A journal can be replayed only under the settings it was written under."""
+    now = _Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
+    kept = journal.get(SETTINGS)
+    if kept is None:
+        journal.put({SETTINGS: msgspec.json.encode(now).decode()})
+    elif msgspec.json.decode(kept, type=_Settings) != now:
+        raise InputError(
+            "its jobs were taken under other nodes, policies or schemes", os.fspath(config.place),
+            "use the same settings, or a new folder",
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Running scenarios: one, several side by side, a grid; and what they leave."""

@@ -1,0 +1,97 @@
+"""Run a scenario: choose the engine, run it, and put what happened into a RunTable.
+
+Plain traces on interchangeable whole nodes go through the whole-trace driver; dependencies, partitions, memory, windows
+and faults through the event-by-event world. Both ask the same core, and both leave the same journal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.app.simulate.preparation import Prepared, prepare, public
+from cohabit.app.simulate.results import ResultTable, ranges_of, settings_of
+from cohabit.app.simulate.stepping import Observer, Progress, Stepper, traced_jobs
+from cohabit.core.protocols import PolicySet
+from cohabit.model.errors import InputError
+from cohabit.model.records import CANCELLED, DONE, KILLED, NEVER, RunTable
+from cohabit.sim.journal import Journal
+from cohabit.sim.machine.recorder import BandwidthRecorder
+from cohabit.sim.trace_driver import replay
+
+
+def run(
+    prepared: Prepared,
+    *,
+    engine: str = "auto",
+    record_nodes: bool = True,
+    progress: Progress | None = None,
+    observe: Observer | None = None,
+    recorder: BandwidthRecorder | None = None,
+) -> tuple[RunTable, Journal]:
+    """Simulate; `engine` is auto, fast (refuses what it cannot do) or steps. A recorder sees what every node draws."""
+    obstacle = _beyond_fast(prepared)
+    if engine == "fast" and obstacle:
+        raise InputError(f"the fast engine cannot do this: {obstacle}", "--engine", "use auto or steps")
+    if engine == "steps" or obstacle or observe is not None or recorder is not None:
+        stepper = Stepper(prepared, observe=observe, recorder=recorder, keep_segments=record_nodes)
+        stepper.run(progress)
+        return stepper.result()
+    return _run_fast(prepared, record_nodes, progress)
+
+
+def _beyond_fast(prepared: Prepared) -> str:
+    cluster, faults = prepared.cluster, prepared.scenario.faults
+    reasons = {
+        "several kinds of nodes": len(cluster.groups) > 1 or bool(cluster.partitions),
+        "maintenance windows": bool(cluster.windows),
+        "dependencies between jobs": prepared.workload.after is not None and any(prepared.workload.after),
+        "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
+        "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
+        "shared nodes": not prepared.policies.placer.exclusive,
+        "a gate": bool(prepared.policies.gates),
+        "weather": prepared.scenario.world.weather != "none",
+        "an age limit beside this order": _limits_age_beside_another_order(prepared.policies),
+    }
+    return ", ".join(reason for reason, holds in reasons.items() if holds)
+
+
+def _limits_age_beside_another_order(policies: PolicySet) -> bool:
+    limited = bool(policies.age_limit_us or policies.age_limit_runs)
+    return limited and (policies.order.name not in ("age", "fcfs") or policies.backfill_order is not None)
+
+
+def _durations(prepared: Prepared) -> NDArray[np.int64]:
+    run_us, limit_us = prepared.workload.run_us[prepared.rows], prepared.workload.limit_us[prepared.rows]
+    return np.minimum(run_us, limit_us) if prepared.scenario.world.kill else run_us
+
+
+def _run_fast(prepared: Prepared, record_nodes: bool, progress: Progress | None) -> tuple[RunTable, Journal]:
+    workload, rows = prepared.workload, prepared.rows
+    result = replay(
+        workload.submit_us[rows], _durations(prepared), workload.limit_us[rows], prepared.nodes,
+        workload.processes[rows], workload.user[rows].astype(np.int64), prepared.cluster.nodes, prepared.policies,
+        record_ranges=record_nodes, progress=progress,
+    )  # fmt: skip
+    table = ResultTable(prepared)
+    ran = result.end_us != NEVER
+    table.start_us[rows], table.end_us[rows] = result.start_us, result.end_us
+    table.nodes[rows[ran]] = prepared.nodes[ran]
+    killed = ran & (workload.run_us[rows] > workload.limit_us[rows]) & prepared.scenario.world.kill
+    table.status[rows] = np.where(killed, KILLED, np.where(ran, DONE, CANCELLED))
+    table.say(rows[killed], "reached its time limit")
+    table.say(rows[~ran], "still waiting when the simulation ended")
+    ranges = None
+    if result.ranges is not None and result.range_owner is not None:
+        ranges = ranges_of(rows[result.range_owner], result.ranges[0], result.ranges[1], len(workload))
+    return table.finish(result.journal, result.events, ranges), result.journal
+
+
+def finished_jobs(table: RunTable) -> int:
+    """Jobs that ran to an end of whatever kind."""
+    return int((table.end_us != NEVER).sum())
+
+
+__all__ = [
+    "Observer", "Prepared", "Progress", "finished_jobs", "prepare", "public", "run", "settings_of", "traced_jobs",
+]  # fmt: skip

@@ -1,0 +1,227 @@
+"""Event by event: one prepared scenario as a world that can be run alone or beside others, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cohabit.app.simulate.preparation import Prepared, public
+from cohabit.app.simulate.results import ResultTable, ranges_of
+from cohabit.core.core import SchedulerCore
+from cohabit.core.gating import JOBS
+from cohabit.model import event as fact
+from cohabit.model.codec import encode
+from cohabit.model.command import CancelJob, Command, MoveJob, StartJob
+from cohabit.model.event import Event
+from cohabit.model.group import Group
+from cohabit.model.job import Job
+from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, REJECTED, RunTable
+from cohabit.model.telemetry import WINDOW_US
+from cohabit.model.units import HOUR, SECOND
+from cohabit.sim import journal as lines
+from cohabit.sim.faults import late_reports, node_failures
+from cohabit.sim.journal import Journal
+from cohabit.sim.machine.machine import Machine, Segment
+from cohabit.sim.machine.phases import Phases
+from cohabit.sim.machine.profiler import Profiler
+from cohabit.sim.machine.recorder import BandwidthRecorder
+from cohabit.sim.machine.truth import Truth
+from cohabit.sim.monitor import Monitor
+from cohabit.sim.runs import Outcome, TracedJob
+from cohabit.sim.streams import stream
+from cohabit.sim.world import World
+
+NO_LIMIT_RUNS = 100  # a job on shared nodes that states no limit may take this many times its exclusive run
+NO_MATES: Mapping[int, Group] = MappingProxyType({})
+STATUS = {"done": DONE, "killed": KILLED, "failed": FAILED, "cancelled": CANCELLED, "rejected": REJECTED}
+STILL_WAITING = "still waiting when the simulation ended"
+
+Progress = Callable[[int, int], None]  # jobs submitted so far, jobs in all
+Observer = Callable[[int, list[Event], list[Command], SchedulerCore], None]
+
+
+class Stepper:
+    """A world made from a prepared scenario; what every step tells the core and is told by it goes into a journal."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        observe: Observer | None = None,
+        recorder: BandwidthRecorder | None = None,
+        keep_segments: bool = True,
+        mates: Mapping[int, Group] = NO_MATES,
+    ) -> None:
+        scenario, workload, rows = prepared.scenario, prepared.workload, prepared.rows
+        self.prepared, self.observe = prepared, observe
+        self.core = SchedulerCore(prepared.cluster, prepared.policies, profiles=prepared.profiles)
+        self._written: list[tuple[int, int, int, int]] = []
+        self._learned: list[bytes] = []
+        move_us = round(scenario.world.move_s * SECOND)
+        self.world = World(self.core, kill=scenario.world.kill, observe=self._watch, move_us=move_us)
+        _add_machine(self.world, prepared, recorder, keep_segments)
+        drained = _add_weather(self.world, prepared)
+        faults = scenario.faults
+        if faults.node_mtbf_h > 0:
+            begin = int(workload.submit_us[rows].min())
+            self.world.faults = node_failures(
+                stream(scenario.seed, "node failures"), prepared.cluster.nodes, faults.node_mtbf_h * HOUR,
+                faults.node_repair_h * HOUR, begin,
+            )  # fmt: skip
+        if faults.late_reports_s > 0:
+            delays = late_reports(stream(scenario.seed, "late reports"), faults.late_reports_s * SECOND)
+            self.world.report_delay_us = delays
+        self.world.add(traced_jobs(prepared, mates), drained)
+
+    def run(self, progress: Progress | None) -> None:
+        """By itself, until nothing is left to happen."""
+        total = len(self.prepared.rows)
+        self.world.run(None if progress is None else lambda events: progress(min(events // 2, total), total))
+
+    def _watch(self, now_us: int, events: list[Event], commands: list[Command]) -> None:
+        for event in events:
+            if isinstance(event, _TOLD_WHOLE):
+                self._written.append((now_us, lines.LEARNED, len(self._learned), 1))
+                self._learned.append(encode([event]))
+            else:
+                self._written.append((now_us, *_fact_line(event)))
+        for command in commands:
+            if isinstance(command, StartJob | CancelJob):
+                kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
+                self._written.append((now_us, kind, int(command.job_id), command.attempt))
+            elif isinstance(command, MoveJob):
+                self._written.append((now_us, lines.MOVE, int(command.job_id), command.nodes[0][0]))
+        if self.observe is not None:
+            self.observe(now_us, events, commands, self.core)
+
+    def result(self) -> tuple[RunTable, Journal]:
+        """What became of every job."""
+        prepared, world = self.prepared, self.world
+        table, total = ResultTable(prepared), len(prepared.workload)
+        firsts: list[tuple[int, int, int]] = []
+        shares: list[str] | None = [""] * total if world.machine is not None else None
+        for number, row in enumerate(prepared.rows):
+            outcome = world.outcomes[str(number)]
+            table.status[row] = STATUS.get(outcome.status, CANCELLED)
+            if outcome.start_us is not None and outcome.end_us is not None:
+                table.start_us[row], table.end_us[row] = outcome.start_us, outcome.end_us
+                table.nodes[row] = sum(count for _, count in outcome.nodes)
+                table.scale[row] = outcome.scale
+                if shares is not None and world.machine is not None:
+                    shares[row] = _shares_text(outcome, (world.machine.segments or {}).get(str(number), []))
+                firsts += [(int(row), first, count) for first, count in outcome.nodes]
+            reason = outcome.reason if outcome.status in STATUS else STILL_WAITING
+            if reason:
+                table.say(np.array([row]), public(reason, prepared))
+        spans = np.array(firsts, np.int64).reshape(-1, 3)
+        columns = np.array(self._written, np.int64).reshape(-1, 4)
+        kind, row, attempt = (columns[:, 1].astype(np.int8), *columns[:, 2:].astype(np.int32).T)
+        journal = Journal(columns[:, 0].copy(), kind, row, attempt, tuple(self._learned))
+        ranges = ranges_of(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), total)
+        found = table.finish(journal, world.events, ranges)
+        return replace(found, shares=shares, gates=_gates(self.core)), journal
+
+
+def _gates(core: SchedulerCore) -> dict[str, Any]:
+    """What every gate was asked and said in this run; what it remembers of single jobs is left out."""
+    remembered = {gate.name: core.state.memory.get(gate.name, {}) for gate in core.policies.gates}
+    return {name: {key: value for key, value in told.items() if key != JOBS} for name, told in remembered.items()}
+
+
+def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:
+    """Let neighbours slow each other, where the scenario has programs and says how."""
+    scenario = prepared.scenario
+    shared = not prepared.policies.placer.exclusive
+    if scenario.world.contention == "none" or not (shared or recorder is not None):
+        return
+    conditions = scenario.world.contention, scenario.world.q, prepared.constants
+    truth = Truth(prepared.programs, prepared.cluster.groups, *conditions)
+    world.machine = Machine(truth, keep_segments, recorder, oversubscribed=scenario.cluster.oversubscribe is not False)
+    world.phases = Phases(scenario.seed, prepared.constants.phases) if scenario.world.phases else None
+    world.profiler = Profiler(truth, scenario.seed, scenario.world.profile_noise) if shared else None
+    if shared and scenario.world.progress_s > 0:
+        period_us = max(round(scenario.world.progress_s * SECOND), 1)
+        world.monitor = Monitor(period_us, scenario.seed, scenario.world.progress_noise)
+
+
+def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
+    """Let network and filesystem slow jobs, where the scenario says so; the noise job's nodes are not to be used."""
+    scenario = prepared.scenario
+    if scenario.world.weather == "none":
+        return []
+    from cohabit.sim.weather.weather import weather_of
+    from cohabit.trace.rush_programs import TEMPERS
+
+    begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # the first jobs are judged, too
+    world.weather = weather_of(
+        scenario.seed, prepared.cluster.nodes, {one.name: one for one in TEMPERS},
+        noise=scenario.world.weather == "noise", canaries=scenario.world.canaries,
+        telling=bool(prepared.policies.gates), begin_us=begin_us,
+    )  # fmt: skip
+    return [(begin_us, fact.NodeDrained(int(node))) for node in world.weather.noise_nodes]
+
+
+def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
+    """How a job ran on its nodes, as JSON: what it had booked, and its progress over time as [from_s, rate, ways]."""
+    how: dict[str, Any] = {
+        "cores": outcome.cores, "ways": outcome.ways, "bandwidth_mbs": outcome.bandwidth_mbs,
+        "exclusive": outcome.exclusive, "purpose": outcome.purpose,
+        "segments": [[at_us / SECOND, rate, ways] for at_us, rate, ways in segments],
+    }  # fmt: skip
+    return msgspec.json.encode(how).decode()
+
+
+_TOLD_WHOLE = (
+    fact.ProfileLearned, fact.ProgressMeasured, fact.TelemetryReduced, fact.PeerReported, fact.SchemeChanged,
+    fact.Recovered,
+)  # fmt: skip
+_NODE_FACTS = {fact.NodeUp: lines.NODE_UP, fact.NodeDown: lines.NODE_DOWN, fact.NodeDrained: lines.NODE_DRAINED}
+
+
+def _fact_line(event: Event) -> tuple[int, int, int]:
+    if isinstance(event, fact.JobSubmitted):
+        return lines.SUBMITTED, int(event.job.job_id), 1
+    if isinstance(event, fact.NodeUp | fact.NodeDown | fact.NodeDrained):
+        return _NODE_FACTS[type(event)], event.node, 1
+    if isinstance(event, fact.JobFinished):
+        return lines.FINISHED, int(event.job_id), event.attempt
+    return lines.WOKEN, -1, 1
+
+
+def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> list[TracedJob]:
+    """The jobs as the world takes them, named by their place in the order of submission; `mates`: groups by place."""
+    workload, rows = prepared.workload, prepared.rows
+    number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
+    shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
+    movable = workload.extra.get("movable")
+    weather = prepared.scenario.world.weather != "none"
+    kinds, skips = workload.extra.get("workload_type"), workload.extra.get("skip_threshold")
+    partitions = prepared.cluster.partitions
+    traced = []
+    for number, row in enumerate(rows):
+        after = tuple(number_of[name] for name in (workload.after[row] if workload.after else ()) if name in number_of)
+        partition = ""
+        if partitions and workload.partition is not None and workload.partition[row] >= 0:
+            partition = workload.partition_names[workload.partition[row]]
+        limit_us, run_us, code = int(workload.limit_us[row]), int(workload.run_us[row]), int(workload.program[row])
+        if (shared or weather) and limit_us == run_us:  # no limit was stated: who is slowed down must not be cut for it
+            limit_us = NO_LIMIT_RUNS * run_us
+        alpha = float(alphas[row]) if alphas is not None else 0.0
+        program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None
+        confined = program is not None and program.single_node and int(prepared.nodes[number]) == 1  # as its owner says
+        job = Job(
+            job_id=str(number), limit_us=limit_us, processes=int(workload.processes[row]),
+            program=workload.program_names[code] if code >= 0 else "", alpha=alpha if alpha > 0 else 0.0,
+            memory_bytes=0 if workload.memory_bytes is None else int(workload.memory_bytes[row]),
+            user=int(workload.user[row]), partition=partition, after=after, single_node=confined,
+            movable=movable is not None and movable[row] > 0,
+            workload_type="" if kinds is None else str(kinds[row] or ""),
+            skip_threshold=-1 if skips is None else int(skips[row]), mates=mates.get(number),
+        )  # fmt: skip
+        traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
+    return traced

@@ -1,0 +1,1 @@
+"""A controller on top of Slurm or Grid Engine."""

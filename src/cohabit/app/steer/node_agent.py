@@ -1,0 +1,260 @@
+"""The daemon of a node under Slurm: the keeper of its jobs, put together for this machine, until it is stopped.
+
+What a job that had its nodes to itself used becomes a profile in the store, of the user Slurm says the job belongs to.
+Slurm is asked only where the kernel cannot
+tell, in a thread of its own, and never for long. Nothing here can stop or delay a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cohabit.agent import local_nodes
+from cohabit.agent.node import doorstep
+from cohabit.agent.node.cores import Given, from_slurm
+from cohabit.agent.node.keeper import Keeper, NodeRun
+from cohabit.agent.node.meter import Meter
+from cohabit.agent.resctrl.actuator import Actuator
+from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
+from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
+from cohabit.agent.topology import Topology, discover
+from cohabit.app.measure.profiling import keep
+from cohabit.app.steer.slurm_site import NodeTable, SlurmSite
+from cohabit.backend.slurm import text_output
+from cohabit.backend.slurm.calls import ReadOnly, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.commands import show_job
+from cohabit.backend.slurm.hostlist import expand, numbers
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.hardware import hardware_key
+from cohabit.model.profile import Profile, ScaleProfile, owner_of
+from cohabit.whole_files import replacing
+
+STEP_S, STATUS_S = 0.1, 2.0
+ASK_S = 10.0  # for one answer of Slurm
+STATUS = "status.json"
+LEAST_S = 1.0  # shorter runs are mostly starting and ending: they teach nothing
+WELL = "COMPLETED"
+_CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the daemon lives; a test gives its own."""
+
+    topology: Topology
+    files: Files
+    mount: Callable[[], Mount | None] = find_mount
+    processor: str = ""
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """What it is told."""
+
+    name: str
+    folder: Path = doorstep.FOLDER
+    store: str | None = None  # None: nothing is learned
+    orders: Path | None = None
+    conf: str = ""
+    node: NodeTable = field(default_factory=NodeTable)
+
+
+def this_machine() -> Machine:
+    """The real one."""
+    return Machine(discover(), HostFiles())
+
+
+def config_for(
+    site: SlurmSite | None, name: str, folder: Path, store: str | None, orders: Path | None
+) -> NodeConfig:  # fmt: skip
+    """With what the site's file says of Slurm and its nodes."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise InputError(f"{name!r} is not the name of a node", "--name", "give the name Slurm has for it")
+    if site is None:
+        return NodeConfig(name, folder, store, orders)
+    if orders is None and site.slurm.orders:
+        orders = Path(site.slurm.orders)
+    return NodeConfig(name, folder, store, orders, site.slurm.conf, site.node)
+
+
+def own_name() -> str:
+    """What Slurm usually calls this machine."""
+    return socket.gethostname().split(".")[0]
+
+
+class NodeDaemon:
+    """From the first look to the last."""
+
+    def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
+        machine = machine or this_machine()
+        self.config, self.topology = config, machine.topology
+        self.place = doorstep.prepare(config.folder, config.name)
+        node = local_nodes.divide(machine.topology, local_nodes.MACHINE, _offer(machine))[0]
+        self.hardware = hardware_key(_group(len(machine.topology.cores), node.ways, node.min_ways, config.node))
+        self.actuator = Actuator(
+            [node], lambda text: log.warning("%s", text), machine.files, machine.mount, processor=machine.processor
+        )
+        self._asking = ThreadPoolExecutor(1, "slurm")
+        self._answers: dict[str, Future[Given]] = {}
+        self.meter = Meter(machine.files)
+        self.keeper = Keeper(
+            config.name, self.place, machine.topology, self.actuator, self.meter, self._cores_by_slurm, self._done,
+            config.orders,
+        )  # fmt: skip
+        self.finished, self._status_s = 0, 0.0
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Look again and again. What goes wrong is said, and the next look is made all the same."""
+        while not stopped():
+            begun_s = time.monotonic()
+            try:
+                self.step(time.time())
+            except Exception:
+                log.exception("this look failed; jobs are not touched by that")
+                time.sleep(1.0)
+            time.sleep(max(0.01, begun_s + STEP_S - time.monotonic()))
+        self._asking.shutdown(wait=True, cancel_futures=True)
+
+    def step(self, now_s: float) -> None:
+        """One look."""
+        self.keeper.step(now_s)
+        if now_s - self._status_s >= STATUS_S:
+            self._status_s = now_s
+            with replacing(self.place / STATUS) as stream:
+                stream.write(msgspec.json.encode(self.status(now_s)))
+
+    def status(self, now_s: float) -> dict[str, Any]:
+        """Who is here, for people."""
+        jobs = []
+        for one in self.keeper.residents.values():
+            joins = self.actuator.joins(one.notice.name)
+            jobs.append({
+                "job": one.notice.name, "since_s": round(now_s - one.notice.begun_s, 1), "cpus": list(one.given.cpus),
+                "told_by": one.given.source, "group": str(joins[-1].parent) if joins else None,
+                "threads_in_group": len(one.entered), "means": one.meter.means(),
+            })  # fmt: skip
+        return {
+            "node": self.config.name, "pid": os.getpid(), "at": now_s, "hardware": self.hardware, "jobs": jobs,
+            "finished": self.finished, "counts": self.meter.counts,
+        }  # fmt: skip
+
+    # ---- Slurm ------------------------------------------------------------------------------------------------------
+
+    def _cores_by_slurm(self, number: str) -> Given | None:
+        """Asked in a thread; None until there is an answer."""
+        if number not in self._answers:
+            self._answers[number] = self._asking.submit(self._ask_cores, number)
+        asked = self._answers[number]
+        return self._answers.pop(number).result() if asked.done() else None
+
+    def _ask_cores(self, number: str) -> Given:
+        said = _show_job(number, self.config.conf)
+        for hosts, ids in _CPU_IDS.findall(said):
+            if self.config.name in expand(hosts):
+                return from_slurm(numbers(ids), self.topology)
+        return Given()
+
+    # ---- learning ---------------------------------------------------------------------------------------------------
+
+    def _done(self, run: NodeRun) -> None:
+        self.finished += 1
+        self._answers.pop(run.notice.number, None)
+        profile = lesson(run, self.hardware, len(self.topology.cores))
+        if profile is not None and self.config.store is not None:
+            self._asking.submit(self._learn, run, profile)
+
+    def _learn(self, run: NodeRun, profile: Profile) -> None:
+        """Into the store as the profile of the job's owner, if Slurm says that it ended well."""
+        from cohabit.store.profiles import open_store
+
+        try:
+            jobs = text_output.jobs(_show_job(run.notice.number, self.config.conf))
+            well = (job for job in jobs if job.state == WELL and str(job.number) == run.notice.number)
+            job = next(well, None)
+            if job is None or job.user < 0:  # without an owner it would be a profile of all users
+                return
+            with open_store(self.config.store) as store:
+                _, why = keep(store, msgspec.structs.replace(profile, owner=owner_of(job.user)))
+            if why:
+                log.warning("%s has changed (%s): its profile starts afresh", profile.program, why)
+        except Exception as error:  # a lesson that is lost costs nobody anything
+            log.warning("what job %s used was not kept: %s", run.notice.number, error)
+
+
+def lesson(run: NodeRun, hardware: str, cores: int) -> Profile | None:
+    """The profile of a run; None if it was not one to learn from.
+
+    Only the first node of a job tells, and only of jobs that had all their nodes to themselves: on one node that is
+    seen here, on several it follows from having all cores.
+    """
+    words = run.words
+    program, nodes = words.get("SLURM_JOB_NAME", ""), _whole(words.get("SLURM_JOB_NUM_NODES"))
+    tasks = _whole(words.get("SLURM_NTASKS")) or _whole(words.get("SLURM_CPUS_ON_NODE")) * nodes
+    if not program or not nodes or not tasks or words.get("SLURM_NODEID") != "0" or run.seconds < LEAST_S:
+        return None
+    whole = _whole(words.get("SLURM_CPUS_ON_NODE")) >= cores
+    if not (whole or (nodes == 1 and run.alone)):
+        return None
+    scale, rest = divmod(nodes, -(-tasks // cores))
+    if rest or scale < 1:
+        return None
+    measured = ScaleProfile(scale, run.seconds, counters=run.means, measured_at_us=round(run.notice.ended_s * 1e6))
+    return Profile(program, tasks, (measured,), hardware=hardware)
+
+
+def read_status(folder: Path, name: str) -> dict[str, Any]:
+    """What the daemon of a node said last."""
+    path = folder / name / STATUS
+    try:
+        found: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InputError(f"no daemon has served node {name}", str(path), "cohabit node serve") from error
+    return found | {"alive": _alive(int(found["pid"])), "age_s": round(time.time() - float(found["at"]), 1)}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return b"node" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _offer(machine: Machine) -> ResctrlOffer | None:
+    mount = machine.mount()
+    if mount is None:
+        return None
+    try:
+        return read_offer(machine.files, mount, machine.processor)
+    except OSError:
+        return None
+
+
+def _group(cores: int, ways: int, min_ways: int, said: NodeTable) -> NodeGroup:
+    """As the controller's site file describes such nodes, so that profiles meet under one name."""
+    group = NodeGroup(1, cores, ways=said.ways or ways, min_ways=said.min_ways if said.ways else max(min_ways, 1))
+    return replace(group, bandwidth_gbs=tuple((count, gbs) for count, gbs in said.bandwidth_gbs))
+
+
+def _show_job(number: str, conf: str) -> str:
+    try:
+        return asyncio.run(ReadOnly(conf, ASK_S)(show_job(number)))
+    except (SlurmAway, SlurmRefused):
+        return ""
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0

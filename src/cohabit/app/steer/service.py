@@ -1,0 +1,203 @@
+"""A controller that steers a resource manager, from open to close: its lease, its peers, its callers.
+
+It knows nothing of the manager's commands: Slurm and Grid Engine are served alike. The lease is renewed only by a
+controller whose core answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from cohabit.app.serve.serving import ServeConfig
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
+from cohabit.backend.steered.backend import SlurmBackend
+from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
+from cohabit.core import columns
+from cohabit.core.core import SchedulerCore
+from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.journal import Journal
+from cohabit.live.controller.place import Place, is_there
+from cohabit.live.controller.recovery import Restored
+from cohabit.live.controller.retention import Retention
+from cohabit.live.peers.messages import PeerLinks
+from cohabit.live.peers.server import Doorkeeper, PeerServer
+from cohabit.model.errors import InputError
+from cohabit.model.peer import Message
+from cohabit.model.units import SECOND
+from cohabit.whole_files import replacing
+
+if TYPE_CHECKING:
+    from cohabit.app.serve.separation import Held
+    from cohabit.app.steer.threshold import Guard
+    from cohabit.live.api.service import Api
+
+STATES = {columns.QUEUED: "queued", columns.STARTING: "starting", columns.RUNNING: "running"}
+RENEWALS = 4  # of the lease, in the time it runs
+log = logging.getLogger(__name__)
+
+
+class SteeringController(Controller):
+    """A controller whose jobs are the manager's: what it must know of a job's changes it is told."""
+
+    def __init__(
+        self, journal: Journal, restored: Restored, clock: BootClock, backend: SlurmBackend,
+        post: Callable[[str, Message], None],
+    ) -> None:  # fmt: skip
+        super().__init__(journal, restored, clock, backend, post)
+        self._steers = backend
+
+    async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
+        """The manager stops jobs at their limits, so it has to know the new one first."""
+        if limit_us is not None and limit_us > 0 and await self.ask(lambda core: job_id in core.state.rows):
+            try:
+                await self._steers.manager.limit(self._steers.names.theirs(job_id), limit_us / SECOND)
+            except (SlurmRefused, SlurmAway) as error:
+                raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
+        await super().change(job_id, limit_us, qos)
+
+
+def no_output(name: str, uid: int) -> str:
+    """Where a job's output goes that named no file: every job that came through us names one."""
+    return os.devnull
+
+
+@dataclass(frozen=True)
+class LeaseTerms:
+    """The lease of one place: the file, how long it runs, for what, and who watches over it."""
+
+    file: Path
+    lasts_s: float
+    partitions: tuple[str, ...]
+    acts_as: int  # the uid that the manager sees
+    start_watchdog: Callable[[], Awaitable[object]]
+
+    async def renew(self) -> None:
+        """Jobs may be held for so long from now on."""
+        write_lease(self.file, time.time() + self.lasts_s, self.partitions, self.acts_as)
+        await self.start_watchdog()
+
+
+class Neighbours:
+    """The peers of one domain: messages to them and from them."""
+
+    def __init__(self, config: ServeConfig, hear: Callable[..., bool], held: Held | None = None) -> None:
+        self.contexts = config.contexts() if held is None else held.contexts
+        self.peers, self.context = config.peers, self.contexts.client
+        self.links = PeerLinks(self.peers, self.context)
+        self._coupled, self.port = config.coupling is not None, 0
+        self.domain = "" if config.coupling is None else config.coupling.domain
+        self.door = Doorkeeper(self.domain, config.peers, hear)
+        listener = None if held is None else held.listeners.peers
+        self._server = PeerServer(self.door, config.host, config.port, self.contexts.server, listener)
+
+    async def listen(self) -> None:
+        """Let peers in."""
+        if self._coupled:
+            self.port = await self._server.open()
+
+    async def close(self) -> None:
+        """Neither hear nor tell any more."""
+        await self._server.close()
+        await self.links.close()
+
+
+@dataclass
+class Steering:
+    """What steers, from open to close."""
+
+    place: Place
+    lease: LeaseTerms
+    controller: Controller
+    backend: SlurmBackend
+    lock: IO[bytes]
+    neighbours: Neighbours
+    retention: Retention
+    api: Api | None = None
+    guard: Guard | None = None
+    switched_off: bool = False
+    _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
+    _removing: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    async def open(self) -> None:
+        """Take the lease, recover, steer, listen."""
+        switch_file(self.lease.file).unlink(missing_ok=True)
+        await self.lease.renew()
+        await self.neighbours.links.open()
+        await self.controller.start()
+        await self._write_view()
+        await self.neighbours.listen()
+        if self.guard is not None:
+            await self.guard.open()
+        if self.api is not None:
+            await self.api.open()
+        self._renewing = asyncio.create_task(self._keep_lease())
+        self._removing = asyncio.create_task(self.retention.live())
+
+    async def until_off(self) -> None:
+        """Returns when somebody used the kill switch; raises what ended the controller."""
+        assert self._renewing is not None
+        failed = asyncio.create_task(self.controller.failed())
+        done, _ = await asyncio.wait([self._renewing, failed], return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """End in good order. The lease runs on: who comes back in time finds held jobs held."""
+        beside = [task for task in (self._renewing, self._removing) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        if self.api is not None:
+            await self.api.close()
+        if self.guard is not None:
+            await self.guard.close()
+        await self.controller.stop()
+        await self.neighbours.close()
+        self.lock.close()
+
+    async def _keep_lease(self) -> None:
+        lasts_s = self.lease.lasts_s
+        while not self.switched_off:
+            await asyncio.sleep(min(lasts_s / RENEWALS, 1.0))
+            self.switched_off = switch_file(self.lease.file).exists()
+            lease = read_lease(self.lease.file)
+            left_s = 0.0 if lease is None else lease.until_s - time.time()
+            if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
+                await self._write_view()  # only a core that answers keeps the lease
+                await self.lease.renew()
+        log.warning("the kill switch was used: nothing is steered any more")
+
+    async def _write_view(self) -> None:
+        """What the core has, for `status`."""
+        jobs = await self.controller.ask(view_of)
+        with replacing(self.place.view) as stream:
+            stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
+
+
+def view_of(core: SchedulerCore) -> dict[str, str]:
+    """The jobs a core has and how far they are."""
+    jobs = core.state.jobs
+    return {name: STATES.get(int(jobs[columns.STATE, row]), "queued") for name, row in core.state.rows.items()}
+
+
+def our_view(place: Path) -> tuple[float, dict[str, str]]:
+    """When the controller last said what it has, and what; it says so whenever it renews its lease."""
+    view = Place(place).view
+    if not is_there(view):
+        return 0.0, {}
+    try:
+        kept = msgspec.json.decode(view.read_bytes())
+        return float(kept["at"]), dict(kept["jobs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0, {}

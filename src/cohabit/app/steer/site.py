@@ -1,0 +1,196 @@
+"""Site files (TOML) for clusters under a resource manager: what those for Slurm and for Grid Engine have alike.
+
+What differs stands in the site itself: whom to ask (`look_around`). docs/slurm.md and docs/gridengine.md have the keys.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import msgspec
+
+from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.scenario.typed_toml import refuse_for_root
+from cohabit.app.serve.serving import ServeConfig
+from cohabit.app.serve.site_file import (
+    ApiTable,
+    DomainTable,
+    KeepTable,
+    LauncherTable,
+    LimitsTable,
+    PeerTable,
+    SiteTables,
+    TlsTable,
+    UserTable,
+    config_of,
+)
+from cohabit.app.steer.mates import Groups, MatesTable
+from cohabit.app.steer.table import SteeringTable, lease_of
+from cohabit.backend.launcher_link import LauncherLink
+from cohabit.backend.protocol import Launch
+from cohabit.backend.slurm.calls import Calls
+from cohabit.backend.slurm.discovery import Discovered
+from cohabit.backend.slurm.steered import Manager
+from cohabit.backend.slurm.submitting import Extra
+from cohabit.backend.slurm.translate import PROGRAMS
+from cohabit.live.api.groups import GroupTable
+from cohabit.model.errors import InputError
+from cohabit.model.job import Job
+
+OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
+HELD = ("marked", "all")
+LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0))
+SOONEST_S = 0.5  # nobody starts a job faster
+HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # what a login sets; the manager's number
+
+
+class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[node]: what a manager does not know of its nodes, for policies that divide cache or book bandwidth."""
+
+    ways: int = 0  # of the last-level cache; 0: not stated
+    min_ways: int = 1
+    closids: int = 0
+    bandwidth_gbs: list[tuple[int, float]] = []  # (active cores, GB/s)
+
+
+class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file, but for the manager's own table."""
+
+    place: str = "state"
+    profiles: str = ""  # a file with what is known of programs: `cohabit profiles export`, programs.json or curves
+    policy: PolicyConfig = PolicyConfig()
+    node: NodeTable = NodeTable()
+    api: ApiTable = ApiTable()
+    limits: LimitsTable = LimitsTable()
+    users: dict[str, UserTable] = {}
+    launcher: LauncherTable = LauncherTable()
+    keep: KeepTable = KeepTable()
+    domain: DomainTable | None = None
+    peer: dict[str, PeerTable] = {}
+    tls: TlsTable | None = None
+    group: dict[str, GroupTable] = {}
+    mates: MatesTable = MatesTable()
+
+
+class Around(NamedTuple):
+    """What was found of a manager, and how to speak to it."""
+
+    found: Discovered
+    manager: Manager
+    what: str  # is steered, for people
+    says: dict[str, Any]  # of itself, for `status`
+    watchdog: tuple[str, ...]  # the module, and its arguments behind the lease
+    acts_as: int  # the uid that the manager sees
+    hand_in: HandIn  # a job as its owner, held
+    hang_up: Callable[[], Awaitable[None]]
+    orders: Path | None = None  # where nodes read how their caches are divided
+    script: Callable[[str], Awaitable[str]] | None = None  # a job's, which others cannot read; None: not to be had
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What every such file comes to."""
+
+    place: Path
+    policy: PolicyConfig
+    table: SteeringTable
+    lease: Path
+    profiles: Path | None
+    node: NodeTable
+    config: ServeConfig  # the domain among its peers, and where callers reach it
+    groups: Groups  # mates by the name of their group
+
+    @property
+    def domain(self) -> str:
+        """What mates elsewhere call it; empty: it has none."""
+        return "" if self.config.coupling is None else self.config.coupling.domain
+
+    @property
+    def mates_within_s(self) -> float:
+        """So long a released job with mates may take to start. At a threshold its mates wait for it: then it may take
+        as long as any other job, and no longer than they may be kept."""
+        if self.table.mates_within_s:
+            return self.table.mates_within_s
+        mates = self.groups.mates
+        return min(self.table.start_within_s, mates.lease_s) if mates.threshold else self.table.AT_ONCE_S
+
+    def named(self, found: Discovered) -> Discovered:
+        """A cluster, with what mates elsewhere call it."""
+        return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
+
+
+@dataclass(frozen=True)
+class SteeredSite(Alike, ABC):
+    """A file, and the manager it is about."""
+
+    word: ClassVar[str]  # in files, commands and JSON
+    title: ClassVar[str]  # for people
+
+    @abstractmethod
+    async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
+        """Ask the manager; one sentence where it cannot be asked. `only_read`: nothing can be changed through it.
+        `link`: a launcher with other rights runs its commands."""
+
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What such a launcher is told of the manager (launcher/managing.py)."""
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """Folders outside the place that a controller writes to."""
+        return ()
+
+    def without_rights(self, say: Callable[[str], None]) -> Self:
+        """The same for a controller that is not root: what only root can read is read, what only root can use goes."""
+        return self
+
+    def warnings(self, around: Around) -> list[str]:
+        """What works, and less well than it could; a sentence each."""
+        return [text for text in (self.groups.may_begin_alone,) if text]
+
+
+def told_of(word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str]) -> dict[str, Any]:
+    """For a launcher that runs a manager's commands."""
+    files = {name: calls.program(name) for name in programs}
+    return {
+        "word": word, "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
+        "environment": dict(calls.environment), "submission": dict(submission),
+    }  # fmt: skip
+
+
+async def nobody() -> None:
+    """To hang up on where no line is kept open."""
+
+
+def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str) -> Alike:
+    """Check what all have; paths in it are relative to it. `table` is the manager's own, `word` its name."""
+    folder = path.parent.absolute()
+    for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
+        if value not in known:
+            raise InputError(f"{key} is {value!r}", f"{path}: {word}.{key}", f"use {', '.join(known)}")
+    for key, least in LEAST:
+        if not getattr(table, key) >= least:
+            raise InputError(f"{key} is {getattr(table, key):g}", f"{path}: {word}.{key}", f"give at least {least:g}")
+    if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
+        where, fix = f"{path}: {word}.mates_within_s", f"give at least {SOONEST_S:g}, or leave it out"
+        raise InputError(f"mates_within_s is {table.mates_within_s:g}", where, fix)
+    named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
+    others = SiteTables(
+        place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,
+        launcher=tables.launcher, keep=tables.keep, domain=tables.domain, peer=tables.peer, tls=tables.tls,
+        group=tables.group,
+    )  # fmt: skip
+    name = "" if tables.domain is None else tables.domain.name
+    place = folder / tables.place
+    if tables.profiles:
+        refuse_for_root(folder / tables.profiles)
+    return Alike(
+        place, msgspec.structs.replace(tables.policy, **named), table, lease_of(folder, place, table),
+        folder / tables.profiles if tables.profiles else None, tables.node, config_of(others, folder, str(path)),
+        Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
+    )  # fmt: skip

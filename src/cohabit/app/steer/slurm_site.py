@@ -1,0 +1,115 @@
+"""A site file (TOML) for a cluster under Slurm: which partitions, which policy, and the lease. docs/slurm.md has it."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from cohabit.app.scenario.typed_toml import read_typed, refuse_untrusted
+from cohabit.app.steer.site import Around, SteeredSite, SteeredTables, alike_of, nobody, told_of
+from cohabit.app.steer.site import NodeTable as NodeTable
+from cohabit.app.steer.slurm_table import SlurmTable
+from cohabit.app.steer.table import refuse_managers_files
+from cohabit.backend.launcher_link import LauncherLink
+from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.commands import show_script
+from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
+from cohabit.backend.slurm.rest import Rest, RestManager, read_token
+from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.slurm.submitting import hand_in, submission_environment
+from cohabit.launcher import slurm_words
+from cohabit.model.errors import InputError
+
+WATCHDOG = "cohabit.backend.slurm.watchdog"
+log = logging.getLogger(__name__)
+
+
+class SlurmTables(SteeredTables, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    slurm: SlurmTable = SlurmTable()
+
+
+@dataclass(frozen=True)
+class SlurmSite(SteeredSite):
+    """What the file comes to."""
+
+    word: ClassVar[str] = "slurm"
+    title: ClassVar[str] = "Slurm"
+    slurm: SlurmTable = field(kw_only=True)
+    rest_token: Path | None = field(kw_only=True)  # for slurmrestd
+    rest_user: str = field(kw_only=True)  # whose token it is
+    rest_kept: str = field(kw_only=True, default="")  # the token, read before rights were given up
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """Orders for the nodes."""
+        return (Path(self.slurm.orders),) if self.slurm.orders else ()
+
+    def without_rights(self, say: Callable[[str], None]) -> SlurmSite:
+        """slurmrestd knows a caller by a token; over a socket without one it sees an ordinary account."""
+        if self.slurm.rest and self.rest_token is None:
+            say(f"Slurm's commands are used: slurmrestd at {self.slurm.rest} would see an ordinary account; name a "
+                "rest_token, or use --as-root")  # fmt: skip
+            return replace(self, slurm=msgspec.structs.replace(self.slurm, rest=""))
+        return self if self.rest_token is None else replace(self, rest_kept=read_token(self.rest_token))
+
+    def told(self) -> dict[str, Any]:
+        """Slurm's programs, found as they would be found here."""
+        calls = Calls(self.slurm.conf)
+        return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls))
+
+    async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
+        """Ask Slurm, by its commands; where slurmrestd is named, jobs are steered through that."""
+        table = self.slurm
+        calls = (ReadOnly if only_read else Calls)(table.conf, link=link)
+        found = await self.discover(calls)
+        if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
+            log.warning(
+                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts nobody beside it, but"
+                " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
+                found.version,
+            )
+        manager, hang_up = SlurmManager(calls), nobody
+        if table.rest and not only_read:
+            rest = Rest(table.rest, self.rest_token, self.rest_user, self.rest_kept)
+            manager, hang_up = RestManager(calls, rest), rest.close
+        partitions = list(found.terms.partitions)
+        return Around(
+            found, manager, f"{len(found.names)} nodes of {', '.join(partitions)}",
+            {"version": found.version, "nodes": len(found.names), "partitions": partitions},
+            (WATCHDOG, table.conf, table.held), calls.acts_as, partial(hand_in, calls), hang_up,
+            Path(table.orders) if table.orders else None, lambda name: calls(show_script(name)),
+        )  # fmt: skip
+
+    async def discover(self, calls: Calls) -> Discovered:
+        """The cluster; one sentence where Slurm cannot be asked."""
+        table = self.slurm
+        try:
+            return self.named(await discover(calls, table.partitions, table.held == "all", table.program))
+        except SlurmAway as error:
+            fix = "start it, or name its slurm.conf: [slurm] conf = ..."
+            raise InputError(f"Slurm does not answer: {error}", "slurm", fix) from error
+        except SlurmRefused as error:
+            raise InputError(f"Slurm refuses to answer: {error}", "slurm") from error
+
+
+def read_slurm_site(path: Path) -> SlurmSite:
+    """Read and check; paths in it are relative to it."""
+    tables = read_typed(path, SlurmTables, "docs/slurm.md")
+    slurm, folder = tables.slurm, path.parent.absolute()
+    alike = alike_of(path, tables, slurm, "slurm")
+    if slurm.rest and not slurm.rest.startswith(("unix:", "http://", "https://")):
+        raise InputError(f"rest is {slurm.rest!r}", f"{path}: slurm.rest", "write unix:PATH or http://HOST:PORT")
+    refuse_managers_files(slurm.conf)
+    if slurm.rest_token:
+        refuse_untrusted(folder / slurm.rest_token, closed=0o007)
+    token = folder / slurm.rest_token if slurm.rest_token else None
+    return SlurmSite(**vars(alike), slurm=slurm, rest_token=token, rest_user=getpass.getuser() if slurm.rest else "")

@@ -1,0 +1,67 @@
+"""A steered cluster from outside: the manager's view, the controller's, and where they disagree. It changes nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from msgspec.structs import replace
+
+from cohabit.app.steer.service import STATES, our_view
+from cohabit.app.steer.site import Around, SteeredSite
+from cohabit.backend.slurm.calls import SlurmAway
+from cohabit.backend.steered.lease import read_lease, switch_file
+from cohabit.backend.steered.marks import HELD, RUN, read_mark
+from cohabit.backend.steered.naming import Names
+from cohabit.backend.steered.remembered_names import kept_names
+from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.live.controller.place import Place
+from cohabit.model.errors import InputError
+
+FITS = {"queued": ("held",), "starting": ("held", "waiting", "running"), "running": ("running",)}  # ours -> theirs
+
+
+async def jobs_of(site: SteeredSite, around: Around) -> list[SlurmJob]:
+    """All that the manager has; one sentence where it does not answer."""
+    try:
+        return await around.manager.jobs()
+    except SlurmAway as error:
+        raise InputError(f"{site.title} does not answer: {error}", site.word, "try again when it does") from error
+
+
+async def status(site: SteeredSite) -> dict[str, Any]:
+    """The manager's view and ours, and where they disagree. Changes nothing."""
+    around = await site.look_around(only_read=True)
+    terms = around.found.terms
+    found, kept = await jobs_of(site, around), kept_names(Place(site.place).mates)
+    called = {name: ours for ours, name in kept.items()}
+    jobs = Names(terms).ours(job for job in found if job.name not in called)
+    jobs |= {called[job.name]: replace(job, name=called[job.name]) for job in found if job.name in called}
+    steered = [job for job in jobs.values() if job.partition in terms.partitions]
+    theirs = {
+        job.name: "running" if job.runs else "held" if job.held else "waiting"
+        for job in steered
+        if job.waits or job.runs
+    }
+    at_s, ours = our_view(site.place)
+    disagree = []
+    for name, state in ours.items():
+        there = theirs.get(name, "gone")
+        if there not in FITS.get(state, (there,)):
+            disagree.append({"job": name, "cohabit": state, site.word: there})
+    for job in steered:
+        mark = read_mark(job.mark)
+        waits = mark is not None and mark.kind in (HELD, RUN) and theirs.get(job.name) == "held"
+        if waits and job.name not in ours:
+            disagree.append({"job": job.name, "cohabit": "unknown", site.word: "held"})
+    lease = read_lease(site.lease)
+    counts = {word: sum(one == word for one in theirs.values()) for word in ("running", "held", "waiting")}
+    return {
+        site.word: around.says | counts,
+        "cohabit": {state: sum(one == state for one in ours.values()) for state in STATES.values()},
+        "view_age_s": None if not at_s else round(time.time() - at_s, 1),
+        "lease_left_s": None if lease is None else max(round(lease.until_s - time.time(), 1), 0.0),
+        "switched_off": switch_file(site.lease).exists(),
+        "warnings": site.warnings(around),
+        "disagreements": disagree,
+    }

@@ -1,0 +1,266 @@
+"""Steering a cluster under a resource manager: the same controller and core, with the manager as the one who executes.
+
+It knows no manager's commands: the site says whom to ask (steering_site.py). The lease is renewed only by a controller
+whose core answers. Two controllers of one place are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from cohabit.app.measure.profiles import profiles_in
+from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
+from cohabit.app.serve.serving import CLOCK
+from cohabit.app.steer.service import (
+    LeaseTerms,
+    Neighbours,
+    Steering,
+    SteeringController,
+    no_output,
+)
+from cohabit.app.steer.site import Alike, Around, SteeredSite
+from cohabit.app.steer.status import jobs_of
+from cohabit.app.steer.submission import SteeredTaking
+from cohabit.app.steer.threshold import guard_of
+from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
+from cohabit.backend.slurm.discovery import Discovered
+from cohabit.backend.slurm.watchdog import lives, start_watchdog
+from cohabit.backend.steered.backend import Expected, SlurmBackend
+from cohabit.backend.steered.fuses import Fuses
+from cohabit.backend.steered.lease import fuse_file
+from cohabit.backend.steered.naming import Names
+from cohabit.backend.steered.remembered_names import RememberedNames
+from cohabit.backend.steered.watcher import DOWN, DRAINED, UP
+from cohabit.core import columns
+from cohabit.core import state as core_state
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import PolicySet
+from cohabit.live.api.parts import Living
+from cohabit.live.api.service import Api
+from cohabit.live.controller.clock import Epoch, find_clock
+from cohabit.live.controller.journal import Journal, open_journal
+from cohabit.live.controller.measuring import stored_facts
+from cohabit.live.controller.place import only_one, open_place
+from cohabit.live.controller.recovery import Restored, Verified, restore, verify
+from cohabit.live.controller.retention import Retention
+from cohabit.live.controller.runs_as import RunsAs
+from cohabit.model.cluster import Cluster
+from cohabit.model.errors import InputError
+from cohabit.model.event import JobSubmitted
+from cohabit.model.job import Job
+from cohabit.model.profile import Profile
+from cohabit.model.units import SECOND
+
+if TYPE_CHECKING:
+    from cohabit.app.serve.separation import Held
+
+log = logging.getLogger(__name__)
+
+
+class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the core's decisions depend on besides its facts."""
+
+    nodes: tuple[str, ...]
+    cpus: tuple[int, ...]
+    policy: Any
+    node: Any
+    coupling: Any = None
+
+
+@dataclass
+class Service(Steering):
+    """A controller that steers a manager."""
+
+    site: SteeredSite = field(kw_only=True)
+    around: Around = field(kw_only=True)
+    link: LauncherLink = field(kw_only=True)
+
+    async def until_off(self) -> None:
+        """And when there is no launcher any more, for without one nothing is steered: LauncherGone."""
+        off = asyncio.create_task(super().until_off())
+        gone = asyncio.create_task(self.link.failed.wait())
+        done, waiting = await asyncio.wait([off, gone], return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if gone in done:
+            raise LauncherGone("the launcher, which runs the manager's commands, has ended")
+        off.result()
+
+    async def close(self) -> None:
+        """End in good order, and hang up."""
+        await super().close()
+        await self.around.hang_up()
+        await self.link.close()
+
+
+async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
+    """Ask the manager what is there, open the journal, bring the core back."""
+    place, table = open_place(site.place), site.table
+    lock = only_one(place) if held is None else held.lock
+    link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
+    await link.open()
+    around = await site.look_around(link=link if held is not None else None)
+    found, manager = around.found, around.manager
+    policies = policies_of(site, found)
+    journal = open_journal(place.journal)
+    _same_settings(journal, site, found)
+    cluster = cluster_of(site, found, policies)
+    restored = restore(journal, cluster, policies)
+    _get_ready(site, found)
+    kept = journal.get(CLOCK)
+    clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
+    if not clock.same:
+        journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
+    first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    backend = SlurmBackend(
+        manager, found, expected_of(restored.core), told_of(restored), table.poll_s, table.start_within_s, first,
+        await _over(journal, restored.core, site, around), Fuses(fuse_file(site.lease), clock.since_boot_us),
+        site.mates_within_s,
+    )  # fmt: skip
+    backend.names = RememberedNames(found.terms, place.mates, restored.core.state.rows)
+    backend.orders = around.orders
+    neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
+    controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
+    for row in restored.core.state.rows.values():
+        site.groups.remember(restored.core.state.spec(row).mates)
+    retention = Retention(
+        site.config.keep, journal, controller, clock.now_us, place.audit, remove_outputs=None, numbered=False
+    )
+    api = None
+    if site.config.api is not None:
+        living = Living(
+            controller, journal, clock, cluster, policies, site.place, site.domain, no_output, link.open_output,
+            RunsAs(held is not None, site.config.launcher, os.geteuid()), retention, title(policies.names),
+        )  # fmt: skip
+        listeners = None if held is None else held.listeners
+        api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
+        api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
+        neighbours.door.refused = api.refused
+    start = partial(_ensure_watchdog, site, around, None if held is None else link)
+    lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
+    guard = guard_of(
+        place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script,
+        None if held is None else held.threshold,
+    )  # fmt: skip
+    if guard is not None and api is not None:
+        guard.keep_refusals(api.refused)
+    return Service(
+        place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
+    )  # fmt: skip
+
+
+async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:
+    """One that lives is enough. `link`: a launcher with other rights starts another one for it."""
+    if lives(site.lease):
+        return
+    try:
+        start_watchdog(site.lease, around.watchdog, -1 if link is None else await link.ask("watchdog"))
+    except LauncherRefused as error:  # it has been started, or its launcher is just ending
+        log.info("no watchdog was started: %s", error)
+
+
+def _hear(report: dict[str, Any]) -> None:
+    """A launcher that runs no jobs has little to say."""
+    if report.get("event") == "said":
+        log.warning("%s", report["text"])
+
+
+def _get_ready(site: SteeredSite, found: Discovered) -> None:
+    """Decide once about a job that nobody asked for: were a kernel compiled during the first decision, a short lease
+    would be over before it."""
+    policies = policies_of(site, found)
+    core = SchedulerCore(cluster_of(site, found, policies), policies)
+    core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
+
+
+async def _over(journal: Journal, core: SchedulerCore, site: SteeredSite, around: Around) -> set[str]:
+    """Jobs of the manager that the journal knows and the core has not: they were given back, or ended, and are not
+    taken twice."""
+    jobs = Names(around.found.terms).ours(await jobs_of(site, around))
+    return journal.known_jobs([name for name, job in jobs.items() if job.held]) - core.state.rows.keys()
+
+
+def read_profiles(path: Path) -> list[Profile]:
+    """What is known of programs, from any file of profiles."""
+    found, warning = profiles_in(path)
+    if warning:
+        log.warning("%s", warning)
+    return [one.profile for one in found]
+
+
+async def verify_journal(site: SteeredSite) -> Verified:
+    """Replay all that a controller's journal keeps; it must not be running."""
+    place = open_place(site.place)
+    with only_one(place):
+        found = (await site.look_around(only_read=True)).found
+        policies = policies_of(site, found)
+        journal = open_journal(place.journal)
+        try:
+            _same_settings(journal, site, found)
+            return verify(journal, cluster_of(site, found, policies), policies)
+        finally:
+            journal.close()
+
+
+def policies_of(site: Alike, found: Discovered) -> PolicySet:
+    """The policies; cores are never given out twice."""
+    refuse_untrusted_files(site.policy)
+    policies = replace(build(site.policy, oversubscribe=False), mates=site.config.coupling)
+    if found.whole_nodes_because and not policies.placer.exclusive:
+        raise InputError(
+            f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}", "policy",
+            "change Slurm's setting, or use a policy that gives out whole nodes",
+        )  # fmt: skip
+    return policies
+
+
+def cluster_of(site: Alike, found: Discovered, policies: PolicySet) -> Cluster:
+    """As the core is told of it: shared where the policy shares."""
+    node = site.node
+    curve = tuple((cores, gbs) for cores, gbs in node.bandwidth_gbs)
+    groups = tuple(
+        replace(group, ways=node.ways, min_ways=node.min_ways, closids=node.closids, bandwidth_gbs=curve)
+        for group in found.cluster.groups
+    )
+    return replace(found.cluster, groups=groups, sharing="exclusive" if policies.placer.exclusive else "shared")
+
+
+def expected_of(core: SchedulerCore) -> dict[str, Expected]:
+    """The jobs a restored core has."""
+    jobs, found = core.state.jobs, {}
+    for name, row in core.state.rows.items():
+        stands = jobs[columns.STATE, row]
+        active = stands in (columns.STARTING, columns.RUNNING)
+        attempt = core.state.attempts.get(name, 0)
+        confirmed = bool(stands == columns.RUNNING)
+        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed)
+    return found
+
+
+def told_of(restored: Restored) -> dict[int, str]:
+    """What it was told of its nodes."""
+    words = {core_state.UP: UP, core_state.DRAINED: DRAINED, core_state.DOWN: DOWN}
+    return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
+
+
+def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> None:
+    """A journal can be replayed only under the settings it was written under."""
+    now = msgspec.json.encode(_Settings(found.names, found.cpus, site.policy, site.node, site.config.coupling)).decode()
+    key = f"{site.word} settings"
+    kept = journal.get(key)
+    if kept is None:
+        journal.put({key: now})
+    elif kept != now:
+        raise InputError(
+            "its jobs were taken on other nodes or under another policy", os.fspath(site.place),
+            f"`cohabit {site.word} detach`, then use a new folder (place)",
+        )  # fmt: skip

@@ -1,0 +1,105 @@
+"""What a finished run says of programs, neighbours, domains, and of itself against another run. It never writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cohabit.app.view.run import FinishedRun
+from cohabit.live.api.page import learning as page_learning
+from cohabit.model.profile import Profile
+from cohabit.model.records import NEVER
+from cohabit.model.units import SECOND
+from cohabit.report.metrics import ran_jobs, summarise
+from cohabit.report.wording import GLOSSARY, shown
+
+MOST_GROUPS = 500
+POINTS = 120
+
+
+def programs(run: FinishedRun) -> dict[str, Any]:
+    """Every program with what the scheduler was told of it."""
+    prepared = run.prepared
+    if prepared is None:
+        return {"programs": [], "learns": False, "ways": 0}
+    group, trials = prepared.cluster.groups[0], getattr(prepared.policies.placer, "trials", None)
+    found = [page_learning.program_view(one, group, trials, ()) for one in prepared.profiles]
+    return {"programs": found, "learns": trials is not None, "ways": group.ways}
+
+
+def predictions(run: FinishedRun) -> dict[str, Any]:
+    """Who would slow whom, by what the scheduler knew; what its gates were asked and said."""
+    matrix, gates = None, list[dict[str, Any]]()
+    if run.prepared is not None:
+        known: dict[tuple[str, str], dict[int, Profile]] = defaultdict(dict)
+        for one in run.prepared.profiles:
+            known[one.program, one.owner][one.processes] = one
+        judge = getattr(run.prepared.policies.placer, "degradations", None)
+        matrix = page_learning.matrix(known, run.prepared.cluster.groups[0], judge)
+        gates = [{
+            "gate": gate.name, "labels": list(getattr(gate, "labels", ())), "now": [], "passed_over": [],
+            "skip_threshold": getattr(gate, "skip_threshold", 0), "without_data": "The run is over.",
+            "tallies": {key: value for key, value in run.table.gates.get(gate.name, {}).items()
+                        if isinstance(value, int)},
+        } for gate in run.prepared.policies.gates]  # fmt: skip
+    return {"matrix": matrix, "gates": gates, "counters": None, "slowdowns": None}
+
+
+def domains(run: FinishedRun) -> dict[str, Any]:
+    """Groups of jobs that started together; None: the run had one domain."""
+    extra, table = run.table.workload.extra, run.table
+    if "domain" not in extra or "group" not in extra:
+        return {"coupling": None}
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, name in enumerate(extra["group"].tolist()):
+        if name:
+            groups[str(name)].append(row)
+    past: list[dict[str, Any]] = []
+    for name, rows in groups.items():
+        starts = [int(table.start_us[row]) for row in rows if table.start_us[row] != NEVER]
+        ready = [float(extra["first_ready_s"][row]) for row in rows] if "first_ready_s" in extra else []
+        ready = [one - run.origin_us / SECOND for one in ready if np.isfinite(one)]
+        begin = run.at(min(starts)) if starts else None
+        past.append({
+            "group": name, "jobs": [{"domain": str(extra["domain"][row]), "job": str(run.ids[row])} for row in rows],
+            "first_ready": min(ready, default=None), "start": begin,
+            "apart_s": (max(starts) - min(starts)) / SECOND if starts else None,
+            "waited_s": begin - min(ready) if ready and begin is not None else None,
+        })  # fmt: skip
+    past.sort(key=lambda one: -(one["waited_s"] or 0.0))
+    names = list(dict.fromkeys(str(name) for name in extra["domain"].tolist()))
+    return {"coupling": {"domain": ", ".join(names), "peers": names, "scheme": "", "past": past[:MOST_GROUPS],
+                         "left_out": max(len(past) - MOST_GROUPS, 0)}}  # fmt: skip
+
+
+# ---- two runs -------------------------------------------------------------------------------------------------------
+
+
+def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+    """The first two side by side: every figure, and how long jobs waited."""
+    both = runs[:2]
+    figures = [summarise(run.table) for run in both]
+    rows = []
+    for key, about in GLOSSARY.items():
+        values = [one.get(key) for one in figures]
+        if any(value is not None for value in values):
+            better = {"lower": -1, "higher": 1}.get(about.better, 0)
+            rows.append({"key": key, "title": about.label, "values": values, "better": better,
+                         "shown": [shown(about.kind, value) for value in values]})  # fmt: skip
+    waits = [_waits(run) for run in both]
+    means = [shown("duration", one.get("mean_wait_s")) for one in figures]
+    words = f"Mean wait {means[0]} under {both[0].name}, {means[1]} under {both[1].name}."
+    return {"runs": [run.name for run in both], "rows": rows, "waits": waits, "words": words}
+
+
+def _waits(run: FinishedRun) -> list[list[float]]:
+    """[log10(1 + wait), share of jobs that waited at most so long]."""
+    waits = np.sort(ran_jobs(run.table).wait_s)
+    if not len(waits):
+        return [[0.0, 0.0]]
+    shares = np.linspace(0.0, 1.0, POINTS)
+    at = np.quantile(waits, shares)
+    return [[float(np.log10(1.0 + wait)), float(share)] for wait, share in zip(at, shares, strict=True)]

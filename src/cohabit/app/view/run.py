@@ -1,0 +1,196 @@
+"""A finished run as the page reads it: the documents of live/api/page/data.py, made from jobs.parquet alone.
+
+Instants are seconds since the first submission. Everything can be asked about any instant of the run. It never writes.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cohabit.app.simulate.preparation import Prepared
+from cohabit.live.api.page.packing import packed
+from cohabit.live.api.page.series import series
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.records import CANCELLED, NEVER, REJECTED, STATUS_NAMES, NodeRanges, RunTable
+from cohabit.model.units import SECOND
+from cohabit.report.tables import read_jobs_parquet
+
+Ints = NDArray[np.int64]
+STATES = ("running", *STATUS_NAMES[1:])
+
+
+class FinishedRun:
+    """One folder written by `cohabit simulate --out`."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "jobs.parquet"
+        if not path.is_file():
+            raise InputError("has no jobs.parquet", str(folder), "simulate with --out DIR, without --no-report")
+        try:
+            workload, columns = read_jobs_parquet(path)
+            self.folder, self.table = folder, RunTable(workload, **columns)
+        except (TypeError, KeyError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"is not as cohabit writes it ({type(error).__name__}: {error})", str(path),
+                             "simulate again with --out DIR") from error  # fmt: skip
+        self.name = f"{folder.name}: {self.table.policy}"
+        self.origin_us = int(workload.submit_us.min()) if len(workload) else 0
+        ends = self.table.end_us[self.table.end_us != NEVER]
+        self.until_us = max(int(ends.max()) if len(ends) else self.origin_us, self.origin_us + SECOND)
+        self.ids = workload.job_id.astype(str)
+        if "domain" in workload.extra:  # each domain has numbers of its own
+            pairs = zip(workload.extra["domain"].tolist(), self.ids.tolist(), strict=True)
+            self.ids = np.array([f"{domain}:{name}" for domain, name in pairs], dtype=object).astype(str)
+
+    # ---- the machine ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def prepared(self) -> Prepared | None:
+        """The scenario again, for what the table does not say; None: a run of several domains has no single one."""
+        from cohabit.app.serve.journals import load_run
+
+        try:
+            return load_run(self.folder)[0]
+        except InputError:
+            return None
+
+    @cached_property
+    def groups(self) -> list[NodeGroup]:
+        """The kind of every node."""
+        if self.prepared is not None:
+            return [group for group in self.prepared.cluster.groups for _ in range(group.count)]
+        cores = max(self.table.cluster_cores // max(self.table.cluster_nodes, 1), 1)
+        return [NodeGroup(self.table.cluster_nodes, cores)] * self.table.cluster_nodes
+
+    @cached_property
+    def ranges(self) -> NodeRanges:
+        """Who had which nodes; nobody where that was not recorded."""
+        nothing = np.zeros(0, np.int32)
+        return self.table.node_ranges or NodeRanges(np.zeros(len(self.table) + 1, np.int64), nothing, nothing)
+
+    def ranges_of(self, row: int) -> list[tuple[int, int]]:
+        """(first, count) of a job."""
+        at = slice(int(self.ranges.offsets[row]), int(self.ranges.offsets[row + 1]))
+        return list(zip(self.ranges.first[at].tolist(), self.ranges.count[at].tolist(), strict=True))
+
+    def share_of(self, row: int) -> dict[str, Any]:
+        """How a job ran on shared nodes; empty: it had them to itself."""
+        text = self.table.shares[row] if self.table.shares is not None else ""
+        return dict(msgspec.json.decode(text)) if text else {}
+
+    # ---- instants ---------------------------------------------------------------------------------------------------
+
+    def at(self, us: int) -> float | None:
+        """On the page's clock."""
+        return None if us == NEVER else (us - self.origin_us) / SECOND
+
+    def instant(self, at: float | None) -> int:
+        """On the run's clock; None: its end."""
+        return self.until_us if at is None else self.origin_us + round(at * SECOND)
+
+    def running(self, now_us: int) -> Ints:
+        """Rows that run then."""
+        start, end = self.table.start_us, self.table.end_us
+        return np.flatnonzero((start != NEVER) & (start <= now_us) & ((end > now_us) | (end == NEVER)))
+
+    def waiting(self, now_us: int) -> Ints:
+        """Rows that wait then."""
+        table = self.table
+        later = (table.start_us == NEVER) | (table.start_us > now_us)
+        return np.flatnonzero((table.workload.submit_us <= now_us) & later & self._queued)
+
+    @cached_property
+    def _queued(self) -> NDArray[np.bool_]:
+        """Which rows wait until their start: not those rejected, or cancelled before it, nobody knows when."""
+        table = self.table
+        found: NDArray[np.bool_] = (table.status != REJECTED) & (
+            (table.status != CANCELLED) | (table.start_us != NEVER)
+        )
+        return found
+
+    def over(self, now_us: int) -> Ints:
+        """Rows that have ended by then, latest first."""
+        rows = np.flatnonzero((self.table.end_us != NEVER) & (self.table.end_us <= now_us))
+        return rows[np.argsort(-self.table.end_us[rows], kind="stable")]
+
+    # ---- documents --------------------------------------------------------------------------------------------------
+
+    def about(self) -> dict[str, Any]:
+        """What is looked at."""
+        table, span = self.table, self.until_us - self.origin_us
+        return {
+            "source": "finished", "title": self.folder.name, "user": "", "role": "reader", "policy": table.policy,
+            "nodes": table.cluster_nodes, "cores": table.cluster_cores, "from": 0.0, "until": span / SECOND,
+            "at": round(span / 2) / SECOND, "coupled": "domain" in table.workload.extra,
+        }  # fmt: skip
+
+    def overview(self, at: float | None) -> dict[str, Any]:
+        """Every node in columns at an instant, and how many jobs wait and run."""
+        now_us, groups = self.instant(at), self.groups
+        count = len(groups)
+        used, ways, megabytes, tenants = (np.zeros(count, np.int64) for _ in range(4))
+        cores = np.array([group.cores for group in groups], np.int64)
+        rows = self.running(now_us)
+        for row in rows.tolist():
+            how = self.share_of(row)
+            for first, many in self.ranges_of(row):
+                nodes = slice(first, first + many)
+                tenants[nodes] += 1
+                used[nodes] += how.get("cores") or cores[nodes]
+                ways[nodes] += how.get("ways", 0)
+                megabytes[nodes] += how.get("bandwidth_mbs", 0)
+        all_ways = np.array([group.ways for group in groups], np.int64)
+        peak = np.array([group.bandwidth_gbs[-1][1] if group.bandwidth_gbs else 0.0 for group in groups])
+        shares = self.table.shares is not None
+        return {
+            "nodes": {
+                "state": np.minimum(tenants, 2).tolist(), "cores": cores.tolist(), "used_cores": used.tolist(),
+                "tenants": tenants.tolist(), "ways": all_ways.tolist() if shares and all_ways.any() else None,
+                "used_ways": ways.tolist() if shares and all_ways.any() else None,
+                "bandwidth_gbs": peak.tolist() if shares and peak.any() else None,
+                "used_bandwidth_gbs": (megabytes / 1000).tolist() if shares and peak.any() else None,
+            },
+            "counts": {"running": len(rows), "held": 0, "queued": len(self.waiting(now_us))}, "at": self.at(now_us),
+        }  # fmt: skip
+
+    @cached_property
+    def whole_series(self) -> dict[str, Any]:
+        """Jobs started, ended and waiting, and cores in use, over the whole run."""
+        table = self.table
+        entered = np.flatnonzero(self._queued)
+        columns = (table.workload.submit_us, table.start_us, table.end_us, table.cores)
+        submit, start, end, cores = (column[entered] for column in columns)
+        found = series(submit, start, end, cores, NEVER, self.origin_us, self.until_us)
+        return found | {"from": 0.0}
+
+    @cached_property
+    def gantt(self) -> bytes:
+        """Who had which nodes when, in packed columns; the same bytes for every reader."""
+        table, ranges = self.table, self.ranges
+        ran = np.flatnonzero((table.start_us != NEVER) & (table.end_us != NEVER))
+        place = np.full(len(table), -1, np.int32)
+        place[ran] = np.arange(len(ran), dtype=np.int32)
+        owner = np.repeat(np.arange(len(table)), np.diff(ranges.offsets))
+        bars = np.flatnonzero(place[owner] >= 0)
+        bars = bars[np.argsort(table.start_us[owner[bars]], kind="stable")]  # the page paints them in this order
+        names = [str(name) for name in table.workload.program_names]
+        header = {
+            "ids": self.ids[ran].tolist(), "programs": names or [""], "states": list(STATES),
+            "nodes": table.cluster_nodes, "shared": table.shares is not None, "from": 0.0,
+            "until": (self.until_us - self.origin_us) / SECOND,
+        }  # fmt: skip
+        arrays: dict[str, NDArray[Any]] = {
+            "submit": (table.workload.submit_us[ran] - self.origin_us) / SECOND,
+            "start": (table.start_us[ran] - self.origin_us) / SECOND,
+            "end": (table.end_us[ran] - self.origin_us) / SECOND, "program": table.workload.program[ran],
+            "state": table.status[ran], "bar_job": place[owner[bars]], "bar_first": ranges.first[bars],
+            "bar_count": ranges.count[bars],
+        }  # fmt: skip
+        return packed(header, arrays)

@@ -1,0 +1,1 @@
+"""What steering any resource manager needs."""

@@ -1,0 +1,450 @@
+"""The Slurm back end: orders become one `scontrol update` and a release, Slurm's own changes become facts.
+
+Nothing is kept that a restart could lose: what was done with a job stands in its administrators' comment. It touches no
+job that is not marked as ours, never cancels one it does not count on, and waits for Slurm when Slurm is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from cohabit.agent.node.orders import order_division
+from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
+from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
+from cohabit.backend.slurm.discovery import Discovered
+from cohabit.backend.slurm.steered import Manager
+from cohabit.backend.steered.expected import Expected as Expected
+from cohabit.backend.steered.fuses import Fuses
+from cohabit.backend.steered.marks import BACK, RUN, back_mark, read_mark, run_mark
+from cohabit.backend.steered.naming import Names, mates_of
+from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.steered.watcher import (
+    BACK_OFF_US,
+    ORDERED,
+    QUEUED,
+    RUNS,
+    STATUS,
+    Known,
+    Picture,
+    Watcher,
+    Wishes,
+    finished,
+)
+from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
+from cohabit.model.event import Event, JobFinished, StartRefused
+from cohabit.model.units import FOREVER, SECOND
+
+TOO_LATE = "the agreed instant had passed before it could be started"
+POLL_S = 1.0
+PATIENCE_S = 20.0  # between a release and its start
+MATES_WITHIN_S = 2.0  # the same for a job whose mates start elsewhere at that instant
+PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm is away
+STALLS_S = 3.0  # where there are mates, a manager that has not answered for so long counts as away
+STOP_S = 120.0  # Slurm kills after its KillWait
+SLOW_S = 1.0  # a look that takes longer may have waited for a manager that was away
+NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # how the core words two orders to cancel that are not the owner's
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class SlurmBackend:
+    """Steers one Slurm. `expected` are the jobs the restored core has, `told` the states of nodes it was told, `over`
+    jobs it had once and will never take again."""
+
+    capabilities = Capabilities(fuses=True)
+
+    def __init__(
+        self, manager: Manager, found: Discovered, expected: Mapping[str, Expected] | None = None,
+        told: Mapping[int, str] | None = None, poll_s: float = POLL_S, patience_s: float = PATIENCE_S,
+        first: Sequence[Event] = (), over: Collection[str] = (), fuses: Fuses | None = None,
+        mates_within_s: float = MATES_WITHIN_S,
+    ) -> None:  # fmt: skip
+        self.manager, self.found, self.poll_s = manager, found, poll_s
+        self.names, self.fuses = Names(found.terms), fuses or Fuses(None, int)
+        self.watcher = Watcher(found.names, found.terms, patience_s, mates_within_s, self._burnt)
+        for number, state in (told or {}).items():
+            self.watcher.told[number] = state
+        self._expected, self.watcher.over = dict(expected or {}), set(over)
+        self._away, self.look_s = "", 0.0  # how long the last look took
+        self.orders: Path | None = None  # where nodes read how their caches are divided
+        self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: nobody looks while a job is handed in
+        self._to_do: list[tuple[str, str]] = []  # (what, job)
+        self._events: list[Event] = list(first)  # to be told before anything else
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Find out how Slurm answers; waits until it does."""
+        while True:
+            try:
+                await self.picture()
+                return
+            except SlurmAway as error:
+                self._say_away(error)
+                await asyncio.sleep(LONGEST_PAUSE_S)
+
+    async def close(self) -> None:
+        """Nothing to let go of: jobs stay where they are, held ones until the lease is over."""
+
+    async def settled(self, job_id: str, attempt: int) -> None:
+        """Slurm keeps its own records."""
+
+    async def observe(self) -> list[Run]:
+        """What became of the runs the core counts on, from Slurm alone; one that has not begun is held again."""
+        jobs, runs = (await self._insist(self.picture)).jobs, []
+        for name, (attempt, active, limit_us, confirmed) in self._expected.items():
+            job = jobs.get(name)
+            mark = None if job is None else read_mark(job.mark)
+            same = mark is not None and mark.kind == RUN and mark.attempt == attempt
+            if active and same and job is not None and job.waits and not job.held:
+                job = await self._fence(job)
+            if active and job is None:
+                runs.append(Run(name, attempt, ENDED, (await self._ask_accounting(name, attempt)).status))
+            elif job is None or not active or not same:
+                self._queued(name, job, attempt, limit_us)
+                runs += [Run(name, attempt, NEVER)] if active else []
+            elif job.runs:
+                self.watcher.take(job, attempt, RUNS)
+                runs.append(Run(name, attempt, RUNNING))
+            elif job.waits:
+                self._queued(name, job, attempt, limit_us)
+                runs.append(Run(name, attempt, ENDED, STOPPED) if confirmed else Run(name, attempt, NEVER))
+            else:
+                runs.append(Run(name, attempt, ENDED, finished(attempt, job).status))
+        return runs
+
+    def _queued(self, name: str, job: SlurmJob | None, attempt: int, limit_us: int) -> None:
+        """The core has it in its queue; whatever became of it meanwhile, the first look tells."""
+        known = Known(name) if job is None else self.watcher.take(job)
+        known.attempt, known.limit_us = attempt, limit_us
+        self.watcher.known[name] = known
+
+    async def _fence(self, job: SlurmJob) -> SlurmJob:
+        """Make sure that a released job that has not begun does not begin; as it stands then."""
+        try:
+            await self._insist(lambda: self.manager.hold(self.names.theirs(job.name)))
+        except SlurmRefused as error:
+            log.warning("job %s cannot be held: %s", job.name, error)
+        return await self._insist(lambda: self._job(job.name)) or job
+
+    # ---- facts ------------------------------------------------------------------------------------------------------
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Look at Slurm again and again; what changed."""
+        while True:
+            look = asyncio.create_task(self._poll())
+            try:
+                if self.found.terms.domain and not (await asyncio.wait({look}, timeout=STALLS_S))[0]:
+                    for event in self.watcher.away():
+                        yield event
+                for event in await look:
+                    yield event
+            finally:
+                look.cancel()
+            self._soon.clear()
+            try:
+                async with asyncio.timeout(max(self.poll_s, self.look_s)):  # never asking all the time
+                    await self._soon.wait()
+                await asyncio.sleep(min(PAUSE_S, self.poll_s))  # let Slurm act on what it was told
+            except TimeoutError:
+                continue
+
+    async def _poll(self) -> list[Event]:
+        facts, self._events = self._events, []
+        try:
+            await self._do()
+            await self._place_again()
+            async with self.alone:
+                new, wishes = self.watcher.look(await self.picture())
+            facts += new
+            self._take_down(wishes)
+            await self._do()
+        except (SlurmAway, SlurmRefused) as error:  # a question that is refused was not answered either
+            self._say_away(error)
+            facts += self.watcher.away() if self.found.terms.domain else []
+        facts += self._events
+        self._events = []
+        for one in facts:
+            if isinstance(one, JobFinished | StartRefused):
+                self.fuses.put_out(self.names.theirs(one.job_id))
+        return facts
+
+    async def picture(self) -> Picture:
+        """Nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
+        begun_s = time.time()
+        nodes = await self.manager.nodes()
+        jobs = self.names.ours(await self.manager.jobs())
+        if self._away:
+            log.warning("%s answers again", self.manager.title)
+            self._away, self.watcher.back_s = "", time.time()
+        self.look_s = time.time() - begun_s
+        if self.look_s > SLOW_S:  # newer commands wait for a controller that is being restarted instead of failing
+            self.watcher.back_s = max(self.watcher.back_s, await self.manager.started_s())
+        return Picture(begun_s, jobs, nodes)
+
+    def _take_down(self, wishes: Wishes) -> None:
+        """Remember what is to be done until it is done: Slurm may be away just now."""
+        for text in wishes.said:
+            log.warning("%s", text)
+        for name, why in wishes.pass_on.items():
+            log.warning("job %s %s: left to %s", name, why, self.manager.title)
+        for name in wishes.stop:
+            log.error("job %s runs where it should not and is queued again", name)
+        self._to_do += [("pass on", name) for name in wishes.pass_on]
+        self._to_do += [("hold", name) for name in wishes.hold] + [("stop", name) for name in wishes.stop]
+        self._to_do += [("take back", name) for name in wishes.take_back]
+        self._to_do += [("ask", name) for name in wishes.vanished]
+
+    async def _do(self) -> None:
+        while self._to_do:
+            what, name = self._to_do[0]
+            known = self.watcher.known.get(name)
+            if what == "pass on":
+                await self._pass_on(name)
+            elif what in ("hold", "stop"):
+                await self._try(self.manager.hold if what == "hold" else self.manager.requeue_held, name)
+            elif what == "take back" and known is not None and known.phase == ORDERED:
+                await self._take_back(known)
+            elif what == "ask" and known is not None:
+                self._events.append(await self._ask_accounting(name, known.attempt))
+                self.watcher.known.pop(name, None)
+            self._to_do.pop(0)
+
+    async def _pass_on(self, name: str) -> None:
+        """Give a job to plain Slurm, as its owner asked for it; one with mates to its owner, held."""
+        job = await self._job(name)
+        if job is None or not job.waits:
+            return
+        mark, theirs, mates = read_mark(job.mark), self.names.theirs(name), mates_of(job, self.found.terms)
+        try:
+            if mark is not None and mark.kind == RUN:
+                await self.manager.unplace(theirs, mark.before, len(self.found.names), back_mark(mates))
+            if mates:  # it is not worth anything alone, as far as we know
+                await self.manager.give_to_owner(theirs, back_mark(mates))
+                return
+            if mark is None or mark.kind != RUN:
+                await self.manager.mark([theirs], BACK)
+            await self.manager.release([theirs])
+        except SlurmRefused as error:
+            log.warning("job %s could not be given back to %s: %s", name, self.manager.title, error)
+
+    async def _take_back(self, known: Known) -> None:
+        """Released, and Slurm does not start it: another decision is due."""
+        job = await self._fence(SlurmJob(known.name, 0, ""))
+        known.touched_s = time.time()
+        if job.runs:
+            return  # it started after all; the next picture tells
+        if job.waits and job.held:
+            known.phase = QUEUED
+            reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
+            log.warning("job %s is decided upon anew; %s", known.name, reason)
+            self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
+
+    async def _ask_accounting(self, name: str, attempt: int) -> JobFinished:
+        """How a run ended that Slurm's controller has forgotten. Without accounting nobody knows: it counts as failed,
+        for it must not run twice."""
+        try:
+            one = await self.manager.ended(self.names.theirs(name))
+        except SlurmAway:
+            one = None
+        if one is None:
+            log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
+            return JobFinished(name, attempt, FAILED, reason=f"{self.manager.title} has forgotten how it ended")
+        return JobFinished(name, attempt, STATUS.get(one.state, FAILED), one.exit_status, one.exit_signal)
+
+    # ---- orders -----------------------------------------------------------------------------------------------------
+
+    async def execute(self, command: Command, launch: Launch | None = None) -> None:
+        """Carry out an order; one to stop returns when the run is over."""
+        match command:
+            case StartJob():
+                await self._start(command)
+            case CancelJob(job_id, attempt, reason):
+                await self._cancel(job_id, attempt, reason)
+            case StopJob(job_id, attempt):
+                await self._stop(job_id, attempt)
+            case RenewJob(job_id, attempt, fuse_us):
+                self._renew(job_id, attempt, fuse_us)
+            case SetShares():  # without a folder for orders nobody divides caches
+                if self.orders is not None:
+                    await asyncio.to_thread(order_division, self.orders, self.found.names, command, self.names.theirs)
+                return
+            case _:
+                raise BackendError(f"{self.manager.title} cannot carry out {type(command).__name__}")
+        self._soon.set()
+
+    async def _start(self, order: StartJob) -> None:
+        known = self.watcher.known.get(order.job_id)
+        if known is None:
+            raise BackendError(f"{self.manager.title} does not have this job any more")
+        if known.attempt >= order.attempt and known.phase != QUEUED:
+            return  # the same order again
+        known.take_down(order, self.found)
+        if order.fuse_us < FOREVER:  # on the disk before it can begin
+            self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
+        known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True
+        known.ordered_s = time.time()
+        await self._place(known)
+
+    def _renew(self, job_id: str, attempt: int, fuse_us: int) -> None:
+        """Its mates were heard; or, without an end, it needs them no longer."""
+        theirs = self.names.theirs(job_id)
+        if fuse_us >= FOREVER:
+            self.fuses.put_out(theirs)
+        else:
+            self.fuses.move(theirs, attempt, fuse_us)
+
+    def _burnt(self, name: str, attempt: int) -> bool:
+        return self.fuses.burnt(self.names.theirs(name), attempt)
+
+    async def _place(self, known: Known) -> None:
+        """Steer and release. Where Slurm does not answer, whether it heard is unknown: the next look shows it."""
+        known.busy, theirs = True, self.names.theirs(known.name)
+        try:
+            text = run_mark(known.attempt, known.before, known.mates)
+            await self.manager.place(theirs, known.nodes, known.cores, text)
+            if self._too_late(known):
+                await self._give_up(known)
+                return
+            await self.manager.release([theirs])
+            known.to_place = False
+        except SlurmAway as error:
+            self._say_away(error)
+        except SlurmRefused as error:
+            job = await self._insist(lambda: self._job(known.name))
+            mark = None if job is None else read_mark(job.mark)
+            if job is not None and job.runs and mark is not None and mark.attempt == known.attempt:
+                known.to_place = False  # it was heard the first time
+                return
+            known.phase, known.to_place = QUEUED, False
+            log.warning("job %s: %s refuses its start: %s", known.name, self.manager.title, error)
+            raise BackendError(f"{self.manager.title} refuses: {error}") from error
+        finally:
+            known.busy, known.touched_s = False, time.time()
+
+    async def _place_again(self) -> None:
+        for known in list(self.watcher.known.values()):
+            if known.to_place and not known.busy:
+                try:
+                    await (self._give_up(known) if self._too_late(known) else self._place(known))
+                except BackendError as error:
+                    self._events.append(StartRefused(known.name, known.attempt, str(error), BACK_OFF_US))
+                if known.to_place:
+                    return  # still away
+
+    def _too_late(self, known: Known) -> bool:
+        """Its mates have started elsewhere, or given up: now it would start alone."""
+        return bool(known.mates) and time.time() - known.ordered_s > self.watcher.mates_within_s
+
+    async def _give_up(self, known: Known) -> None:
+        """The manager was away at the agreed instant; whether it heard of the start is unknown."""
+        job = await self._fence(SlurmJob(known.name, 0, ""))
+        known.to_place, known.touched_s = False, time.time()
+        if not job.runs:
+            known.phase = QUEUED
+            self._events.append(StartRefused(known.name, known.attempt, TOO_LATE, 2 * SECOND))
+
+    async def _stop(self, job_id: str, attempt: int) -> None:
+        known = self.watcher.known.get(job_id)
+        if known is None or known.attempt != attempt or known.phase not in (ORDERED, RUNS):
+            return  # it is over
+        known.stopping = True
+        job = await self._insist(lambda: self._job(job_id))
+        try:
+            if known.phase == ORDERED and job is not None and job.waits:
+                job = await self._fence(job)
+                if job.waits:
+                    self._stopped(known, job)
+                    return
+            stop = self.manager.requeue_held if job is not None and job.requeue else self.manager.cancel
+            await self._insist(lambda: stop(self.names.theirs(job_id)))
+        except SlurmRefused as error:
+            job = await self._insist(lambda: self._job(job_id))
+            if job is None or job.runs:  # else somebody stopped it at the same time: the watchdog, its owner
+                raise BackendError(f"{self.manager.title} refuses: {error}") from error
+        job = await self._until_off_nodes(job_id)
+        if job is not None and job.waits and job_id in self.watcher.known:
+            self._stopped(known, job)
+
+    def _stopped(self, known: Known, job: SlurmJob) -> None:
+        """It waits again, held; told here, because the next order for it may come before the next look."""
+        if known.phase in (ORDERED, RUNS):
+            known.phase, known.to_place, known.stopping, known.restarts = QUEUED, False, False, job.restarts
+            self._events.append(JobFinished(known.name, known.attempt, STOPPED))
+        known.touched_s = time.time()
+
+    async def _cancel(self, job_id: str, attempt: int, reason: str) -> None:
+        """Only what is ours: a job that was given back, or released by somebody, is not touched."""
+        if reason.startswith(NEVER_RUNS):
+            self.watcher.known.pop(job_id, None)
+            self.watcher.left.add(job_id)
+            log.warning("job %s %s: left to %s", job_id, reason, self.manager.title)
+            await self._insist(lambda: self._pass_on(job_id))
+            return
+        if reason.endswith(NODE_LOST):
+            await self._stop(job_id, attempt)
+            return
+        job = await self._insist(lambda: self._job(job_id))
+        mark = None if job is None else read_mark(job.mark)
+        ours = mark is not None and mark.kind == RUN and mark.attempt == attempt
+        if job is None or not (job.waits or job.runs) or not (ours or (job.waits and job.held and self._has(job))):
+            return
+        try:
+            await self._insist(lambda: self.manager.cancel(self.names.theirs(job_id)))
+        except SlurmRefused as error:
+            raise BackendError(f"{self.manager.title} refuses: {error}") from error
+        await self._until_off_nodes(job_id)
+
+    def _has(self, job: SlurmJob) -> bool:
+        """Held for us and not left to Slurm meanwhile."""
+        mark = read_mark(job.mark)
+        marked = mark is not None and mark.kind != BACK
+        return job.name not in self.watcher.left and (marked or (self.found.terms.all_held and not job.mark))
+
+    async def _until_off_nodes(self, name: str) -> SlurmJob | None:
+        """As it stands then; None: Slurm has forgotten it."""
+        until_s = time.monotonic() + STOP_S
+        while (job := await self._insist(lambda: self._job(name))) is not None and job.runs:
+            if time.monotonic() > until_s:
+                raise BackendError(f"{self.manager.title} has not ended job {name} after {STOP_S:g} s")
+            await asyncio.sleep(PAUSE_S)
+        return job
+
+    # ---- Slurm ------------------------------------------------------------------------------------------------------
+
+    async def _job(self, name: str) -> SlurmJob | None:
+        job = await self.manager.job(self.names.theirs(name))
+        named = None if job is None else self.names.one(job)
+        return named if named is not None and named.name == name else job
+
+    async def _try(self, call: Callable[[str], Awaitable[None]], name: str) -> None:
+        known = self.watcher.known.get(name)
+        if known is not None:
+            known.touched_s = time.time()
+        try:
+            await call(self.names.theirs(name))
+        except SlurmRefused as error:
+            log.warning("job %s: %s", name, error)
+        if known is not None:
+            known.touched_s = time.time()
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Until Slurm answers, whatever it answers."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except SlurmAway as error:
+                self._say_away(error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _say_away(self, error: SlurmAway | SlurmRefused) -> None:
+        if not self._away:
+            log.warning("%s does not answer; nothing is lost, it is asked again: %s", self.manager.title, error)
+            self._away = str(error)

@@ -1,0 +1,130 @@
+"""The lease: for how long jobs may be held for us. One small file, read by job_submit.lua, the watchdog and everybody.
+
+When it is over, whoever held jobs for is dead or stuck, and plain Slurm takes them. The kill switch is a second file
+beside it: while that is there, nobody renews.
+
+Where root started the controller, the file is a link into LEASE.d, the folder of the controller's account, and all
+that belongs beside the lease is there (app/steer/rights.py). One link is followed, by every function here. What is
+in that folder is data of that account: it is read only if it is a plain file, and never written through a name there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from cohabit.model.errors import InputError
+
+MOST_BYTES = 1 << 24  # of a file beside the lease
+
+
+class Lease(NamedTuple):
+    """Until when (Unix time), for which partitions."""
+
+    until_s: float
+    partitions: tuple[str, ...]
+
+    def runs(self, now_s: float) -> bool:
+        """Jobs may still be held."""
+        return now_s < self.until_s
+
+
+def write_lease(path: Path, until_s: float, partitions: Sequence[str], acts_as: int | None = None) -> None:
+    """Whole seconds, rounded down: nobody may think it lasts longer than it does. `acts_as`: the uid Slurm sees."""
+    uid = os.getuid() if acts_as is None else acts_as
+    write_beside(real(path), f"{int(until_s)} {','.join(partitions)} {uid}\n".encode())
+
+
+def read_lease(path: Path) -> Lease | None:
+    """None: there never was one, or nobody can read it."""
+    try:
+        until, partitions, _ = read_beside(real(path)).decode().split()
+        return Lease(float(until), tuple(partitions.split(",")))
+    except (OSError, ValueError):
+        return None
+
+
+def real(path: Path) -> Path:
+    """Where the lease is: the file itself, or the one that it is a link to."""
+    try:
+        return path.parent / os.readlink(path)
+    except OSError:
+        return path
+
+
+def switch_file(path: Path) -> Path:
+    """Of the kill switch."""
+    return _beside(path, "off")
+
+
+def watch_file(path: Path) -> Path:
+    """Locked by the watchdog for as long as it lives."""
+    return _beside(path, "watchdog")
+
+
+def threshold_file(path: Path) -> Path:
+    """The address and the program of the threshold, for whoever takes submissions. No secret."""
+    return _beside(path, "threshold")
+
+
+def fuse_file(path: Path) -> Path:
+    """Of the fuses."""
+    return _beside(path, "fuses")
+
+
+def _beside(path: Path, kind: str) -> Path:
+    path = real(path)
+    return path.with_name(f"{path.name}.{kind}")
+
+
+def read_beside(path: Path) -> bytes:
+    """A plain file of a bounded size; OSError otherwise."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        known = os.fstat(descriptor)
+        if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
+            raise OSError(f"{path} is not a plain file of at most {MOST_BYTES} bytes")
+        return stream.read(MOST_BYTES)
+
+
+def write_beside(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Whole or not at all; InputError where it cannot be written. By root it is given to the owner of the folder."""
+    temporary = f".{path.name}.{secrets.token_hex(6)}.part"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _write_in(folder, temporary, path.name, content, mode)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be written: {reason}", str(path), "choose a folder you may write to") from error
+
+
+def _write_in(folder: int, temporary: str, name: str, content: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(content)
+            os.fchmod(descriptor, mode)
+            owner = os.fstat(folder)
+            if os.geteuid() == 0 and owner.st_uid != 0:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def open_closed(path: Path) -> IO[bytes]:
+    """A file beside the lease to append to that others cannot open: whoever can open a file can lock it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.fstat(descriptor).st_mode & 0o077:
+        os.fchmod(descriptor, 0o600)  # made by an earlier version
+    return os.fdopen(descriptor, "ab")

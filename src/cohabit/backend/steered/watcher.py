@@ -1,0 +1,368 @@
+"""Two pictures of Slurm to facts: what changed since the last one, in the order it must be told. Runs no command.
+
+What follows for Slurm (hold this one, give that one back) comes out as wishes, for the back end to carry out. The
+watcher knows which jobs the core has and how far each has come; everything else belongs to Slurm alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
+from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, Discovered
+from cohabit.backend.slurm.translate import (
+    Terms,
+    asked_whole,
+    before_of,
+    is_ours,
+    job_of,
+    limit_of,
+    may_run,
+    shape_of,
+    why_not,
+)
+from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, read_mark
+from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
+from cohabit.model.command import StartJob
+from cohabit.model.event import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobStarted,
+    JobSubmitted,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    StartRefused,
+)
+from cohabit.model.units import SECOND
+
+QUEUED, PARKED, ORDERED, RUNS = "queued", "parked", "ordered", "runs"  # parked: somebody holds it on purpose
+UP, DRAINED, DOWN = "up", "drained", "down"
+STATUS = {
+    "COMPLETED": DONE, "CANCELLED": CANCELLED, "TIMEOUT": KILLED, "DEADLINE": KILLED, "NODE_FAIL": LOST,
+    "BOOT_FAIL": LOST, "REVOKED": CANCELLED,
+}  # fmt: skip
+GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
+UNFIT = ("DRAIN", "DRAINED", "DRAINING", "UNKNOWN", "NOT_RESPONDING", "NO_RESPOND", "MAINT", "MAINTENANCE", "RESERVED",
+         "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWER_UP", "INVALID_REG")  # fmt: skip
+_NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
+    UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
+}  # fmt: skip
+BACK_OFF_US = 30 * SECOND
+NOT_LAUNCHED = 53  # the "signal" of a job whose launch failed
+TROUBLE = {
+    "NODE_FAIL": "its node was lost", "BOOT_FAIL": "its node did not boot", "DEADLINE": "its deadline had passed",
+    "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "Slurm preempted it",
+}  # fmt: skip
+
+
+@dataclass
+class Known:
+    """A job the core has."""
+
+    name: str
+    phase: str = QUEUED
+    attempt: int = 0
+    nodes: tuple[str, ...] = ()  # where it was ordered to, and what it must get
+    before: Before = field(default_factory=Before)
+    limit_us: int = 0
+    shape: tuple[object, ...] = ()
+    restarts: int = 0
+    touched_s: float = 0.0  # older pictures say nothing about it: we acted on it then
+    busy: bool = False  # an order about it is being carried out
+    to_place: bool = False  # Slurm did not answer: the order is to be given again
+    cores: int = 0  # of that order, on each node
+    stopping: bool = False  # we had its run stopped
+    mates: str = ""  # the group it belongs to
+    ordered_s: float = 0.0  # when its start was ordered
+    kept_by: str = ""  # why Slurm has not started it yet, as it says
+    awaits: bool = False  # it depends on others, and the core knows
+    asked_whole: bool = False  # its owner wants nodes for itself
+
+    def take_down(self, order: StartJob, found: Discovered) -> None:
+        """Where it is to run, and with how much of each node. Of whole nodes no more cores are asked for than it needs:
+        a job with a number of tasks per node, or of CPUs per task, would never start (all versions but 22.05)."""
+        numbers = [number for first, count in order.nodes for number in range(first, first + count)]
+        self.nodes = tuple(found.names[number] for number in numbers)
+        whole, by = order.exclusive or not order.cores, found.whole_by
+        self.cores = order.cores
+        if whole and by == BY_CORES and not self.asked_whole:
+            self.cores = min(found.cpus[number] for number in numbers)
+        elif whole:
+            self.cores = max(-(-self.before.cpus // len(numbers)), 1)
+        if whole and by == BY_REQUEST and not self.asked_whole:
+            self.before = self.before._replace(made=WHOLE)
+        elif self.before.made:
+            self.before = self.before._replace(made=SHARED)
+
+
+@dataclass
+class Wishes:
+    """What is to be done in Slurm."""
+
+    pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to Slurm
+    take_back: list[str] = field(default_factory=list)  # released, not started: hold them again
+    hold: list[str] = field(default_factory=list)  # back in the queue, to be decided upon
+    stop: list[str] = field(default_factory=list)  # it runs where it should not
+    vanished: list[str] = field(default_factory=list)  # ran, and Slurm does not know it any more
+    said: list[str] = field(default_factory=list)  # for the operator
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All of Slurm that we look at, begun at this instant (Unix time)."""
+
+    begun_s: float
+    jobs: Mapping[str, SlurmJob]
+    nodes: Sequence[SlurmNode]
+
+
+class Watcher:
+    """Remembers what the core was told."""
+
+    def __init__(
+        self, node_names: Sequence[str], terms: Terms, patience_s: float, mates_within_s: float = 2.0,
+        burnt: Callable[[str, int], bool] = lambda name, attempt: False,
+    ) -> None:  # fmt: skip
+        self.number = {name: at for at, name in enumerate(node_names)}
+        self.terms, self.patience_s, self.mates_within_s = terms, patience_s, min(mates_within_s, patience_s)
+        self._burnt = burnt  # whether a run was to be stopped because its mates were not heard
+        self.guarded = False  # programs of mates wait for each other at a threshold: none of them can be late
+        self.known: dict[str, Known] = {}
+        self.left: set[str] = set()  # given back or never taken; until Slurm forgets them
+        self.over: set[str] = set()  # names the core has had and will never take again
+        self.told = [UP] * len(node_names)
+        self.back_s = (
+            0.0  # since when Slurm answers again; what it was told shortly before it went it may have forgotten
+        )
+
+    def look(self, picture: Picture) -> tuple[list[Event], Wishes]:
+        """Facts in order: ends first, so that a lost node finds its jobs gone; then nodes; then new jobs."""
+        facts: list[Event] = []
+        wishes = Wishes()
+        for known in list(self.known.values()):
+            if not known.busy and picture.begun_s > known.touched_s:
+                facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
+        facts += self._nodes(picture)
+        facts += self._new(picture, wishes)
+        self.left &= picture.jobs.keys()
+        return facts, wishes
+
+    def away(self) -> list[Event]:
+        """The manager does not answer: nothing can be started on any node, and nothing promised to mates elsewhere."""
+        up = [number for number, state in enumerate(self.told) if state == UP]
+        for number in up:
+            self.told[number] = DRAINED
+        return [NodeDrained(number) for number in up]
+
+    def forget(self, name: str, why: str = "") -> list[Event]:
+        """The job is not ours any more."""
+        self.known.pop(name, None)
+        self.left.add(name)
+        return [JobCancelled(name)]
+
+    # ---- jobs the core has ------------------------------------------------------------------------------------------
+
+    def _old(self, known: Known, job: SlurmJob | None, now_s: float, wishes: Wishes) -> list[Event]:
+        if known.phase == RUNS:
+            return self._run(known, job, wishes)
+        if known.phase == ORDERED:
+            return self._ordered(known, job, now_s, wishes)
+        if job is None or not (job.waits or job.runs):
+            return self.forget(known.name)
+        if job.runs:
+            wishes.said.append(f"job {known.name} was released by somebody and runs; it is Slurm's own now")
+            return self.forget(known.name)
+        if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
+            wishes.said.append(f"job {known.name} was given back when the lease was over")
+            return self.forget(known.name)
+        if known.phase == PARKED:
+            if job.held:
+                return []
+            wishes.hold.append(known.name)
+            known.phase = QUEUED
+            return [JobReleased(known.name)]
+        if not job.held:
+            wishes.said.append(f"job {known.name} was released by somebody; it is Slurm's own now")
+            return self.forget(known.name)
+        return self._queued(known, job, wishes)
+
+    def _queued(self, known: Known, job: SlurmJob, wishes: Wishes) -> list[Event]:
+        new = not known.attempt and (why_not(job, self.terms) or before_of(job) != known.before)
+        if shape_of(job) != known.shape or new:
+            wishes.pass_on[known.name] = "was changed by its owner"
+            return self.forget(known.name)
+        if not known.awaits and not may_run(job, float("inf")):
+            wishes.pass_on[known.name] = f"depends on others now ({job.dependency})"
+            return self.forget(known.name)
+        limit_us = limit_of(job)
+        if limit_us != known.limit_us:
+            known.limit_us = limit_us
+            return [JobChanged(known.name, limit_us=limit_us)]
+        return []
+
+    def _ordered(self, known: Known, job: SlurmJob | None, now_s: float, wishes: Wishes) -> list[Event]:
+        key = (known.name, known.attempt)
+        if job is None:
+            wishes.vanished.append(known.name)
+            return []
+        if job.runs:
+            if job.nodes and set(job.nodes) != set(known.nodes):
+                wishes.stop.append(known.name)
+                known.phase = QUEUED
+                return [StartRefused(*key, f"Slurm gave it {','.join(job.nodes)}", BACK_OFF_US)]
+            if (
+                known.mates
+                and not self.guarded
+                and known.ordered_s
+                and job.start_s > known.ordered_s + self.mates_within_s
+            ):
+                wishes.stop.append(known.name)
+                known.phase = QUEUED
+                return [StartRefused(*key, "it began too late beside its mates", 1)]
+            known.phase, known.restarts = RUNS, job.restarts
+            return [JobStarted(*key)]
+        if not job.waits:
+            self.known.pop(known.name)
+            return [*([JobStarted(*key)] if job.nodes else []), finished(known.attempt, job)]
+        if job.held and not known.to_place and self._burnt(known.name, known.attempt):
+            known.phase = QUEUED
+            return [StartRefused(*key, "its mates were not heard before it began", 1)]
+        if job.held and not known.to_place and self._forgotten(known, job):
+            known.to_place = True  # Slurm came back without what it was told last
+            return []
+        if job.held and not known.to_place:
+            known.phase = PARKED
+            wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
+            return [StartRefused(*key, "somebody holds it", 1), JobHeld(known.name)]
+        known.kept_by = job.reason
+        if now_s - known.touched_s > (self.mates_within_s if known.mates else self.patience_s):
+            wishes.take_back.append(known.name)
+        return []
+
+    def _run(self, known: Known, job: SlurmJob | None, wishes: Wishes) -> list[Event]:
+        if job is None:
+            wishes.vanished.append(known.name)
+            return []
+        if job.runs:
+            if job.restarts > known.restarts and job.nodes and set(job.nodes) != set(known.nodes):
+                wishes.stop.append(known.name)  # Slurm has started it again by itself, elsewhere
+                known.phase = QUEUED
+                return [JobFinished(known.name, known.attempt, STOPPED)]
+            return []
+        if not job.waits:
+            self.known.pop(known.name)
+            return [finished(known.attempt, job)]
+        facts: list[Event] = [JobFinished(known.name, known.attempt, STOPPED)]
+        known.phase, known.limit_us = QUEUED, limit_of(job)
+        if not job.held:
+            wishes.hold.append(known.name)
+        elif not (known.stopping or self._forgotten(known, job) or self._burnt(known.name, known.attempt)):
+            known.phase = PARKED  # an operator's requeuehold
+            facts.append(JobHeld(known.name))
+        known.stopping = False
+        return facts
+
+    def _forgotten(self, known: Known, job: SlurmJob) -> bool:
+        """Slurm died and came back as it was before our order; nobody has held the job on purpose."""
+        mark = read_mark(job.mark)
+        return mark is None or mark.attempt != known.attempt or known.touched_s < self.back_s
+
+    # ---- what is new ------------------------------------------------------------------------------------------------
+
+    def _new(self, picture: Picture, wishes: Wishes) -> list[Event]:
+        found = [job for job in picture.jobs.values() if job.name not in self.known and job.name not in self.left]
+        ours = [job for job in found if is_ours(job, self.terms) and may_run(job, picture.begun_s)]
+        room = self._room_in_arrays(picture)
+        facts: list[Event] = []
+        for job in sorted(ours, key=_age):
+            if reason := self._used(job.name) or why_not(job, self.terms):
+                wishes.pass_on[job.name] = reason
+                self.left.add(job.name)
+                continue
+            if job.array and job.array_at_most:
+                if room[job.array] >= job.array_at_most:
+                    continue
+                room[job.array] += 1
+            self.take(job)
+            facts.append(JobSubmitted(job_of(job, self.terms)))
+        return facts
+
+    def take(self, job: SlurmJob, attempt: int = 0, phase: str = QUEUED) -> Known:
+        """From now on the core has it."""
+        nodes = job.required_nodes if phase == ORDERED else job.nodes
+        known = Known(
+            job.name,
+            phase,
+            attempt,
+            nodes,
+            before_of(job),
+            limit_of(job),
+            shape_of(job),
+            job.restarts,
+            mates=job.mates,
+            awaits=bool(job.dependency),
+            asked_whole=asked_whole(job),
+        )
+        self.known[job.name] = known
+        self.over.add(job.name)
+        self.left.discard(job.name)
+        return known
+
+    def _used(self, name: str) -> str:
+        """A number comes back when Slurm has lost its state, and after millions of jobs."""
+        return "has the name of an earlier job" if name in self.over else ""
+
+    def _room_in_arrays(self, picture: Picture) -> Counter[str]:
+        """How many tasks of an array the core has or Slurm runs: Slurm would not start more than its bound."""
+        taken = {job.array: set[str]() for job in picture.jobs.values() if job.array}
+        for job in picture.jobs.values():
+            if job.array and (job.name in self.known or job.runs):
+                taken[job.array].add(job.name)
+        return Counter({array: len(names) for array, names in taken.items()})
+
+    # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, picture: Picture) -> list[Event]:
+        occupied = {name for job in picture.jobs.values() if self._is_foreign(job) for name in job.nodes}
+        facts: list[Event] = []
+        standing = {node.name: condition(node.states) for node in picture.nodes}
+        for name, number in self.number.items():
+            now = standing.get(name, DOWN)
+            if now == UP and name in occupied:
+                now = DRAINED  # a job of Slurm's own is there: nothing of ours beside it
+            if now != self.told[number]:
+                self.told[number] = now
+                facts.append(_NODE_FACT[now](number))
+        return facts
+
+    def _is_foreign(self, job: SlurmJob) -> bool:
+        known = self.known.get(job.name)
+        return job.runs and (known is None or (known.phase in (QUEUED, PARKED) and not known.busy))
+
+
+def condition(states: Iterable[str]) -> str:
+    """Up, drained or down, from Slurm's words."""
+    words = {word.upper() for word in states}
+    if words & set(GONE):
+        return DOWN
+    return DRAINED if words & set(UNFIT) else UP
+
+
+def finished(attempt: int, job: SlurmJob) -> JobFinished:
+    """The end of a run that Slurm still remembers."""
+    status, reason = STATUS.get(job.state, FAILED), TROUBLE.get(job.state, "")
+    if job.exit_signal == NOT_LAUNCHED and not reason:
+        reason = "Slurm could not launch it: can its folder and its output file be opened on its node?"
+    return JobFinished(job.name, attempt, status, job.exit_status, job.exit_signal, reason)
+
+
+def _age(job: SlurmJob) -> tuple[float, int, str]:
+    """Who came first; tasks of an array in their order."""
+    return job.submit_s, job.number, f"{job.name.rpartition('_')[2]:>12}"

@@ -1,0 +1,267 @@
+"""What the page reads of a living controller. Whoever is not an operator sees only own jobs, as everywhere in the API.
+
+These routes serve the page and may change with it; programs use docs/api.md. Shapes are those of app/view_data.py,
+which serves a finished run: the page does not know which of the two answers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from cohabit.core import columns
+from cohabit.core.core import SchedulerCore
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.page import learning as page_learning
+from cohabit.live.api.page import views as page_views
+from cohabit.live.api.page.packing import KIND, packed
+from cohabit.live.api.page.series import series
+from cohabit.live.api.parts import Parts
+from cohabit.live.api.problems import Refusal
+from cohabit.live.api.routes import Job, Service, Who, reply
+from cohabit.live.api.views import history
+from cohabit.live.controller.records import Record
+from cohabit.model.profile import owner_of
+from cohabit.model.records import NEVER
+from cohabit.model.units import SECOND
+
+router = APIRouter(prefix="/v1/page", include_in_schema=False)
+Views = Literal["queued", "running", "waiting", "finished", "all"]
+Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s"]
+SERIES_S = 6 * 3600.0
+SERIES_MOST = 5_000  # ended jobs looked at for one picture
+GANTT_MOST = 100_000
+FIRST_SPAN_S = 3600
+PAGE = 1000
+STATES = ("running", "done", "failed", "killed", "cancelled", "lost", "other")
+
+
+@router.get("/about")
+async def about(parts: Service, caller: Who) -> Response:
+    """What is looked at, and who looks."""
+    cluster = parts.living.cluster
+    names = parts.living.policies.names
+    return reply({
+        "source": "live", "version": parts.version, "title": parts.living.domain or "this machine",
+        "user": caller.user, "role": caller.role, "nodes": cluster.nodes, "cores": cluster.cores,
+        "policy": " + ".join(str(value) for value in names.values() if isinstance(value, str)), "runs": [],
+        "from": None, "until": None, "coupled": parts.living.policies.mates is not None,
+    })  # fmt: skip
+
+
+@router.get("/overview")
+async def overview(parts: Service, caller: Who) -> Response:
+    """Every node in columns; counts of jobs."""
+    found = await parts.controller.ask(page_views.overview)
+    return reply(found | {"at": parts.living.clock.now_us() / SECOND})
+
+
+@router.get("/series")
+async def over_time(parts: Service, caller: Who) -> Response:
+    """The last hours: jobs started, ended and waiting, cores in use; of all users, without names."""
+    now_us = parts.living.clock.now_us()
+    from_us = now_us - round(SERIES_S * SECOND)
+    ended = await _ended(parts, from_us, now_us, None, SERIES_MOST)
+    living = await parts.controller.ask(_living_columns)
+    if len(ended) == SERIES_MOST:
+        from_us = max(from_us, int(ended[0].end_us or from_us))
+    first = min([*living[0].tolist(), *(one.submit_us or now_us for one in ended)], default=now_us)
+    from_us = max(from_us, min(first, now_us - 600 * SECOND))
+    past = np.array(
+        [[one.submit_us or 0, one.start_us if one.start_us is not None else NEVER,
+          one.end_us if one.end_us is not None else NEVER, one.cores] for one in ended],
+        np.int64,
+    ).reshape(-1, 4).T  # fmt: skip
+    joined = [np.concatenate(pair) for pair in zip(past, living, strict=True)]
+    return reply(series(joined[0], joined[1], joined[2], joined[3], NEVER, from_us, now_us))
+
+
+def _living_columns(core: SchedulerCore) -> list[np.ndarray[Any, Any]]:
+    state = core.state
+    rows = np.fromiter(state.rows.values(), np.int64, len(state.rows))
+    jobs = state.jobs[:, rows]
+    runs = np.isin(jobs[columns.STATE], (columns.STARTING, columns.RUNNING))
+    start = np.where(runs, jobs[columns.START], NEVER)
+    return [jobs[columns.SUBMIT], start, np.full(len(rows), NEVER), jobs[columns.CORES]]
+
+
+async def _ended(parts: Parts, since_us: int, now_us: int, whose: int | None, most: int) -> list[Record]:
+    """The latest jobs that ended since then, by their end; looked for in ever longer spans, not through all records."""
+    span_us = FIRST_SPAN_S * SECOND
+    while True:
+        begin_us = max(since_us, now_us - span_us)
+        found = await _ended_since(parts, begin_us, whose)
+        if begin_us == since_us or len(found) >= most:
+            return found[-most:]
+        span_us *= 6
+
+
+async def _ended_since(parts: Parts, since_us: int, whose: int | None) -> list[Record]:
+    found: list[Record] = []
+    behind: tuple[int, str] | None = None
+    while True:
+        page = await parts.looking.between(since_us, 2**62, whose, PAGE, behind)
+        found += page
+        if len(page) < PAGE:
+            return found
+        assert page[-1].end_us is not None
+        behind = (page[-1].end_us, page[-1].job_id)
+
+
+# ---- jobs -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs")
+async def jobs(
+    parts: Service, caller: Who, view: Views = "all", find: Annotated[str, Query(max_length=100)] = "",
+    sort: Sorts = "submitted_at", down: bool = False, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    most: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Response:  # fmt: skip
+    """A part of the jobs, sorted; of those that are over the latest."""
+    owner = _owner(caller)
+    if view == "finished":
+        return reply(await _finished(parts, caller, find, first, most))
+    wanted = "queued" if view == "waiting" else view
+    now_us = parts.living.clock.now_us()
+
+    def look(core: SchedulerCore) -> dict[str, Any]:
+        return page_views.living_jobs(core, owner, wanted, find, sort, down, first, most, now_us)
+
+    found = await parts.controller.ask(look)
+    for one in found["jobs"]:
+        one["user"] = await parts.accounts.name_of(one["user"])
+    return reply(found)
+
+
+async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: int) -> dict[str, Any]:
+    """Latest first; a search looks at the latest thousand."""
+    page = await parts.looking.page("finished", _owner(caller), PAGE, None)
+    views = []
+    for one in page.jobs:
+        found = await parts.looking.view(one, caller)
+        if not find or find.lower() in f"{found['job']} {found['program'] or ''}".lower():
+            views.append(found | {"nodes": len(found["nodes"] or ())})
+    return {"jobs": views[first : first + most], "total": len(views), "more": page.before is not None}
+
+
+@router.get("/jobs/{job}")
+async def one_job(job: Job, parts: Service, caller: Who) -> Response:
+    """All of one job: as the API shows it, how it runs, and why it waited."""
+    view = await parts.looking.full_view(job, caller)
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    placement, mates = await parts.controller.ask(
+        lambda core: (page_views.placement_of(core, job, owner), page_learning.mates_of(core, job, now_us))
+    )
+    explained = await parts.controller.why(job)
+    why = view["why"] or explained.why
+    if view["state"] == "queued":
+        parts.waits.note(job, now_us, why)
+    return reply({
+        "job": view, "placement": placement, "why": why, "mates": mates,
+        "history": history(parts.waits.with_those_of(job, explained.history)),
+        "actions": _actions(view["state"]), "at": now_us / SECOND,
+    })  # fmt: skip
+
+
+def _actions(state: str) -> list[str]:
+    """What may be done to a job that stands so; who may see a job may do it."""
+    return {"queued": ["hold", "cancel"], "held": ["release", "cancel"], "starting": ["cancel"],
+            "running": ["requeue", "cancel"]}.get(state, [])  # fmt: skip
+
+
+@router.get("/nodes/{node}")
+async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, caller: Who) -> Response:
+    """Who shares a node, and how."""
+    if node >= parts.living.cluster.nodes:
+        raise Refusal(404, "there is no such node", f"node {node}", "cohabit nodes lists them")
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    found = await parts.controller.ask(lambda core: page_views.node_view(core, node, owner, now_us))
+    actions = ["drain" if found["state"] == "up" else "resume"] if caller.operates else []
+    return reply(found | {"actions": actions, "at": now_us / SECOND})
+
+
+# ---- what is known --------------------------------------------------------------------------------------------------
+
+
+@router.get("/programs")
+async def programs(parts: Service, caller: Who) -> Response:
+    """Curves, classes and exploration: of shared profiles and the caller's own; operators see those of all users."""
+    found = await parts.controller.ask(lambda core: page_learning.programs(core, _profile_owner(caller)))
+    for one in found["programs"]:
+        one["owner"] = await _owner_name(parts, one["owner"])
+    return reply(found)
+
+
+@router.get("/predictions")
+async def predictions(parts: Service, caller: Who) -> Response:
+    """Who slows whom, and how calm it is."""
+    now_us = parts.living.clock.now_us()
+    found = await parts.controller.ask(lambda core: page_learning.predictions(core, now_us, _profile_owner(caller)))
+    if (matrix := found["matrix"]) is not None:
+        owners = [await _owner_name(parts, owner) for owner in matrix.pop("owners")]
+        named = zip(matrix["programs"], owners, strict=True)
+        matrix["programs"] = [f"{program} ({owner})" if owner else program for program, owner in named]
+    for gate in found["gates"]:
+        if not caller.operates:
+            gate["passed_over"] = []
+    return reply(found)
+
+
+@router.get("/domains")
+async def domains(parts: Service, caller: Who) -> Response:
+    """Jobs with mates elsewhere."""
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    return reply({"coupling": await parts.controller.ask(lambda core: page_learning.domains(core, owner, now_us)),
+                  "at": now_us / SECOND})  # fmt: skip
+
+
+@router.get("/gantt")
+async def gantt(
+    parts: Service, caller: Who, most: Annotated[int, Query(ge=1, le=GANTT_MOST)] = 20_000
+) -> Response:  # fmt: skip
+    """Who had which nodes when, in packed columns: the latest jobs that ended, and those that run."""
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    running = await parts.looking.page("running", owner, PAGE, None)
+    records = [*await _ended(parts, 0, now_us, owner, most), *(one.record for one in running.jobs)]
+    records = [one for one in records if one.start_us is not None and one.nodes]
+    records.sort(key=lambda one: one.start_us or 0)  # the page paints them in this order
+    programs_seen: dict[str, int] = {}
+    for one in records:
+        programs_seen.setdefault(one.program, len(programs_seen))
+    bars = [(index, first, count) for index, one in enumerate(records) for first, count in one.nodes]
+    job, first, count = np.array(bars, np.int32).reshape(-1, 3).T
+    times = np.array([[one.submit_us or 0, one.start_us or 0, one.end_us or now_us] for one in records], float)
+    submit, start, end = times.reshape(-1, 3).T / SECOND
+    header = {
+        "ids": [one.job_id for one in records], "programs": list(programs_seen), "states": list(STATES),
+        "nodes": parts.living.cluster.nodes, "until": now_us / SECOND,
+        "shared": not parts.living.policies.placer.exclusive,
+        "from": float(start.min()) if len(records) else now_us / SECOND - 600,
+    }  # fmt: skip
+    arrays = {
+        "submit": submit, "start": start, "end": end,
+        "program": np.array([programs_seen[one.program] for one in records], np.int32),
+        "state": np.array([_state_code(one.status) for one in records], np.int32), "bar_job": job, "bar_first": first,
+        "bar_count": count,
+    }  # fmt: skip
+    return Response(packed(header, arrays), media_type=KIND)
+
+
+def _state_code(status: str) -> int:
+    return STATES.index(status or "running") if (status or "running") in STATES else len(STATES) - 1
+
+
+def _profile_owner(caller: Caller) -> str | None:
+    return None if caller.operates else owner_of(caller.number)
+
+
+async def _owner_name(parts: Parts, owner: str) -> str:
+    """What the owner of a profile is called; empty: it is shared."""
+    return await parts.accounts.name_of(int(owner)) if owner.isdigit() else owner
+
+
+def _owner(caller: Caller) -> int | None:
+    return None if caller.operates else caller.number

@@ -1,0 +1,1 @@
+"""The controller itself: inbox, journal, core, orders."""

@@ -1,0 +1,139 @@
+"""What a controller can be asked: where jobs stand, why they wait, which there are. It changes nothing.
+
+The core and its records are read in the worker thread, between two batches; lists are read from the journal in a thread
+of their own, so that nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from cohabit.backend.protocol import Launch
+from cohabit.core.core import SchedulerCore
+from cohabit.core.explain import why_waiting
+from cohabit.core.guaranteeing import story_of
+from cohabit.live.controller import records
+from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.database import said
+from cohabit.live.controller.journal import Journal, JournalError
+from cohabit.live.controller.records import Note, Record
+from cohabit.live.controller.refusals import RemovedJob, UnknownJob
+from cohabit.live.controller.removal import Gone
+from cohabit.live.controller.standing import Explained, Listed, Standing, stand, with_reason
+from cohabit.live.controller.stepping import Stepper
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Answers:
+    """The questions, over the core that a stepper owns."""
+
+    def __init__(self, journal: Journal, stepper: Stepper, clock: BootClock) -> None:
+        self._journal, self._stepper, self._clock = journal, stepper, clock
+        self._recorder = stepper.recorder
+        self._worker, self._reader = ThreadPoolExecutor(1, "core"), ThreadPoolExecutor(1, "records")
+
+    @property
+    def _core(self) -> SchedulerCore:
+        return self._stepper.core
+
+    async def ask(self, question: Callable[[SchedulerCore], T]) -> T:
+        """Read the core between two batches."""
+        return await self._in_worker(lambda: question(self._core))
+
+    async def _in_worker(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+    async def view(self, job_id: str) -> Standing:
+        """One job or array, also one that ended long ago; never looks at the whole queue."""
+        return await self._in_worker(lambda: self._stand(job_id))
+
+    async def states(self, names: Sequence[str]) -> dict[str, str]:
+        """Where these jobs stand, in a word; those never heard of are left out."""
+
+        def look() -> dict[str, str]:
+            over = self._journal.records_of([name for name in names if name not in self._recorder.living])
+            found = over | {name: one for name in names if (one := self._recorder.living.get(name)) is not None}
+            return {name: stand(one, self._core, self._recorder, None).state for name, one in found.items()}
+
+        return await self._in_worker(look)
+
+    async def why(self, job_id: str) -> Explained:
+        """Why a job waits, with all there is to say, and what was done to keep its speed; reads the queue once."""
+
+        def explain() -> Explained:
+            standing, now_us = self._stand(job_id), max(self._clock.now_us(), self._stepper.last_us)
+            why = why_waiting(self._core.state, self._core.policies, job_id, now_us)
+            story = story_of(self._core.state, self._core.policies, job_id)
+            history = sorted({*standing.record.notes, *(Note(at_us, text) for at_us, text in story)})
+            return Explained(standing, with_reason(why or standing.why, standing.record.notes), tuple(history))
+
+        return await self._in_worker(explain)
+
+    async def page(
+        self, state: str = "", user: int | None = None, limit: int = 100, before: int | None = None
+    ) -> Listed:
+        """The latest jobs that are queued, running, finished or "all"; "": queued and running. Latest first."""
+        await self._in_worker(self._write_owed)
+        found, launches = await self.read(lambda connection: _with_launches(connection, state, user, limit, before))
+
+        def join() -> list[Standing]:
+            return [
+                stand(one, self._core, self._recorder, launches.get(one.job_id, launches.get(one.array)))
+                for one in found.records
+            ]
+
+        return Listed(await self._in_worker(join), found.before)
+
+    async def between(
+        self, since_us: int, until_us: int, user: int | None = None, limit: int = 1000,
+        behind: tuple[int, str] | None = None,
+    ) -> list[Record]:  # fmt: skip
+        """Jobs that ended in [since, until), by their end; `behind`: the (end_us, job_id) of the last one read."""
+        await self._in_worker(self._write_owed)
+        return await self.read(lambda one: records.between(one, since_us, until_us, user, limit, behind))
+
+    async def removed(self, job_id: str) -> Gone | None:
+        """What is known of a job whose record retention removed, or may have removed (Journal.removed)."""
+        return await self._in_worker(lambda: self._journal.removed(job_id))
+
+    def _stand(self, job_id: str) -> Standing:
+        record = self._recorder.living.get(job_id) or self._journal.records_of([job_id]).get(job_id)
+        if record is None:
+            raise RemovedJob(job_id) if self._journal.removed(job_id) else UnknownJob(job_id)
+        return stand(record, self._core, self._recorder, self._journal.launch_of(job_id))
+
+    def _write_owed(self) -> None:
+        """So that a list shows what was answered; where that cannot be written now, it is a batch behind."""
+        try:
+            self._journal.flush()
+        except JournalError as error:
+            log.warning("%s", error)
+
+    async def read(self, question: Callable[[sa.Connection], T]) -> T:
+        """Read the journal over a connection of its own; what is owed to it may be missing."""
+
+        def read() -> T:
+            try:
+                with self._journal.reader().connect() as connection, connection.begin():
+                    return question(connection)
+            except DBAPIError as error:
+                raise JournalError(f"the journal cannot be read: {said(error)}", self._journal.where) from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._reader, read)
+
+
+def _with_launches(
+    connection: sa.Connection, state: str, user: int | None, limit: int, before: int | None
+) -> tuple[records.Page, dict[str, Launch]]:
+    found = records.page(connection, state, user, limit, before)
+    names = sorted({one.array or one.job_id for one in found.records})
+    return found, records.launches(connection, names)

@@ -1,0 +1,353 @@
+"""The controller: drain the inbox, make the facts durable, ask the core, hand out its orders. Nothing else decides.
+
+One batch at a time. Facts are in the journal before the core hears of them, orders leave after that; so whatever the
+controller has ever said or done follows from its journal. The journal and the core live in one worker thread
+(stepping.py); the event loop stays free for whoever talks to the controller. It must never wait for the back end
+or for a peer, and no request may end it or keep another from its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from cohabit.backend.protocol import Backend, BackendError, Launch
+from cohabit.core.core import SchedulerCore
+from cohabit.live.controller import recovery
+from cohabit.live.controller.answers import Answers
+from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.dispatch import Dispatcher, Settle
+from cohabit.live.controller.inbox import Inbox, Letter
+from cohabit.live.controller.journal import Journal, JournalError
+from cohabit.live.controller.recovery import Restored
+from cohabit.live.controller.refusals import Busy, NotWritable
+from cohabit.live.controller.reserve import Reserve
+from cohabit.live.controller.standing import advice
+from cohabit.live.controller.stepping import OneByOne, Stepper, Turn
+from cohabit.live.controller.telling import CoreFailed
+from cohabit.model import codec
+from cohabit.model.command import CancelJob, Command, SetShares, StartJob, TellPeer, WakeAt
+from cohabit.model.errors import InputError
+from cohabit.model.event import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobStarted,
+    JobSubmitted,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    PeerReported,
+    ProfileShared,
+    Recovered,
+    StartRefused,
+    Woken,
+)
+from cohabit.model.job import Job
+from cohabit.model.peer import Message
+from cohabit.model.texts import wrong_in_name
+from cohabit.model.units import FOREVER, SECOND
+
+INBOX_MOST = 20_000
+BATCH_MOST = 512
+CHECKPOINT_EVERY = 2_000  # batches
+LONGEST_PATIENCE_S = 30.0
+PAUSE_S = 0.5  # before a journal that could not be written is tried again
+ROOM_S = 2.0  # between two looks at how full the disk is
+FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a fact on which the core raised is told again
+OF_THE_WORLD = JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | Woken  # nobody repeats them
+LONGEST_NAME = 64  # bytes; written as the name of a file it can be three times as long
+log = logging.getLogger(__name__)
+
+
+class Controller(Answers):
+    """One cluster under one core. `post` takes messages to peers and must return at once."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        restored: Restored,
+        clock: BootClock,
+        backend: Backend,
+        post: Callable[[str, Message], None],
+    ) -> None:
+        super().__init__(journal, Stepper(journal, restored, clock.now_us), clock)
+        self._restored, self._backend, self._post = restored, backend, post
+        self._wake_us = int(restored.core.state.wake_us)
+        self._inbox, self._reserve = Inbox(INBOX_MOST), Reserve(journal.file)
+        self._dispatch = Dispatcher(backend, self.tell, self._reserve.give)
+        self._owed: list[Event] = []  # facts of the world on which the core raised; told again at `_again_us`
+        self._again_us, self._pause_s = FOREVER, FIRST_AGAIN_S
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    @property
+    def left_out(self) -> int:
+        """Events in the journal on which the core raised."""
+        return self._stepper.left_out
+
+    def watch_core(self, put_on: Callable[[SchedulerCore], None]) -> None:
+        """Have this done to the core, and to every one that takes its place."""
+        self._stepper.watch(put_on)
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Reconcile with the world, then listen. Returns when the first batch after a restart is dealt with."""
+        await self._backend.open()
+        runs = await self._backend.observe()
+        found = recovery.reconcile(recovery.active_runs(self._core), runs, self._restored.orders)
+        for key in found.strays:
+            log.warning("run %s of job %s is stopped: nobody counts on it", key[1], key[0])
+            try:
+                await self._backend.execute(CancelJob(*key, "nobody counts on this run"))
+            except BackendError as error:  # killed, and not dead: the operating system cannot let go of it
+                log.error("%s", error)
+        if not self._restored.fresh:
+            await self._turn([Letter(fact) for fact in (Recovered(self._clock.same), *found.facts)])
+        for order in found.orders:
+            self._dispatch.give(order)
+        told = {(one.job_id, one.attempt) for one in found.facts if isinstance(one, JobFinished)}
+        for key in (*found.over, *found.strays):
+            if key not in told:  # those are settled as soon as their end is in the journal
+                self._dispatch.give(Settle(*key))
+        self._tasks = [asyncio.create_task(one) for one in (self._run(), self._listen(), self._keep_room())]
+
+    async def stop(self) -> None:
+        """End in good order: the batch in hand with all its orders, then a checkpoint. Jobs go on."""
+        self._stopping = True
+        self._inbox.interrupt()
+        await asyncio.gather(*self._tasks[:1], return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        left = await self._inbox.take(0.0, INBOX_MOST)
+        self._refuse([(one, InputError("the controller is being stopped")) for one in left])
+        await self._checkpoint()
+        await self._dispatch.close()
+        await self._backend.close()
+        self._worker.shutdown()
+        self._reader.shutdown()
+        try:
+            self._journal.close()
+        except JournalError as error:
+            log.error("%s", error)  # the next controller computes it again
+
+    async def failed(self) -> None:
+        """Return, with the exception, only if the controller cannot go on."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    # ---- what others may ask ----------------------------------------------------------------------------------------
+
+    async def submit(self, job: Job, launch: Launch) -> None:
+        """Take a job; returns when it is durable. An InputError says why it cannot be taken."""
+        if wrong := wrong_in_name(job.job_id):
+            raise InputError(wrong, "a job's name")
+        if not 0 < len(job.job_id.encode()) <= LONGEST_NAME:
+            raise InputError(f"a job's name has 1 to {LONGEST_NAME} bytes", "job")
+        if not launch.command:
+            raise InputError("there is nothing to execute", f"job {job.job_id}", "give a command")
+        if short := self._reserve.shortage():
+            raise NotWritable(f"nothing can be taken now: {short}", "", "try again when there is room")
+        await self._demand(JobSubmitted(job), launch)
+
+    async def cancel(self, job_id: str) -> None:
+        """Have a job, or what is left of an array, cancelled; like all that follow it returns when that is durable."""
+        await self._demand(JobCancelled(job_id))
+
+    async def hold(self, job_id: str) -> None:
+        """A job that waits must not start until it is released."""
+        await self._demand(JobHeld(job_id))
+
+    async def release(self, job_id: str) -> None:
+        """Lift the hold."""
+        await self._demand(JobReleased(job_id))
+
+    async def requeue(self, job_id: str) -> None:
+        """Stop a running job; it waits in the queue again."""
+        await self._demand(JobRequeued(job_id))
+
+    async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
+        """Another limit or priority for a job that waits."""
+        if limit_us is not None and limit_us <= 0:
+            raise InputError("a limit is longer than nothing", f"job {job_id}")
+        await self._demand(JobChanged(job_id, limit_us, qos))
+
+    async def drain(self, node: int) -> None:
+        """Start nothing more on a node; what runs there goes on."""
+        await self._demand(NodeDrained(node))
+
+    async def resume(self, node: int) -> None:
+        """Use a node again."""
+        await self._demand(NodeUp(node))
+
+    async def share_profile(self, program: str, owner: str) -> None:
+        """What is known from an owner's runs of a program becomes the shared profile."""
+        await self._demand(ProfileShared(program, owner))
+
+    async def _demand(self, event: Event, launch: Launch | None = None) -> None:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._inbox.offer(Letter(event, launch, answer)):
+            raise Busy
+        await answer
+
+    def hear(self, message: Message) -> bool:
+        """A message of a peer, its origin checked; False: too busy to take it."""
+        return self._inbox.offer(Letter(PeerReported(message)))
+
+    # ---- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            due_us = min(self._wake_us, self._again_us)
+            patience_us = min(max(due_us - self._clock.now_us(), 0), round(LONGEST_PATIENCE_S * SECOND))
+            letters = await self._inbox.take(patience_us / SECOND, BATCH_MOST)
+            if self._clock.now_us() >= self._again_us:
+                letters += [Letter(fact) for fact in self._owed]
+                self._owed, self._again_us = [], FOREVER
+            if self._clock.now_us() >= self._wake_us:
+                letters.append(Letter(Woken()))
+            if letters:
+                await self._turn(letters)
+            if self._stepper.since_checkpoint >= CHECKPOINT_EVERY:
+                await self._checkpoint()
+
+    async def _turn(self, letters: list[Letter]) -> None:
+        """One batch: durable, decided, handed out, answered."""
+        while letters:
+            try:
+                turn = await self._in_worker(partial(self._stepper.step, letters))
+            except JournalError as error:
+                letters = await self._not_written(letters, error)
+                continue
+            except OneByOne as error:
+                log.error("%d requests are taken one by one: %r", len(letters), error.__cause__)
+                for one in letters:
+                    await self._turn([one])
+                return
+            except CoreFailed as error:
+                log.error("the core cannot be used any more and is made anew: %s", error, exc_info=error)
+                turn = await self._mend(letters)
+            self._follow(turn)
+            return
+
+    async def _not_written(self, letters: list[Letter], error: JournalError) -> list[Letter]:
+        """Submissions are refused; all else is tried again at once if the disk was full and there is a reserve."""
+        log.error("%s", error)
+        unable = NotWritable(f"nothing can be taken now: {error}", "", "try again later")
+        self._refuse([(one, unable) for one in letters if isinstance(one.event, JobSubmitted)])
+        rest = [one for one in letters if one.answer is None or not one.answer.done()]
+        if self._reserve.give():
+            return rest
+        self._refuse([(one, unable) for one in rest])
+        self._inbox.put_back([one for one in rest if one.answer is None and not isinstance(one.event, Woken)])
+        await asyncio.sleep(PAUSE_S)
+        return []
+
+    async def _mend(self, letters: list[Letter]) -> Turn:
+        """Until the core is made anew; what it is to deal with is in the journal already."""
+        while not self._stopping:
+            try:
+                turn = await self._in_worker(self._stepper.mend)
+            except JournalError as error:
+                log.error("%s", error)
+                await asyncio.sleep(PAUSE_S)
+            else:
+                self._wake_us = int(self._core.state.wake_us)
+                return turn
+        return Turn([], [(one, InputError("the controller is being stopped")) for one in letters])
+
+    def _follow(self, turn: Turn) -> None:
+        """What follows from a batch: orders go out, whoever asked is answered, what was left out is told again."""
+        self._refuse(turn.refused)
+        if any(isinstance(one.event, Woken) for one in turn.letters):
+            self._wake_us = FOREVER  # the request is used up
+        for command in turn.commands:
+            try:
+                self._hand_out(command, turn)
+            except Exception:
+                log.exception("%s is not handed out", command)
+        self._answer(turn)
+        for one in turn.letters:
+            if isinstance(one.event, JobFinished):
+                self._dispatch.give(Settle(one.event.job_id, one.event.attempt))
+        if again := [one for one in turn.lost if isinstance(one, OF_THE_WORLD)]:
+            self._owed += [one for one in again if not isinstance(one, Woken)]
+            self._again_us = self._clock.now_us() + round(self._pause_s * SECOND)
+            self._wake_us = max(self._wake_us, self._again_us)
+            self._pause_s = min(2 * self._pause_s, LONGEST_AGAIN_S)
+
+    def _hand_out(self, command: Command, turn: Turn) -> None:
+        match command:
+            case WakeAt(at_us):
+                self._wake_us = at_us
+            case TellPeer(domain, message):
+                self._post(domain, message)
+            case SetShares(reason=reason) if reason:
+                log.info("nodes are divided anew: %s", reason)
+                self._dispatch.give(command)
+            case StartJob():
+                self._dispatch.give(command, turn.launches.get(command.job_id))
+            case _:
+                self._dispatch.give(command)
+
+    def _answer(self, turn: Turn) -> None:
+        """Submitters hear that their job is durable, or why the core will never run it."""
+        never = {one.job_id: one.reason for one in turn.commands if isinstance(one, CancelJob) and one.attempt == 0}
+        for one in turn.letters:
+            if one.answer is None or one.answer.done():
+                continue
+            job = one.event.job if isinstance(one.event, JobSubmitted) else None
+            first = "" if job is None else f"{job.job_id}_{job.array_first}" if job.array_count else job.job_id
+            if job is not None and first in never:
+                fix = advice(never[first], job, self._core.state.cluster)
+                one.answer.set_exception(InputError(never[first], f"job {job.job_id}", fix))
+            else:
+                one.answer.set_result(None)
+
+    def _refuse(self, refused: Iterable[tuple[Letter, InputError]]) -> None:
+        for one, error in refused:
+            if one.answer is not None and not one.answer.done():
+                one.answer.set_exception(error)
+
+    async def _checkpoint(self) -> None:
+        """The core's state, so that the journal before it can go."""
+        try:
+            await self._in_worker(partial(self._stepper.checkpoint, codec.encode(self._dispatch.pending())))
+        except Exception as error:
+            log.error("%s", error, exc_info=None if isinstance(error, JournalError) else error)
+            self._stepper.since_checkpoint = CHECKPOINT_EVERY // 2 + 1  # not again before many more batches
+
+    # ---- the world --------------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Facts of the back end, for as long as it takes."""
+        while True:
+            try:
+                async for event in self._backend.events():
+                    await self.tell(event)
+            except Exception:
+                log.exception("the back end does not report")
+                await asyncio.sleep(PAUSE_S)
+
+    async def _keep_room(self) -> None:
+        """On the journal's disk."""
+        while True:
+            try:
+                self._reserve.tend()
+                await self._in_worker(self._journal.keep_room)
+            except Exception:
+                log.exception("no room is kept for a full disk")
+            await asyncio.sleep(ROOM_S)
+
+    async def tell(self, event: Event) -> None:
+        """A fact of whoever executes or measures; waits while the inbox is full."""
+        await self._inbox.put(Letter(event))

@@ -1,0 +1,132 @@
+"""How much slower than alone a job was expected to run when it started, and did run: what a site watches its policy by.
+
+Alone means: exclusively, at the same scale and number of processes, as its program's profile says. A policy that books
+ways or chooses neighbours by degradation is taken at its word. Under the others the profiles of all on the node say it:
+the ways each has there (neighbours.py) and what they draw from memory together. None where a profile is missing.
+
+A slowdown is told only where it stands out from the noise: what a run's time is uncertain by (its start and end as the
+controller sees them, and twice the standard deviation of the runs alone) is at most a tenth of the time alone. A run
+that had its nodes to itself was slowed by nobody. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cohabit.core.core import SchedulerCore
+from cohabit.core.view import View
+from cohabit.live.controller.neighbours import expected_slowdown
+from cohabit.live.controller.records import Record
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.profile import Profile, ScaleProfile, Tenant, demand, owner_of
+from cohabit.model.units import seconds
+
+LEAST = 0.8  # of its time alone: whoever is sooner done beside others had less to do
+START_AND_END_S = 0.5  # of a run as the controller sees it: starting it and hearing of its end, on a busy machine
+MOST_DOUBT = 0.1  # of the time alone
+TOO_SHORT, TOO_VARIED = "too short to tell", "its runs alone vary too much to tell"
+
+
+class Slowdown(NamedTuple):
+    """Against running alone; None: not known. `why`: what keeps it from being told though the time alone is known."""
+
+    factor: float | None
+    why: str = ""
+
+
+NOT_KNOWN = Slowdown(None)
+
+
+class _Degradations(Protocol):
+    def between(self, jobs: list[Tenant], node: NodeGroup) -> NDArray[np.float64]:
+        """Percent for every ordered pair."""
+
+
+@runtime_checkable
+class _KnowsNeighbours(Protocol):
+    """A placer that chooses neighbours by how much they slow each other."""
+
+    degradations: _Degradations
+
+
+def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | None:
+    """Of a job that has just got its nodes."""
+    view, state = core.view(now_us), core.state
+    job, how = state.spec(row), state.placed.get(row)
+    profile = view.profile(job.program, job.processes, job.profile_owner)
+    if profile is None or (how is not None and how.purpose != "run"):
+        return None
+    if how is None or how.exclusive:
+        return 1.0
+    measured = profile.at_scale(how.scale)
+    if how.ways and measured is not None and measured.ipc is not None:
+        booked = measured.ipc.at(how.ways)
+        return max(1.0, measured.ipc.values[-1] / booked) if booked > 0 else None
+    placer, partitioner = core.policies.placer, core.policies.partitioner
+    if isinstance(placer, _KnowsNeighbours):
+        known = placer.degradations
+        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node))
+    return _on_worst_node(view, core, row, lambda tenants, node: expected_slowdown(tenants, node, partitioner))
+
+
+def _on_worst_node(
+    view: View, core: SchedulerCore, row: int, judge: Callable[[list[Tenant], NodeGroup], float | None]
+) -> float | None:
+    """What its neighbours cost it, where they cost it most; `judge` is told of it first, then of them."""
+    ledger, worst = core.state.ledger, 1.0
+    assert ledger is not None
+    for number in ledger.nodes_of(row):
+        others = [other for other in ledger.rows_on(int(number)) if other != row]
+        kind = int(view.kinds.of_node[number])
+        if not others:
+            continue
+        found = judge([view.tenant(one, kind) for one in (row, *others)], view.kinds.groups[kind])
+        if found is None:
+            return None
+        worst = max(worst, found)
+    return worst
+
+
+def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
+    percent = known.between(tenants, node)[0, 1:]
+    return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
+
+
+def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdown:
+    """Of a job that ended well just now."""
+    view = core.view(now_us)
+    profile = view.profile(record.program, record.processes, owner_of(record.user))
+    if profile is None or record.start_us is None or record.purpose != "run" or not record.nodes:
+        return NOT_KNOWN
+    if record.exclusive or not (record.met or record.ways):
+        return NOT_KNOWN  # nobody came: nothing was shared that could have slowed it
+    node = view.kinds.groups[int(view.kinds.of_node[record.nodes[0][0]])]
+    alone_s, measured = _alone_s(profile, record, node), profile.at_scale(record.scale)
+    if not alone_s or measured is None:
+        return NOT_KNOWN
+    if doubt := _doubt(measured, alone_s):
+        return Slowdown(None, doubt)
+    found = seconds(now_us - record.start_us) / alone_s
+    return NOT_KNOWN if record.met and found < LEAST else Slowdown(found)
+
+
+def _doubt(measured: ScaleProfile, alone_s: float) -> str:
+    """Why no slowdown can be told from runs of this length and spread; empty: it can."""
+    bound_s, runs = MOST_DOUBT * alone_s, measured.samples
+    if bound_s < START_AND_END_S:
+        return TOO_SHORT
+    deviation_s = math.sqrt(measured.time_variance * runs / (runs - 1)) if runs > 1 else 0.0
+    return TOO_VARIED if START_AND_END_S + 2 * deviation_s > bound_s else ""
+
+
+def _alone_s(profile: Profile, record: Record, node: NodeGroup) -> float:
+    """Its time alone; with other numbers of processes than were measured only where the curves say what follows."""
+    if (wanted := demand(profile, record.scale, record.processes, 1.0, node)) is not None:
+        return wanted.time_s
+    measured = profile.at_scale(record.scale)
+    return measured.time_s if measured is not None and profile.processes == record.processes else 0.0

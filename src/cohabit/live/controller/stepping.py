@@ -1,0 +1,163 @@
+"""One batch in the controller's worker thread: who may go in, then the journal, then the core and the records.
+
+It owns the core. Nothing is told to the core that is not in the journal, and nothing is answered that the core was not
+told. A letter that fails before its batch is in the journal is refused alone. Where the core raises on a batch that is
+in the journal, the core is made anew from checkpoint and journal, without the events on which it raises (`mend`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from cohabit.backend.protocol import Launch
+from cohabit.core import checkpoint
+from cohabit.core.core import SchedulerCore
+from cohabit.live.controller import recovery
+from cohabit.live.controller.admission import Admission
+from cohabit.live.controller.inbox import Letter
+from cohabit.live.controller.journal import Checkpoint, Journal, JournalError, LeftOut
+from cohabit.live.controller.recovery import Restored
+from cohabit.live.controller.refusals import CannotTake
+from cohabit.live.controller.telling import CoreFailed, reason_of, tell
+from cohabit.model.command import Command, StartJob
+from cohabit.model.errors import InputError
+from cohabit.model.event import Event, JobSubmitted
+
+log = logging.getLogger(__name__)
+Refused = list[tuple[Letter, InputError]]
+
+
+class Turn(NamedTuple):
+    """What came of some letters. `letters` are those the core was told of."""
+
+    letters: list[Letter]
+    refused: Refused
+    commands: Sequence[Command] = ()
+    launches: Mapping[str, Launch] = MappingProxyType({})  # of the jobs that start
+    lost: Sequence[Event] = ()  # facts of the world that were left out
+
+
+class OneByOne(Exception):
+    """These letters cannot be dealt with together, and none of them was: each is to be tried alone."""
+
+
+class Stepper:
+    """Used in one thread. `broken`: the core must not be used until `mend` has succeeded."""
+
+    def __init__(self, journal: Journal, restored: Restored, now_us: Callable[[], int]) -> None:
+        self._journal, self._now_us = journal, now_us
+        self.core, self.recorder, self.last_us = restored.core, restored.recorder, restored.last_us
+        self.since_checkpoint = restored.batches
+        self.left_out = _count(journal.left_out())  # events, in all of this journal
+        self._watchers: list[Callable[[SchedulerCore], None]] = []
+        self._unfinished: tuple[int, list[Letter], Refused] | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether a batch is in the journal that the core has not dealt with."""
+        return self._unfinished is not None
+
+    def step(self, letters: Sequence[Letter]) -> Turn:
+        """Deal with these letters. JournalError: none of them was written; OneByOne: none was, try each alone;
+        CoreFailed: they are written, and `mend` goes on."""
+        try:
+            whole, refused = self._admitted(letters)
+            if not whole:
+                return Turn([], refused)
+            now_us = max(self._now_us(), self.last_us)
+            events, launches = _events(whole), _launches(whole)
+            seq = self._journal.append(now_us, events, launches)
+        except JournalError:
+            raise
+        except Exception as error:
+            if len(letters) > 1:
+                raise OneByOne from error
+            log.exception("a request cannot be taken: %s", type(letters[0].event).__name__)
+            return Turn([], [(letters[0], CannotTake("", reason_of(error)))])
+        self._unfinished, self.last_us = (seq, whole, refused), now_us
+        told = tell(self.core, self.recorder, seq, now_us, events)
+        self._journal.note(seq, told.commands, told.changed)
+        try:
+            return self._finish(told.commands, {})
+        except JournalError as error:
+            raise CoreFailed(seq, str(error)) from error
+
+    def mend(self) -> Turn:
+        """Make the core anew and deal with the batch on which it raised; JournalError: try again later."""
+        assert self._unfinished is not None
+        seq = self._unfinished[0]
+        restored = recovery.restore(self._journal, self.core.state.cluster, self.core.policies, self.recorder)
+        self._journal.note(seq, restored.given, [])
+        try:
+            self._journal.flush()  # before anybody hears of it
+        except JournalError as error:
+            log.error("%s", error)  # it is written with the next batch, or comes out the same again
+        marked = self._journal.left_out()
+        turn = self._finish(restored.given, marked.get(seq, {}))
+        self.core, self.since_checkpoint, self.left_out = restored.core, restored.batches, _count(marked)
+        for put_on in self._watchers:
+            put_on(self.core)
+        log.warning("the core was made anew from the journal (%d batches)", restored.batches)
+        return turn
+
+    def watch(self, put_on: Callable[[SchedulerCore], None]) -> None:
+        """Have this done to the core, and to every one that takes its place."""
+        self._watchers.append(put_on)
+        put_on(self.core)
+
+    def _admitted(self, letters: Sequence[Letter]) -> tuple[list[Letter], Refused]:
+        whole: list[Letter] = []
+        refused: Refused = []
+        for one in letters:
+            try:
+                whole.append(one.sealed())
+            except InputError as error:
+                refused.append((one, error))
+        admitted, unwanted = Admission(self.core.state, self._journal, self.recorder).admit(whole)
+        return admitted, refused + unwanted
+
+    def _finish(self, commands: list[Command], left_out: dict[int, LeftOut]) -> Turn:
+        """The core has dealt with the batch: who was told, who is refused, what starts."""
+        assert self._unfinished is not None
+        _, letters, refused = self._unfinished
+        told, lost, place = list[Letter](), list[Event](), 0
+        for one in letters:
+            bad = [left_out[at] for at in range(place, place + len(one.events)) if at in left_out]
+            place += len(one.events)
+            if not bad:
+                told.append(one)
+            elif one.answer is None:
+                lost.append(one.event)
+            else:
+                refused.append((one, CannotTake(bad[0].about, bad[0].why)))
+        starting = {one.job_id: self._journal.launch_of(one.job_id) for one in commands if isinstance(one, StartJob)}
+        self._unfinished = None
+        self.since_checkpoint += 1
+        found = {name: launch for name, launch in starting.items() if launch is not None}
+        return Turn(told, refused, commands, found, lost)
+
+    def checkpoint(self, pending: bytes) -> None:
+        """Keep the core's state, so that the journal before it can go."""
+        seq = self._journal.next_seq - 1
+        if seq > 0 and self.since_checkpoint and not self.broken:
+            self._journal.checkpoint(Checkpoint(seq, self.last_us, checkpoint.save(self.core), pending))
+            self.since_checkpoint = 0
+
+
+def _count(marked: dict[int, dict[int, LeftOut]]) -> int:
+    return sum(at >= 0 for places in marked.values() for at in places)
+
+
+def _events(letters: Sequence[Letter]) -> list[Event]:
+    return [event for one in letters for event in one.events]
+
+
+def _launches(letters: Sequence[Letter]) -> dict[str, Launch]:
+    return {
+        one.event.job.job_id: one.launch
+        for one in letters
+        if isinstance(one.event, JobSubmitted) and one.launch is not None
+    }

@@ -1,0 +1,282 @@
+"""Where runs of mates stand before their programs begin: one line from each, `wait` to it again and again, then `open`.
+
+A run says which job it is, a number it has drawn, and the token that its job was given. It stands at the threshold for
+as long as the connection lives and its controller counts on it. Nobody here asks a resource manager anything. It
+must never say `open` unless the side that decides has said so, or the run needs no mates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cohabit.live.controller.slots import Held, Slots
+from cohabit.live.peers.origins import NoteRefusal, no_note, origin_of
+from cohabit.live.peers.threshold import Ask, Decider, Round
+from cohabit.model.errors import InputError
+from cohabit.model.texts import wrong_in_name
+
+HANG_S = 1.0  # a question waits so long for its answer
+LOOK_S = 0.1  # so often it is looked whether a run is still wanted
+PAUSE_S = 0.3
+HELLO_S = 10.0
+MOST_RUNS, OF_ONE_JOB = 512, 8  # that have shown their job's token
+MOST_STRANGERS, OF_ONE_ORIGIN = 512, 64  # that have not, by address or local user
+MOST_BYTES = 1024
+OPEN, WAIT, UNKNOWN, REFUSED = "open", "wait", "unknown", "refused"
+log = logging.getLogger(__name__)
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What a run says."""
+
+    job: str  # as its manager calls it
+    run: str
+    token: str
+
+
+class Wanted(NamedTuple):
+    """A job of ours whose run may stand here."""
+
+    name: str  # as the core calls it
+    attempt: int
+    bound: bool  # to its mates; if not, it begins at once
+    stands: bool  # its controller counts on this run, and has not given it up
+
+
+class Sources(NamedTuple):
+    """Whom the threshold asks."""
+
+    find: Callable[[str], Wanted | None]  # by the manager's name; None: no job of ours
+    token: Callable[[str], str | None]  # what its run must show; None: not known yet
+    round: Callable[[str, int], Awaitable[Round | None]]  # of the attempt of a job; None: the core has none
+    ask: Callable[[Ask], Awaitable[bool | None]]  # another domain
+
+
+class Threshold:
+    """One domain's: it listens to runs, and decides or has it decided. `address`: HOST:PORT or unix:PATH."""
+
+    def __init__(self, address: str, decider: Decider, sources: Sources, listener: socket.socket | None = None) -> None:
+        self.address, self._decider, self._sources, self._listener = address, decider, sources, listener
+        self._server: asyncio.Server | None = None
+        self._opened: dict[Round, asyncio.Event] = {}  # for those that wait for it
+        self._attempts: dict[str, dict[str, int]] = {}  # of each job its runs -> the attempt each belongs to, for ever
+        self._talking: set[asyncio.Task[None]] = set()
+        self._runs, self._strangers = Slots(MOST_RUNS, OF_ONE_JOB), Slots(MOST_STRANGERS, OF_ONE_ORIGIN)
+        self.refused: NoteRefusal = no_note
+        self._leaving: set[asyncio.Task[bool | None]] = set()
+
+    async def open(self) -> None:
+        """Let runs come."""
+        listener = self._listener or listen_on(self.address)
+        try:
+            if listener is not None:
+                self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MOST_BYTES)
+            else:
+                host, _, port = self.address.rpartition(":")
+                self._server = await asyncio.start_server(self._serve, host, int(port), limit=MOST_BYTES)
+        except OSError as error:
+            raise _cannot_listen(self.address, error) from error
+
+    async def close(self) -> None:
+        """Runs wait until somebody listens again."""
+        if self._server is not None:
+            self._server.close()
+        for task in (*self._talking, *self._leaving):
+            task.cancel()
+        await asyncio.gather(*self._talking, *self._leaving, return_exceptions=True)
+
+    # ---- deciding ---------------------------------------------------------------------------------------------------
+
+    async def decide(self, ask: Ask) -> bool:
+        """A question of a run here or elsewhere. While it waits for the answer, and no longer, it stands there."""
+        if not ask.stands:
+            return self._decider.leave(ask)
+        opened = self._opened.setdefault(ask.round, asyncio.Event())
+        try:
+            if self._decider.stand(ask):
+                opened.set()
+                return True
+            async with asyncio.timeout(HANG_S):
+                await opened.wait()
+        except TimeoutError:
+            pass
+        except InputError as error:
+            log.error("the threshold stays closed: %s", error)
+        finally:
+            is_open = self._decider.leave(ask)
+            if not self._decider.waited_for(ask.round):
+                self._opened.pop(ask.round, None)
+        return is_open
+
+    async def _ask(self, ask: Ask) -> bool | None:
+        if ask.receiver == self._decider.domain:
+            return await self.decide(ask)
+        return await self._sources.ask(ask)
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        origin, held = origin_of(writer.transport).counted, Held()
+        if not held.move(self._strangers, origin):
+            self.refused(origin, "run connects", "", 429, "too many connections without a token")
+            writer.close()
+            return
+        self._talking.add(task)
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = msgspec.json.decode(await reader.readline(), type=Hello)
+            if any(not text or wrong_in_name(text) for text in (hello.job, hello.run, hello.token)):
+                return  # no run of ours
+            gone = asyncio.ensure_future(reader.read(1))  # a run that hangs up has gone
+            try:
+                await _Standing(self, hello, writer, gone, origin, held).until_open()
+            finally:
+                gone.cancel()
+                await asyncio.gather(gone, return_exceptions=True)
+        except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError):
+            pass  # no run, or one that is over
+        finally:
+            held.leave()
+            self._talking.discard(task)
+            writer.close()
+
+    def _belongs(self, hello: Hello, wanted: Wanted) -> bool:
+        """Whether this is a run of the attempt that is wanted now."""
+        while len(self._attempts) > 2 * MOST_RUNS:
+            del self._attempts[next(iter(self._attempts))]
+        runs = self._attempts.setdefault(hello.job, {})
+        while len(runs) > 2 * OF_ONE_JOB:
+            del runs[next(iter(runs))]
+        return runs.setdefault(hello.run, wanted.attempt) == wanted.attempt
+
+    def _leave(self, ask: Ask) -> None:
+        """Tell the one that decides, without waiting."""
+        task = asyncio.ensure_future(self._ask(ask))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+
+class _Standing:
+    """One run."""
+
+    def __init__(
+        self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes],
+        origin: str, held: Held,
+    ) -> None:  # fmt: skip
+        self._threshold, self._hello, self._writer, self._gone = threshold, hello, writer, gone
+        self._origin, self._held = origin, held
+        self._asked: Ask | None = None  # while the decider may count on it
+
+    async def until_open(self) -> None:
+        """Until it is told to begin, or hangs up."""
+        try:
+            while not self._gone.done():
+                word = await self._word()
+                await self._say(word)
+                if word in (OPEN, REFUSED):
+                    return
+                if word != WAIT or self._asked is None:
+                    await asyncio.wait({self._gone}, timeout=PAUSE_S)
+        finally:
+            if self._asked is not None and self._asked.stands:
+                self._threshold._leave(msgspec.structs.replace(self._asked, stands=False))
+
+    async def _word(self) -> str:
+        """What it is told now; comes within a second or so."""
+        sources = self._threshold._sources
+        token = sources.token(self._hello.job)
+        if token is None:
+            return WAIT if sources.find(self._hello.job) is not None else UNKNOWN
+        if not hmac.compare_digest(token.encode(), self._hello.token.encode()):
+            log.warning("a run that says it is job %s could not prove it", self._hello.job)
+            about = f"job {self._hello.job}"
+            self._threshold.refused(self._origin, "stand at the threshold", about, 401, "wrong token")
+            return REFUSED
+        if not self._held.move(self._threshold._runs, self._hello.job):
+            return WAIT  # as many runs of this job as may stand there
+        wanted = sources.find(self._hello.job)
+        if wanted is None:
+            return UNKNOWN
+        if not wanted.bound and wanted.stands:
+            return OPEN
+        if self._still(wanted):
+            round_ = await sources.round(wanted.name, wanted.attempt)
+            if round_ is not None:
+                domain = self._threshold._decider.domain
+                return await self._stand(Ask(round_, domain, round_.decider, self._hello.run, stands=True), wanted)
+        return await self._step_back()
+
+    def _still(self, wanted: Wanted) -> bool:
+        now = self._threshold._sources.find(self._hello.job)
+        same = now is not None and now.attempt == wanted.attempt and now.stands
+        return same and self._threshold._belongs(self._hello, wanted)
+
+    async def _stand(self, ask: Ask, wanted: Wanted) -> str:
+        """Ask, for as long as the run is wanted."""
+        self._asked = ask
+        asking = asyncio.ensure_future(self._threshold._ask(ask))
+        either: set[asyncio.Future[Any]] = {asking, self._gone}
+        try:
+            while not asking.done():
+                await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done() and (self._gone.done() or not self._still(wanted)):
+                    return WAIT  # the next look steps back
+            answer = asking.result()
+            if answer is None:
+                await asyncio.wait({self._gone}, timeout=PAUSE_S)
+            return OPEN if answer else WAIT
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    async def _step_back(self) -> str:
+        """It is not wanted any more. If the threshold was opened before, its mates begin, and so does it."""
+        if self._asked is None:
+            return WAIT
+        answer = await self._threshold._ask(msgspec.structs.replace(self._asked, stands=False))
+        if answer is None:  # it is asked again: whether its mates begin is not known
+            await asyncio.wait({self._gone}, timeout=PAUSE_S)
+        else:
+            self._asked = None
+        return OPEN if answer else WAIT
+
+    async def _say(self, word: str) -> None:
+        self._writer.write(f"{word}\n".encode())
+        await self._writer.drain()
+
+
+def listen_on(address: str) -> socket.socket | None:
+    """A socket for runs in a folder; None: the address is none of a folder."""
+    path = unix_path(address)
+    if not path:
+        return None
+    try:
+        if Path(path).is_socket():  # of the one before
+            Path(path).unlink()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        os.chmod(path, 0o666)  # jobs of all users ask here; their tokens are what counts
+    except OSError as error:
+        raise _cannot_listen(address, error) from error
+    return listener
+
+
+def _cannot_listen(address: str, error: OSError) -> InputError:
+    reason = (error.strerror or str(error)).lower()
+    return InputError(f"cannot listen: {reason}", address, "choose another [mates] threshold")
+
+
+def unix_path(address: str) -> str:
+    """The path of unix:PATH; empty: it is HOST:PORT."""
+    return address.removeprefix("unix:") if address.startswith("unix:") else ""
