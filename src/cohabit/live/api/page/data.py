@@ -1,6 +1,6 @@
 """What the page reads of a living controller. Whoever is not an operator sees only own jobs, as everywhere in the API.
 
-These routes serve the page and may change with it; programs use docs/api.md. Shapes are those of app/view_data.py,
+These routes serve the page and may change with it; programs use docs/api.md. Shapes are those of app/view/run.py,
 which serves a finished run: the page does not know which of the two answers.
 """
 
