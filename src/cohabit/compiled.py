@@ -1,8 +1,8 @@
-"""The one door to compiled kernels: every kernel in the project is decorated with `compiled` from here.
+"""The only access to compiled kernels: every kernel in the project is decorated with `compiled` from here.
 
 Three modules have the same names and give the same schedules. compiled_numba.py makes machine code, compiled once per
 machine. compiled_plain.py leaves the functions as they are: a hundred times slower, but ready at once, for a few
-thousand jobs or a machine without numba (COHABIT_KERNELS=plain). compiled_late.py begins with the second and goes on
+thousand jobs or a machine without numba (COHABIT_KERNELS=plain). compiled_late.py begins with the second and continues
 with the first, as controllers do (COHABIT_KERNELS=late).
 """
 
@@ -59,6 +59,6 @@ globals().update({name: getattr(_chosen, name) for name in __all__ if hasattr(_c
 
 
 def load_machine_code() -> None:
-    """Load machine code now, where it would be loaded later: much is about to be computed."""
+    """Load machine code now instead of later, before a large computation."""
     if LATE:
         _chosen.load()

@@ -32,7 +32,7 @@ _CALLED = ctypes.CFUNCTYPE(
 
 
 class _Progress:
-    """How far this process is."""
+    """The progress of this process towards machine code."""
 
     is_machine_code = False
     spent_s = 0.0  # in kernels as plain Python
@@ -52,20 +52,20 @@ class Kernel:
         self._compiled: Callable[..., Any] | None = None
 
     def compiled(self) -> Callable[..., Any]:
-        """As numba has it."""
+        """The function as compiled by numba."""
         if self._compiled is None:
             self._compiled = getattr(_numba(), self._kind)(self.py_func)
         return self._compiled
 
     def __call__(self, *arguments: Any) -> Any:
-        """In the form of the moment."""
-        if _Progress.inside:  # a plain one has called it
+        """Call the function in its present form."""
+        if _Progress.inside:  # called by a plain kernel
             return self.py_func(*arguments)
         if _Progress.is_machine_code:
             return self.compiled()(*arguments)
         begun, _Progress.inside = time.perf_counter(), True
         try:
-            with np.errstate(over="ignore"):  # numbers wrap around silently, as in machine code
+            with np.errstate(over="ignore"):  # integers wrap around silently, as in machine code
                 return self.py_func(*arguments)
         finally:
             _Progress.inside = False
@@ -88,7 +88,7 @@ def load() -> None:
 
 
 def is_loaded() -> bool:
-    """Whether kernels are machine code by now."""
+    """Return whether kernels are machine code by now."""
     return _Progress.is_machine_code
 
 
@@ -101,7 +101,7 @@ def _numba() -> Any:
 
 
 def compiled(function: Function) -> Function:
-    """As in compiled_numba.py, later; so are those that follow."""
+    """As in compiled_numba.py, but compiled later; the same holds for the next three."""
     return Kernel(function, "compiled")  # type: ignore[return-value]
 
 
@@ -139,7 +139,7 @@ class ScoreEntry(plain.ScoreEntry):
         self._callback: Any = None
 
     def __wrapper_address__(self) -> int:
-        """For machine code."""
+        """Return the address for machine code."""
         if self._callback is None:
             self._callback = _CALLED(lambda _j, _c, _u, _n, _r, count, now, _p, _o: self._score(count, now))
         return ctypes.cast(self._callback, _POINTER).value or 0
@@ -149,7 +149,7 @@ class ScoreEntry(plain.ScoreEntry):
 
 
 def no_scores() -> ScoreEntry:
-    """Stands where an order needs no scores."""
+    """Return the placeholder for an order that needs no scores."""
     return ScoreEntry(lambda _count, _now: None)
 
 
@@ -165,10 +165,10 @@ def compile_order(origin: str, source: str, parameters: int) -> Any:
 
 
 def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
-    """Whether the kernels have been compiled before."""
+    """Return whether the kernels have been compiled before."""
     return bool(_numba().is_warm(kernel))
 
 
 def forget_unused() -> None:
-    """Removes the machine code of other versions."""
+    """Remove the machine code of other versions."""
     _numba().forget_unused()

@@ -132,7 +132,7 @@ class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
 
     def __init__(self, address: int, alive: object = None, score_rows: Callable[..., None] | None = None) -> None:
         self.address = address
-        self.alive = alive  # whatever must not be collected while the address is in use
+        self.alive = alive  # objects that must not be collected while the address is in use
         self.score_rows = score_rows
 
     def __wrapper_address__(self) -> int:
@@ -178,7 +178,7 @@ def _no_scores(jobs, capacity, usage, users, rows, count, now, parameters, out):
 
 
 def no_scores() -> ScoreEntry:
-    """Stands where an order needs no compiled form."""
+    """Return the placeholder for an order that needs no compiled form."""
     return ScoreEntry(_no_scores.address)
 
 

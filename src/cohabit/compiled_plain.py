@@ -1,7 +1,7 @@
 """Kernels as the Python they are written in: what compiled.py offers where nothing is to be compiled.
 
 Arithmetic is that of numpy's numbers, so schedules are those of the machine code; tests/core/test_plain_kernels.py
-compares them. Orders are asked through Python. Nothing here imports numba or reads machine code.
+compares them. Orders are called through Python. Nothing here imports numba or reads machine code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ np.seterr(over="ignore")  # machine code wraps around, too: of numbers beyond th
 
 
 def compiled(function: Function) -> Function:
-    """As it is."""
+    """Return the function unchanged."""
     return function
 
 
@@ -48,7 +48,7 @@ def leading_zeros(word: int) -> int:
 
 
 class ScoreEntry:
-    """An order as the kernels call it: with addresses, which nobody needs here, a count and the time."""
+    """An order as the kernels call it: with addresses (unused here), a count and the time."""
 
     score_rows = None
 
@@ -62,7 +62,7 @@ class ScoreEntry:
 
 
 def no_scores() -> ScoreEntry:
-    """Stands where an order needs no scores."""
+    """Return the placeholder for an order that needs no scores."""
     return ScoreEntry(lambda _count, _now: None)
 
 
@@ -79,9 +79,9 @@ compile_order = _not_compiled
 
 
 def is_warm(_kernel: str = "") -> bool:
-    """Nothing is left to compile."""
+    """Return True: nothing is left to compile."""
     return True
 
 
 def forget_unused() -> None:
-    """No machine code is kept."""
+    """Do nothing: no machine code is kept."""

@@ -1,9 +1,9 @@
-"""Machine code on disk, and how numba reads it at every start with as little of itself as that takes.
+"""Keep machine code on disk and let numba read it at every start while loading as little of numba as possible.
 
-The machine code of a module lies in a folder named after the content of the module and of all modules of this package
+The machine code of a module is in a folder named after the content of the module and of all modules of this package
 that it imports. numba itself notices a change in the decorated file only, not in a function that it calls from another
-file; with a folder per content an edit or an upgrade never runs yesterday's machine code, wherever the sources lie, and
-recompiles only what it concerns. Orders (compiled_numba.py) have a file each, named after what it contains.
+file; with a folder per content an edit or an upgrade never runs outdated machine code, wherever the sources are, and
+recompiles only what it affects. Orders (compiled_numba.py) have a file each, named after what it contains.
 
 Machine code is executed and its index is unpickled, so it is read only from folders that no other account can change
 (trusted.py). Root's folder is for all accounts: others read what is there and keep the rest in their own. A process
@@ -31,8 +31,8 @@ from typing import IO, Any
 
 from cohabit import trusted
 
-# numba loads yaml at every start for a file of settings nobody here has, and scipy to look at its version; hidden,
-# unless somebody needs them already.
+# numba loads yaml at every start for a settings file that is not used here, and scipy to check its version; both are
+# hidden unless they are already loaded.
 _HIDDEN = [name for name in ("yaml", "scipy") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]
 import numba  # noqa: E402
@@ -67,7 +67,7 @@ def _imported_by(file: Path) -> frozenset[Path]:
 
 @functools.cache
 def digest_of(*files: Path) -> str:
-    """Of the content of these files and of all that they import, in turn."""
+    """Return a digest of these files and of all that they import, recursively."""
     seen, waiting = set[Path](), [*files]
     while waiting:
         file = waiting.pop()
@@ -93,13 +93,13 @@ def _named_cache() -> str:
 
 
 def cache_folder() -> Path:
-    """Where this account keeps machine code."""
+    """Return where this account keeps machine code."""
     usual = SHARED if os.geteuid() == 0 else Path(os.path.expanduser("~")) / ".cache"
     return _in(Path(_named_cache() or usual))
 
 
 def _make(folder: Path) -> None:
-    """With all above it. Others cannot write to it, whatever the umask is, and can read what is root's."""
+    """Make a folder and its parents. Others cannot write to it, whatever the umask is, and can read what is root's."""
     if not folder.is_dir():
         _make(folder.parent)
         with contextlib.suppress(FileExistsError):
@@ -123,7 +123,7 @@ def _usable_cache() -> str:
             return _private_cache(doubt)
         if os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
             with contextlib.suppress(OSError):
-                os.utime(folder)  # it is in use
+                os.utime(folder)  # marks it as in use
             return str(folder)
     return _private_cache()
 
@@ -163,7 +163,7 @@ def order_file(name: str) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file of the cache, whole or not at all; readable as its folder is, written by nobody else."""
+    """Write a file of the cache, whole or not at all; as readable as its folder, writable only by its owner."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "wb") as stream:
@@ -181,7 +181,7 @@ def _folder_of(file: Path) -> str:
 
 
 class _Folder(caching._CacheLocator):  # type: ignore[misc]
-    """Where numba keeps one of our functions; those of others are none of our business."""
+    """Where numba keeps one of our functions; functions of other packages are not handled."""
 
     def __init__(self, function: Any, file: str, root: str) -> None:
         self.beside = _folder_of(Path(file)) if root == str(PACKAGE) else os.path.dirname(os.path.relpath(file, root))
@@ -229,8 +229,8 @@ class _OwnFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
     """Machine code from disk, without loading first all that numba can compile: a fifth of a second at every start.
 
-    numba loads it by itself before it compiles anything. Code that does not fit, whoever damaged it, is as good as
-    none: it is made again.
+    numba loads it by itself before it compiles anything. Code that does not fit or is damaged is
+    compiled again.
     """
     rtsys.initialize(target)
     for file in _files_of(cache) if cache._enabled else ():
@@ -260,7 +260,7 @@ def _files_of(cache: Any) -> list[Any]:
 
 
 def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:
-    """Machine code as it was kept; the form in which others can be compiled with it is read only by those who ask."""
+    """Machine code as it was kept; the form that other code can be compiled with is read only on request."""
     name, _, (code, linkable) = kept
     library = generator.create_library(name)
     library.enable_object_caching()
@@ -313,7 +313,7 @@ nrtdynmod.compile_nrt_functions = _counting_of_references
 
 
 def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
-    """Whether a kernel, by the names of its module and function, has been compiled before on this machine."""
+    """Return whether a kernel, by the names of its module and function, has been compiled before on this machine."""
     module = kernel.partition(".")[0]
     for file in PACKAGE.rglob(f"{module}.py"):
         for folder in {KERNELS, numba.config.CACHE_DIR}:
@@ -325,6 +325,6 @@ def is_warm(kernel: str = "trace_driver.drive_by_ladder") -> bool:
 def forget_unused() -> None:
     """Remove machine code that no process has used for a month."""
     for folder in (*cache_folder().parent.glob("*"), *cache_folder().glob("code/*")):
-        with contextlib.suppress(OSError):  # another process removes it just now
+        with contextlib.suppress(OSError):  # another process is removing it
             if folder != cache_folder() and folder.stat().st_mtime < time.time() - UNUSED_S:
                 shutil.rmtree(folder)

@@ -18,17 +18,17 @@ def load_source(origin: str) -> ModuleType:
 
 
 class _FromSource(SourceFileLoader):
-    """Reads no bytecode: what lies in a __pycache__ beside the file may be somebody else's."""
+    """Reads no bytecode: a __pycache__ beside the file may belong to another user."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compiled from the file as it is now."""
+        """Compile the file as it is now."""
         path = self.get_filename(fullname)
         code: CodeType = self.source_to_code(self.get_data(path), path)
         return code
 
 
 def load_file(origin: str, name: str) -> ModuleType:
-    """The module of this name, from this file the first time."""
+    """Return the module of this name; load it from this file the first time."""
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, origin, loader=_FromSource(name, origin))
@@ -38,6 +38,6 @@ def load_file(origin: str, name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]  # the next one who asks is told the same, and does not find half a module
+        del sys.modules[name]  # the next import fails in the same way and does not find half a module
         raise
     return module

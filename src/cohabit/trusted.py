@@ -1,7 +1,7 @@
-"""Whether a file may be executed, loaded or obeyed: nobody but root and this process's own account can change it.
+"""Check that a file may be executed, loaded or obeyed: only root and this process's own account can change it.
 
 A file is trusted if every folder and link on the way to it, and the file itself, belongs to root or to this account and
-cannot be written by others. A folder with the sticky bit (/tmp) may be on the way: what lies in it can be replaced only
+cannot be written by others. A folder with the sticky bit (/tmp) may be on the way: a file in it can be replaced only
 by its owner. A private group (named like its user, without other members) counts as its user: umask 0002 is usual.
 
 Standard library only: kept_code.py asks before it loads machine code. This module opens nothing and changes nothing.
@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
 
 
 def doubt_of(path: str | os.PathLike[str], *, also: Collection[int] = (), closed: int = 0) -> Doubt | None:
-    """Why this file or folder is not trusted; None: it is, or there is no such file.
+    """Return why this file or folder is not trusted; None: it is, or there is no such file.
 
     `also`: further accounts (uids) that may own it and what leads to it. `closed`: bits of its mode that must not be
     set, such as 0o077 for a secret.
@@ -45,7 +45,7 @@ def doubt_of(path: str | os.PathLike[str], *, also: Collection[int] = (), closed
     except OSError as error:
         if os.path.exists(asked):
             return Doubt(f"cannot be checked: {(error.strerror or str(error)).lower()}", asked, "use a plain path")
-        return None  # opening it says why it cannot be used
+        return None  # opening it will report why it cannot be used
     if doubt := _doubt_at(at, found, owners, asked):
         return doubt
     if found.st_mode & closed:
@@ -107,7 +107,7 @@ def _way_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
 def _doubt_at(
     at: str, found: os.stat_result, owners: Collection[int], asked: str, passed: bool = False
 ) -> Doubt | None:
-    """Of one file, folder or link; `passed`: it only leads to the one that was asked about."""
+    """Return the doubt about one file, folder or link; `passed`: it only leads to the file in question."""
     about = "" if at == os.path.normpath(os.path.join(os.getcwd(), asked)) else f"{at}, on the way to it, "
     if found.st_uid not in owners:
         fix = "use one that belongs to you or to root"
@@ -140,7 +140,7 @@ def _is_mapped(uid: int) -> bool:
 
 
 def _is_private(at: str, found: os.stat_result) -> bool:
-    """Whether the group is that of its owner or of us alone, and no access list says more than the mode."""
+    """Return whether the group is that of its owner or of us alone, and no access list says more than the mode."""
     try:
         os.getxattr(at, ACL, follow_symlinks=False)
         return False

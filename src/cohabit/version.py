@@ -1,3 +1,3 @@
-"""The version, in a module that knows nothing else."""
+"""The version, in a module without imports."""
 
 __version__ = "0.1.0"

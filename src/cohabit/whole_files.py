@@ -1,4 +1,4 @@
-"""Whole files or none: a reader never sees half a table, and a folder that cannot be written is one sentence."""
+"""Write files whole or not at all: readers never see half a table; an unwritable folder is a one-sentence error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Control groups of runs: made before a run's first process, joined by that process itself, killed and removed whole.
 
-Version 2 and version 1 side by side, whatever is mounted, always below the group of whoever calls, so that limits on
-us hold for jobs too. Standard library only: a runner imports this without site packages. Where groups cannot be made,
-jobs run without them and the reason is returned; nothing here touches a group that is not below our own folder.
+Version 2 and version 1 are used side by side, whatever is mounted. Groups are always below the group of the caller, so
+limits on the caller hold for jobs too. Standard library only: a runner imports this without site packages. Where groups
+cannot be made, jobs run without them and the reason is returned. Groups outside our own folder are never touched.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FOLDER = "cohabit"  # below our own group; below that a folder for every place, below that a group for every run
+FOLDER = "cohabit"  # below our own group; it has a folder for every place, and that has a group for every run
 UNIFIED = "unified"  # the name of the tree of version 2
-CONTROLLER = "controller"  # version 2: our own processes, as a group with limits below it may have none itself
+CONTROLLER = "controller"  # version 2: our own processes, as a group that limits subgroups must have none itself
 LIMITS = ("memory", "pids", "cpuset")  # controllers that limit something
 FIRST_VERSION = (*LIMITS, "freezer")
-_PATIENCE_S, _PAUSE_S = 10.0, 0.005  # a busy machine takes its time to let somebody die
-_AGAIN = 20  # so often folders are made anew that somebody took away
+_PATIENCE_S, _PAUSE_S = 10.0, 0.005  # processes can take long to die on a busy machine
+_AGAIN = 20  # tries to make folders again that another process removed
 Group = Mapping[str, Any]  # path, join (a file), settings [(file, text)]: plain data, kept in the run's folder
 
 
@@ -55,12 +55,12 @@ def find_trees(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup"
 
 
 def folder_of(place: str | os.PathLike[str]) -> str:
-    """The name of our folder for the runs below this place."""
+    """Return the name of our folder for the runs below this place."""
     return hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
 
 
 def prepare(place: str, trees: Mapping[str, str]) -> Offer:
-    """Make the folder `place` (a name) in every tree that lets us, with the controllers that it has switched on."""
+    """Make the folder `place` (a name) in every tree that permits it, with the controllers enabled there."""
     usable: dict[str, str] = {}
     limits: list[str] = []
     problems: list[str] = []
@@ -71,7 +71,7 @@ def prepare(place: str, trees: Mapping[str, str]) -> Offer:
                 limits += able
                 break
             except FileNotFoundError as error:
-                # Whoever else ends at this very moment takes the folder away that we share, if nobody is in it yet.
+                # Another launcher that ends now removes the shared folder if no process is in it yet.
                 problems += [] if left else [f"{tree} control groups cannot be used: {_reason(error)}"]
             except OSError as error:
                 problems.append(f"{tree} control groups cannot be used: {_reason(error)}")
@@ -80,7 +80,7 @@ def prepare(place: str, trees: Mapping[str, str]) -> Offer:
 
 
 def _prepare(tree: str, own: str, place: str, trees: Collection[str]) -> tuple[str, list[str]]:
-    """The folder in one tree, and the controllers that limit something there."""
+    """Make the folder in one tree; return it and the controllers that limit something there."""
     if tree == UNIFIED:
         own = _above_processes(own)
         able = [one for one in LIMITS if one in _text(os.path.join(own, "cgroup.controllers")).split()]
@@ -92,7 +92,7 @@ def _prepare(tree: str, own: str, place: str, trees: Collection[str]) -> tuple[s
 
 
 def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: int) -> list[dict[str, Any]]:
-    """The groups of one run; 0 and "" mean no limit. `cpus` is a list as the kernel writes it."""
+    """Return the groups of one run; 0 and "" mean no limit. `cpus` is a list in the kernel's format."""
     memory = {True: "memory.max", False: "memory.limit_in_bytes"}
     groups: list[dict[str, Any]] = []
     for tree, base in offer.trees.items():
@@ -100,7 +100,7 @@ def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: 
         own = {one for one in offer.limits if (one == tree if not unified else one not in offer.trees)}
         if "memory" in own and memory_bytes:
             settings.append((memory[unified], str(memory_bytes)))
-            # What it may not have as memory it may not have as swap either.
+            # Memory beyond the limit must not be taken from swap either.
             settings.append(("memory.swap.max", "0") if unified else ("memory.memsw.limit_in_bytes", str(memory_bytes)))
             settings += [("memory.oom.group", "1")] if unified else []
         if "pids" in own and most_processes:
@@ -108,7 +108,7 @@ def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: 
         if "cpuset" in own and cpus:
             settings.append(("cpuset.cpus", cpus))
             settings += [] if unified else [("cpuset.mems", _text(os.path.join(base, "cpuset.mems")).strip())]
-        # A tree that limits nothing is joined only if whole trees of processes can be killed through it.
+        # A tree that limits nothing is joined only if all processes in it can be killed at once.
         if settings or unified or (tree == "freezer" and UNIFIED not in offer.trees):
             join = "cgroup.procs" if unified else "tasks"
             groups.append({"path": os.path.join(base, name), "join": join, "settings": settings})
@@ -116,7 +116,7 @@ def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: 
 
 
 def make(groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
-    """The groups that could be made with all their settings, and why others could not; the run goes without those."""
+    """Return the groups that could be made with all their settings, and why others could not; runs go without those."""
     made: list[Group] = []
     problems: list[str] = []
     for group in groups:
@@ -139,17 +139,17 @@ OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max", "memory.oom.group"
 
 
 def join(group: Group) -> None:
-    """The calling process enters. Zero stands for itself, which spares the kernel a lock on every process there is."""
+    """Put the calling process into the group. Writing 0 means the caller and avoids a kernel lock on all processes."""
     _write(group["path"], group["join"], "0")
 
 
 def members(groups: Iterable[Group]) -> set[int]:
-    """The processes in any of them."""
+    """Return the processes in any of the groups."""
     return {int(word) for group in groups for word in _text(os.path.join(group["path"], "cgroup.procs")).split()}
 
 
 def kill(groups: Sequence[Group]) -> None:
-    """Kill everybody in them until nobody is left, however fast they fork; zombies wait for their reaper."""
+    """Kill all processes in the groups until none is left, however fast they fork; zombies wait for their reaper."""
     for group in groups:
         switch = os.path.join(group["path"], "cgroup.kill")
         if os.path.exists(switch):
@@ -162,13 +162,13 @@ def kill(groups: Sequence[Group]) -> None:
             for pid in living:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            _freeze(groups, False)  # the dead of version 1 die only when thawed, and not while frozen again
+            _freeze(groups, False)  # in version 1 a killed process dies only when thawed, and not while frozen again
             struck |= living
         time.sleep(_PAUSE_S)
 
 
 def remove(groups: Iterable[Group], patience_s: float = 1.0) -> list[str]:
-    """Take them away; those that could not be, as their processes are not gone yet."""
+    """Remove the groups; return those that could not be removed because their processes are not gone yet."""
     left = []
     for group in groups:
         until = time.monotonic() + patience_s
@@ -187,7 +187,7 @@ def remove(groups: Iterable[Group], patience_s: float = 1.0) -> list[str]:
 
 
 def rebind(groups: Iterable[Group], cpus: str) -> None:
-    """Other CPUs for a run whose groups say which it may use."""
+    """Give other CPUs to a run that has cpuset groups."""
     for group in groups:
         if os.path.exists(os.path.join(group["path"], "cpuset.cpus")) and any(
             file == "cpuset.cpus" for file, _ in group["settings"]
@@ -196,7 +196,7 @@ def rebind(groups: Iterable[Group], cpus: str) -> None:
 
 
 def out_of_memory(groups: Iterable[Group]) -> bool:
-    """Whether the kernel had to kill somebody in them for want of memory."""
+    """Return whether the kernel killed a process in the groups for lack of memory."""
     for group in groups:
         for file in ("memory.events", "memory.oom_control"):
             for line in _text(os.path.join(group["path"], file)).splitlines():
@@ -207,7 +207,7 @@ def out_of_memory(groups: Iterable[Group]) -> bool:
 
 
 def sweep(offer: Offer, known: Collection[str]) -> list[str]:
-    """Kill and remove what a crash left: groups of runs that nobody knows any more. Their names."""
+    """Kill and remove groups of unknown runs that a crash left behind; return their names."""
     swept: list[str] = []
     for base in offer.trees.values():
         for name in os.listdir(base):
@@ -229,7 +229,7 @@ def tidy_up(offer: Offer) -> None:
 
 
 def _descend(own: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Version 2: switch the controllers on from group to group; those that are on at the end."""
+    """Enable the controllers from group to group (version 2); return those that are enabled in the last group."""
     path, able = own, list(wanted)
     for name in names:
         able = [one for one in able if _switch_on(path, one)]
@@ -241,12 +241,13 @@ def _descend(own: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]
 
 
 def _above_processes(own: str) -> str:
-    """Version 2 lets a group limit others only if it has no processes itself. Where systemd gave us a group with a
-    subgroup for ourselves (DelegateSubgroup=controller), or all who are in it are ours, they sit in that subgroup."""
+    """Return the group below which others can be limited: in version 2 it must have no processes itself. Our processes
+    go to the subgroup "controller" if systemd made it (DelegateSubgroup=controller) or if all processes in the group
+    are ours."""
     if os.path.basename(own) == CONTROLLER:
         return os.path.dirname(own)
     here = _text(os.path.join(own, "cgroup.procs")).split()
-    ours = {str(os.getpid()), str(os.getppid()), "0"}  # the launcher, and the controller that it belongs to
+    ours = {str(os.getpid()), str(os.getppid()), "0"}  # the launcher and its controller
     if os.path.exists(os.path.join(own, "cgroup.type")) and here and set(here) <= ours:  # the root has no such file
         with contextlib.suppress(OSError):
             os.makedirs(os.path.join(own, CONTROLLER), exist_ok=True)
@@ -256,20 +257,20 @@ def _above_processes(own: str) -> str:
 
 
 def _switch_on(path: str, controller: str) -> bool:
-    """False: a group with processes of its own cannot have it (the kernel's rule), or we may not."""
+    """Return False if the group has processes of its own (the kernel's rule) or if we lack the right."""
     if controller in _text(os.path.join(path, "cgroup.subtree_control")).split():
         return True
     try:
         _write(path, "cgroup.subtree_control", f"+{controller}")
     except FileNotFoundError:
-        raise  # the group itself is gone
+        raise  # the group itself has gone
     except OSError:
         return False
     return True
 
 
 def _descend_first(own: str, names: Sequence[str], tree: str) -> None:
-    """Version 1: a cpuset starts empty and must be given what its parent has."""
+    """Make the folders in version 1: a cpuset starts empty and must be given the values of its parent."""
     path = own
     for name in names:
         above, path = path, os.path.join(path, name)
@@ -281,7 +282,7 @@ def _descend_first(own: str, names: Sequence[str], tree: str) -> None:
 
 
 def _writable(path: str) -> None:
-    """OSError unless groups can be made here."""
+    """Raise OSError unless groups can be made here."""
     trial = os.path.join(path, f"trial-{os.getpid()}")
     os.mkdir(trial)
     os.rmdir(trial)

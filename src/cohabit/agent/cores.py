@@ -1,4 +1,4 @@
-"""Which cores two programs get: the same, or halves that share the last-level cache. Reads the host's topology only."""
+"""Choose the cores of two programs: the same, or halves that share the last-level cache. Only reads the topology."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def allowed_cores() -> tuple[int, ...]:
-    """The CPUs this process may use."""
+    """Return the CPUs this process may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def split_cores(cores: Sequence[int], root: Path = TOPOLOGY) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two halves on every socket, so that the halves share its cache; threads of one core stay together."""
+    """Return two halves on every socket, so that the halves share its cache; threads of one core stay together."""
     sockets: dict[int, dict[int, list[int]]] = {}
     for cpu in sorted(cores):
         socket, core = (_number(root / f"cpu{cpu}" / "topology" / name, default)

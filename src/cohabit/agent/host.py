@@ -1,6 +1,6 @@
-"""What this machine offers for sharing nodes: cores, caches, resctrl, hardware counters, control groups. Only reads.
+"""Report what this machine offers for sharing nodes: cores, caches, resctrl, counters, control groups. Only reads.
 
-For people (`cohabit doctor`): every line says what was found and, where something is missing, what would change that.
+For people (`cohabit doctor`): every line says what was found and, if something is missing, what would change that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_RESCTRL = "needs Intel RDT, AMD QoS or ARM MPAM, not hidden by a virtual mac
 
 @dataclass(frozen=True)
 class HostOffer:
-    """One thing looked at."""
+    """One checked feature."""
 
     what: str
     available: bool
@@ -29,7 +29,7 @@ class HostOffer:
 
 
 def host_offers(root: Path = topology.HOST, files: Files | None = None) -> list[HostOffer]:
-    """Everything, in the order a person would ask; `root` is the host's, or that of a recorded tree."""
+    """Return all features, in the order a person would ask; `root` is the host's, or that of a recorded tree."""
     return [*_processor(root), *_resctrl(root, files or HostFiles()), _counters(root), *_control_groups(root)]
 
 
@@ -60,7 +60,7 @@ def _resctrl(root: Path, files: Files) -> list[HostOffer]:
 
 
 def _counters(root: Path) -> HostOffer:
-    """The kernel lists a device per counting unit; software, tracepoint and the like are not hardware."""
+    """Find counters: the kernel lists a device per counting unit; software, tracepoint and so on are not hardware."""
     devices = root / "sys/bus/event_source/devices"
     names = sorted(one.name for one in devices.iterdir()) if devices.is_dir() else []
     cores = [name for name in names if name in ("cpu", "cpu_core", "cpu_atom") or name.startswith("arm")]
@@ -74,7 +74,7 @@ def _counters(root: Path) -> HostOffer:
 
 
 def _control_groups(root: Path) -> list[HostOffer]:
-    """Which version is mounted where, and what it can limit."""
+    """Return which version is mounted where, and what it can limit."""
     offers = []
     first: set[str] = set()
     for line in _text(root / "proc/self/mounts").splitlines():
@@ -96,7 +96,7 @@ def _control_groups(root: Path) -> list[HostOffer]:
 
 
 def _limits() -> HostOffer:
-    """What this process could do with them for jobs; `up` says so again when it really tries."""
+    """Return what this process could limit for jobs; `up` reports it again when it tries."""
     open_to_us = [name for name, own in control_groups.find_trees().items() if os.access(own, os.W_OK)]
     if not open_to_us:
         return HostOffer("limits for jobs", False, "our own control groups are not writable: memory is not limited",

@@ -1,8 +1,8 @@
 """The nodes of a scheduler on one machine: the whole machine, each L3 domain, or cores split into virtual nodes.
 
-A node of the scheduler is a contention domain (its cores, its ways). Virtual nodes that share an L3 domain divide its
-ways between them for good, in proportion to their cores; where too few ways are left for that, they have none to
-divide, and that is said. Pure: nothing is read here but what `topology` and `resctrl.offer` found.
+A node of the scheduler is a contention domain (its cores, its ways). Virtual nodes that share an L3 domain get a fixed
+part of its ways, in proportion to their cores; if there are too few ways for that, they have none to divide, and that
+is reported. Pure: it uses only what `topology` and `resctrl.offer` found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MACHINE, DOMAINS = "machine", "l3"
 
 @dataclass(frozen=True)
 class LocalNode:
-    """One node: its cores, the L3 domains they are behind, and which of their ways it may give to jobs (0: none)."""
+    """One node: its cores, their L3 domains, and which ways it may give to jobs (0: none)."""
 
     name: str
     cores: tuple[Core, ...]
@@ -39,7 +39,7 @@ class LocalNode:
 
 
 def divide(topology: Topology, by: str | int = MACHINE, offer: ResctrlOffer | None = None) -> tuple[LocalNode, ...]:
-    """Make nodes of the machine: `by` is "machine", "l3", or a number of virtual nodes."""
+    """Divide the machine into nodes: `by` is "machine", "l3", or a number of virtual nodes."""
     if by == MACHINE:
         parts = [list(topology.cores)]
     elif by == DOMAINS:
@@ -64,11 +64,11 @@ def divide(topology: Topology, by: str | int = MACHINE, offer: ResctrlOffer | No
 
 
 def node_groups(nodes: Sequence[LocalNode]) -> tuple[NodeGroup, ...]:
-    """The same nodes as a cluster states them: runs of nodes that are alike, numbered in the same order."""
+    """Return the same nodes as groups of a cluster: runs of equal nodes, numbered in the same order."""
     found = []
     for (cores, memory, ways, least, classes), run in groupby(nodes, _kind):
         alike = list(run)
-        # Nodes of one machine are domains of one server: jobs can be moved between them.
+        # Nodes of one machine are domains of one server: jobs can move between them.
         found.append(NodeGroup(
             len(alike), cores, memory, ways=ways, min_ways=least, closids=classes, domains=len(alike),
         ))  # fmt: skip
@@ -76,7 +76,7 @@ def node_groups(nodes: Sequence[LocalNode]) -> tuple[NodeGroup, ...]:
 
 
 def describe(nodes: Sequence[LocalNode]) -> list[str]:
-    """One line per node: its CPUs, memory and ways."""
+    """Return one line per node: its CPUs, memory and ways."""
     return [
         f"{one.name}: {len(one.cores)} cores (CPUs {format_cpus(one.cpus)}), {one.memory_bytes / 2**30:.1f} GiB, "
         + (f"ways {one.first_way} to {one.first_way + one.ways - 1}" if one.ways else "cache not divided")
@@ -89,7 +89,7 @@ def _kind(node: LocalNode) -> tuple[int, int, int, int, int]:
 
 
 def _split(cores: tuple[Core, ...], count: int) -> list[list[Core]]:
-    """Consecutive cores, which keeps a part in as few L3 domains as can be; the first parts have one more."""
+    """Split into consecutive cores, so that a part is in as few L3 domains as possible; first parts have one more."""
     if count < 1 or count > len(cores):
         raise InputError(
             f"{count} virtual nodes of {len(cores)} cores", "nodes", f"give a number from 1 to {len(cores)}"
@@ -104,7 +104,7 @@ def _split(cores: tuple[Core, ...], count: int) -> list[list[Core]]:
 
 
 def _with_ways(nodes: tuple[LocalNode, ...], offer: ResctrlOffer) -> tuple[LocalNode, ...]:
-    """Nodes that have their domains to themselves have all ways; others get a run each, the same in all domains."""
+    """Give all ways to nodes with domains of their own; other nodes get a run of ways each, the same in all domains."""
     cache = offer.cache
     assert cache is not None
     known = set(cache.domains)
@@ -123,8 +123,8 @@ def _with_ways(nodes: tuple[LocalNode, ...], offer: ResctrlOffer) -> tuple[Local
 
 
 def _runs(nodes: list[LocalNode], first: int, ways: int, classes: int) -> dict[str, tuple[int, int, int]]:
-    """(first way, ways, classes) by node. Every domain's ways are cut at the shares of the cores behind it; nodes that
-    meet in no domain may have the same classes, so classes are shared out by the busiest domain."""
+    """Return (first way, ways, classes) by node. Every domain's ways are split in proportion to the cores behind it.
+    Nodes without a common domain may have the same classes, so the busiest domain determines the split of classes."""
     behind: dict[int, list[LocalNode]] = {}
     for one in nodes:
         for domain in one.domains:
@@ -138,7 +138,7 @@ def _runs(nodes: list[LocalNode], first: int, ways: int, classes: int) -> dict[s
             end = begin + sizes[one.name]
             low, high = first + ways * begin // cores, first + ways * end // cores
             begin = end
-            if one.name in given:  # behind several domains: only what it has in all of them
+            if one.name in given:  # behind several domains: only the ways it has in all of them
                 was_low, was_ways, _ = given[one.name]
                 low, high = max(low, was_low), min(high, was_low + was_ways)
             given[one.name] = low, max(high - low, 0), classes // most

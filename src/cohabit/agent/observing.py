@@ -22,7 +22,7 @@ INTERVAL_S = 0.25
 def observe(
     request: Request, sources: Sequence[Source], folder: Path, limit_s: float, interval_s: float = INTERVAL_S
 ) -> tuple[Ended, Readings]:
-    """One run beside sources that do not slow it down; it is stopped after `limit_s`."""
+    """Run a program beside sources that do not slow it down; stop it after `limit_s`."""
     samples: dict[str, list[Sample]] = {source.name: [] for source in sources}
     watches: dict[str, Watch] = {}
     with launch(request) as running:
@@ -30,7 +30,7 @@ def observe(
             for source in sources:
                 try:
                     watches[source.name] = source.watch(running.pid, folder)
-                except OSError:  # its resource is used up at the moment (groups, counters): absent in this run
+                except OSError:  # its resource is used up now (groups, counters): absent in this run
                     continue
                 samples[source.name].append((0.0, watches[source.name].sample()))
             began_s = time.monotonic()
@@ -52,7 +52,7 @@ def observe(
 
 
 def observe_inside(request: Request, source: Source, folder: Path, limit_s: float, alone_s: float) -> Readings:
-    """One run inside a tool that slows it down; `alone_s` is the run time without the tool, which rates refer to."""
+    """Run a program inside a tool that slows it down; rates refer to `alone_s`, the run time without the tool."""
     inner = find_command(request.command, request.environment, request.folder)
     with launch(replace(request, command=(*source.prefix(folder), inner, *request.command[1:]))) as running:
         watch = source.watch(running.pid, folder)

@@ -1,8 +1,8 @@
-"""What processor a machine has, read from sysfs: cores and their threads, NUMA nodes, L3 domains, what is off limits.
+"""Read a machine's processor from sysfs: cores and their threads, NUMA nodes, L3 domains, CPUs that may not be used.
 
-Only reads, and only below the `root` it is given, so a recorded tree stands in for any machine. What a kernel does not
-tell (no cache folders in a virtual machine, no NUMA) is absent, never guessed. How cores become nodes of a scheduler is
-decided in `local_nodes`.
+Only reads, and only below the given `root`, so a recorded tree stands in for any machine. What a kernel does not report
+(no cache folders in a virtual machine, no NUMA) is absent, never guessed. `local_nodes` decides how cores become nodes
+of a scheduler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 @dataclass(frozen=True)
 class Core:
-    """One core: the CPUs that are its threads, and where it sits. `domain` is the id of its L3 cache, if it has one."""
+    """One core: the CPUs that are its threads, and its location. `domain` is the id of its L3 cache, if it has one."""
 
     cpus: tuple[int, ...]
     package: int
@@ -31,7 +31,7 @@ class Core:
 
 @dataclass(frozen=True)
 class CacheDomain:
-    """One L3 cache and the CPUs behind it, those out of our reach included. Ids may have gaps; 0: not told."""
+    """One L3 cache and the CPUs behind it, including CPUs we may not use. Ids may have gaps; 0: not reported."""
 
     number: int
     cpus: tuple[int, ...]
@@ -53,17 +53,17 @@ class Topology:
 
     @property
     def memory_bytes(self) -> int:
-        """Of all NUMA nodes; 0: not told."""
+        """Memory of all NUMA nodes; 0: not reported."""
         return sum(size for _, size in self.numa_bytes)
 
     @property
     def threads(self) -> int:
-        """Of the core that has most."""
+        """Threads of the core that has most."""
         return max(len(core.cpus) for core in self.cores)
 
 
 def discover(root: Path = HOST) -> Topology:
-    """Look at the machine, or at a recorded tree of one."""
+    """Read the machine, or a recorded tree of one."""
     online = parse_cpus(_text(root / _CPUS / "online")) or tuple(sorted(_numbered(root / _CPUS, "cpu")))
     if not online:
         raise InputError(f"no CPU is listed in {root / _CPUS}", "", "check that sysfs is mounted on /sys")
@@ -80,7 +80,7 @@ def discover(root: Path = HOST) -> Topology:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """A list as the kernel writes it: "0-3,8,10-11"; "0-6:2/4" style strides are not used in sysfs."""
+    """Parse a list in the kernel's format: "0-3,8,10-11"; "0-6:2/4" style strides are not used in sysfs."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -89,7 +89,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 def format_cpus(cpus: tuple[int, ...]) -> str:
-    """The same list, short."""
+    """Return the same list in short form."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:
@@ -100,7 +100,7 @@ def format_cpus(cpus: tuple[int, ...]) -> str:
 
 
 def describe(topology: Topology) -> list[str]:
-    """What there is, in plain sentences."""
+    """Describe the machine in plain sentences."""
     cpus = sum(len(core.cpus) for core in topology.cores)
     packages = len({core.package for core in topology.cores})
     nodes = len({core.numa for core in topology.cores})
@@ -132,7 +132,7 @@ def _many(count: int, word: str) -> str:
 
 
 def _cores(root: Path, usable: list[int], domains: tuple[CacheDomain, ...]) -> tuple[Core, ...]:
-    """Threads of one core stand together; in the order of sockets, NUMA nodes, L3 domains and first CPUs."""
+    """Return the cores, threads of one core together, ordered by socket, NUMA node, L3 domain and first CPU."""
     domain_of = {cpu: one.number for one in domains for cpu in one.cpus}
     numa_of = {
         cpu: number
@@ -151,7 +151,7 @@ def _cores(root: Path, usable: list[int], domains: tuple[CacheDomain, ...]) -> t
 
 
 def _domains(root: Path, online: tuple[int, ...]) -> tuple[CacheDomain, ...]:
-    """By the CPUs that share it; a kernel without cache ids numbers them here, in order."""
+    """Return the L3 domains by the CPUs that share them; without cache ids from the kernel they are numbered here."""
     found: dict[tuple[int, ...], CacheDomain] = {}
     for cpu in online:
         for folder in _numbered(root / _CPUS / f"cpu{cpu}" / "cache", "index").values():
@@ -173,7 +173,7 @@ def _memory(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _allowed(root: Path) -> str:
-    """What the kernel lets this process run on: the cpuset of its group and its affinity together."""
+    """Return the CPUs that the kernel lets this process run on: the cpuset of its group and its affinity together."""
     for line in _text(root / "proc/self/status").splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return line.partition(":")[2]
@@ -181,7 +181,7 @@ def _allowed(root: Path) -> str:
 
 
 def _quota(root: Path) -> float | None:
-    """The tightest limit on processor time from our control group upwards, version 2 or 1."""
+    """Return the tightest limit on processor time from our control group upwards, version 2 or 1."""
     limits = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -202,7 +202,7 @@ def _quota(root: Path) -> float | None:
 
 
 def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
-    """Entries such as cpu0, cpu1; not cpufreq."""
+    """Return entries such as cpu0, cpu1; not cpufreq."""
     try:
         names = [entry.name for entry in folder.iterdir()]
     except OSError:

@@ -1,1 +1,1 @@
-"""Who executes: one folder per system that can run jobs, all behind the same small contract."""
+"""Back ends: one folder per system that can run jobs, all behind the same small protocol."""

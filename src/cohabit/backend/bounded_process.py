@@ -1,7 +1,7 @@
-"""Running one command to its end: in a session of its own, with bounds on its time and on what it prints.
+"""Run one command to its end: in a session of its own, with bounds on its time and its output.
 
-When a bound is reached, the command and all it started in its session are killed. Once the command has ended, nobody
-waits longer than a moment for processes that it left behind and that keep its pipes open.
+When a bound is reached, the command and all processes of its session are killed. Once the command has ended, the caller
+waits only a moment for processes that it left behind and that keep its pipes open.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LEFT_BEHIND_S = 0.5
 
 
 class TooMuch(Exception):
-    """It printed more than it may."""
+    """The command printed more than allowed."""
 
 
 class Outcome(NamedTuple):
-    """How it ended and what it printed."""
+    """How the command ended and what it printed."""
 
     code: int
     out: bytes
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 class _Listener(asyncio.SubprocessProtocol):
-    """Keeps what is printed, up to a bound."""
+    """Keeps the output, up to a bound."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
@@ -45,11 +45,11 @@ class _Listener(asyncio.SubprocessProtocol):
             self.over.set_exception(TooMuch())
 
     def process_exited(self) -> None:
-        """What is in the pipes is still to be read."""
+        """Keep reading: the pipes may still hold output."""
         asyncio.get_running_loop().call_later(LEFT_BEHIND_S, self.connection_lost, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended, and nobody holds its pipes."""
+        """Finish: the command has ended and its pipes are closed."""
         if not self.over.done():
             self.over.set_result(None)
 

@@ -1,7 +1,7 @@
-"""The environment of commands that a controller starts: a fixed list of names, and only folders nobody else can change.
+"""The environment of commands that a controller starts: fixed names, and folders that no other user can change.
 
-A command of a resource manager gets nothing of a job's owner, whose environment goes into the batch script
-(batch_script.py), and of the controller's own only what leads it to the cluster.
+A command of a resource manager gets nothing from the job's owner; the owner's environment goes into the batch script
+(batch_script.py). From the controller's own environment it gets only what leads it to the cluster.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ KEPT = ("TZ",)  # times are printed and read in the same zone
 
 
 def clean_environment(around: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """In plain English, with a PATH of trusted folders and, of `around`, the names a command needs to find its
-    cluster."""
+    """Return an environment with English messages, a PATH of trusted folders and, from `around`, the names a command
+    needs to find its cluster."""
     found = {key: around[key] for key in (*KEPT, *names) if around.get(key)}
     found["PATH"] = ":".join(dict.fromkeys((*trusted_folders(around.get("PATH", "")), *USUAL)))
     if "LD_LIBRARY_PATH" in found:
@@ -27,12 +27,12 @@ def clean_environment(around: Mapping[str, str], names: Sequence[str]) -> dict[s
 
 
 def trusted_folders(text: str) -> list[str]:
-    """Those of a list of folders, separated by colons, in which only root and this account can change anything."""
+    """Return the folders of a colon-separated list in which only root and this account can change anything."""
     return [one for one in text.split(":") if one in USUAL or (os.path.isabs(one) and _trusted(one))]
 
 
 def _trusted(folder: str) -> bool:
-    """Neither it nor a folder above it can be changed by others; what is sticky above it keeps what is in it."""
+    """Return whether others can change neither the folder nor those above it; a sticky folder protects its entries."""
     try:
         real = Path(os.path.realpath(folder, strict=True))
         for at, one in enumerate((real, *real.parents)):

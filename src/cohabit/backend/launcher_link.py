@@ -1,7 +1,8 @@
 """The controller's end of the channel to its launcher: questions with answers, and reports as they come.
 
-A launcher of our own that dies is started again, and questions without an answer are put again: all but `command` may
-be put twice. One that was started before rights were given up cannot be: then the controller ends, and says so.
+A launcher of our own that dies is restarted, and questions without an answer are sent again: all but `command` may be
+sent twice. A launcher that was started before rights were given up cannot be restarted: then the controller ends with a
+message.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from cohabit.model.units import SECOND
 
 OPEN_S = 90.0
 LOOK_S = 0.05
-TRIES = 5  # to start a launcher of our own
+TRIES = 5  # attempts to start a launcher of our own
 NOT_TWICE = ("command",)
 GONE = "the launcher, which runs jobs, has ended"
 log = logging.getLogger(__name__)
 
 
 def own_settings(place: Path) -> dict[str, Any]:
-    """For a launcher with our own rights: it does for every user what the controller could do itself."""
+    """Return settings for a launcher with our own rights: it does for every user what the controller could do."""
     return {"place": str(place.absolute()), "own": [os.geteuid(), os.getegid()], "strict": False}
 
 
 class LauncherRefused(BackendError):
-    """The launcher says no; `number` is an errno where the system refused."""
+    """The launcher refuses; `number` is an errno where the system refused."""
 
     def __init__(self, said: str, number: int = 0, back_off_us: int = 60 * SECOND) -> None:
         super().__init__(said, back_off_us)
@@ -43,11 +44,11 @@ class LauncherRefused(BackendError):
 
 
 class LauncherGone(BackendError):
-    """There is no launcher any more, and none can be started."""
+    """The launcher has gone, and none can be started."""
 
 
 class _Question:
-    """One that waits for its answer."""
+    """A question that waits for its answer."""
 
     def __init__(self, message: wire.Message) -> None:
         self.message = message
@@ -55,7 +56,7 @@ class _Question:
 
 
 class LauncherLink:
-    """`told`: settings for a launcher of our own; `begun`: one that is there already. `report` gets its reports."""
+    """`told`: settings for a launcher of our own; `begun`: a launcher that runs already. `report` gets its reports."""
 
     def __init__(
         self, told: Mapping[str, Any], report: Callable[[wire.Message], None], begun: Begun | None = None
@@ -68,16 +69,16 @@ class LauncherLink:
         self._watching: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failed, self._closed = asyncio.Event(), False
-        self.limits: tuple[str, ...] = ()  # controllers of control groups that work
+        self.limits: tuple[str, ...] = ()  # working controllers of control groups
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The launcher's; None: it is not our child."""
+        """The launcher's process; None: it is not our child."""
         assert self._begun is not None
         return self._begun.process
 
     async def open(self) -> None:
-        """Until the launcher serves."""
+        """Wait until the launcher serves."""
         self._loop = asyncio.get_running_loop()
         for left in reversed(range(TRIES if self._own else 1)):
             if self._begun is None:
@@ -93,7 +94,7 @@ class LauncherLink:
         self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        """The launcher ends with this."""
+        """Close the channel, which ends the launcher."""
         self._closed = True
         if self._watching is not None:
             self._watching.cancel()
@@ -106,8 +107,8 @@ class LauncherLink:
             await asyncio.to_thread(self._begun.process.wait)
 
     async def ask(self, op: str, **fields: Any) -> Any:
-        """The answer; a descriptor where the launcher hands one over, in the answer if that is a table. LauncherRefused
-        says why not."""
+        """Return the answer, or a descriptor if the launcher sends one; if the answer is a table, the descriptor is in
+        it. LauncherRefused says why not."""
         if self.failed.is_set() or self._closed:
             raise LauncherGone(GONE)
         self._number += 1
@@ -120,12 +121,12 @@ class LauncherLink:
             self._waiting.pop(one.message["id"], None)
 
     def ask_from_thread(self, op: str, **fields: Any) -> Any:
-        """The same in a thread that may wait."""
+        """Ask from a thread that may wait."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.ask(op, **fields), self._loop).result()
 
     async def open_output(self, job_id: str, launch: Launch, path: str) -> int:
-        """A descriptor of an output of a job, opened with its owner's rights; path "": the one of its own."""
+        """Return a descriptor of a job's output, opened with its owner's rights; path "": its default output."""
         person = {"uid": launch.uid, "gid": launch.gid, "groups": list(launch.groups)}
         return int(await self.ask("open_output", job=job_id, attempt=0, path=path, **person))
 
@@ -158,7 +159,7 @@ class LauncherLink:
         self._flush()
 
     def _flush(self) -> None:
-        """What the channel takes now; the rest when it has room."""
+        """Send what the channel takes now; the rest when it has room."""
         assert self._begun is not None
         loop, end = asyncio.get_running_loop(), self._begun.end
         while self._unsent:
@@ -187,7 +188,7 @@ class LauncherLink:
                 log.error("what the launcher says cannot be read: %s", error)
                 return
             if found is None:
-                asyncio.get_running_loop().remove_reader(self._begun.end)  # all that was said has been heard
+                asyncio.get_running_loop().remove_reader(self._begun.end)  # everything it sent has been read
                 if self._ready is not None and not self._ready.done():
                     self._ready.set_result({"event": "gone"})
                 elif self.process is None:
@@ -205,7 +206,7 @@ class LauncherLink:
                 found = message.get("ok")
                 found = found | {"descriptor": descriptors[0]} if isinstance(found, dict) else descriptors[0]
                 if self._settle(message["id"], found):
-                    descriptors.pop(0)  # it belongs to the one that asked now
+                    descriptors.pop(0)  # it now belongs to the caller
             wire.close(descriptors)
             return
         wire.close(descriptors)
@@ -225,7 +226,7 @@ class LauncherLink:
         return True
 
     async def _watch(self) -> None:
-        """In case it dies."""
+        """Watch for the death of the launcher."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self.process is None or self.process.poll() is None:
@@ -237,14 +238,14 @@ class LauncherLink:
             await self._begin_again()
 
     def _give_up(self) -> None:
-        """It has gone, and no other can be started."""
+        """Fail all questions: the launcher has gone, and no other can be started."""
         self.failed.set()
         for number in list(self._waiting):
             self._settle(number, error=LauncherGone(GONE))
 
     async def _begin_again(self) -> None:
-        """A new one; it is asked what its predecessor has not answered."""
-        self._hear()  # children of it may have answered
+        """Start a new launcher and repeat the questions that its predecessor has not answered."""
+        self._hear()  # its children may have answered
         self._hang_up()
         self._unsent.clear()
         while True:
@@ -259,7 +260,7 @@ class LauncherLink:
         await self._ask_again()
 
     async def _ask_again(self) -> None:
-        self._unsent.clear()  # all that waits for an answer is sent below, once
+        self._unsent.clear()  # all open questions are sent below, once
         for number, one in list(self._waiting.items()):
             if one.message["op"] in NOT_TWICE:
                 self._settle(number, error=LauncherGone(GONE))

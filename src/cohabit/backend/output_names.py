@@ -1,7 +1,7 @@
-"""Names of output files with placeholders, and what a member of an array finds in its environment.
+"""Names of output files with placeholders, and the environment variables of an array member.
 
-%j the job's id, %A the id of its array, %a its number in the array, %% a percent sign. The members of an array have
-a file each in any case: where the name has neither %j nor %a the number is put behind it. No file is touched here.
+%j the job's id, %A the id of its array, %a its number in the array, %% a percent sign. The members of an array have a
+file each in any case: where the name has neither %j nor %a the number is appended. No file is touched here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from cohabit.backend.protocol import Launch
 
 _PLACE = re.compile(r"%(.?)", re.DOTALL)
-_OWN = ("a", "j")  # make the name of a member its own
+_OWN = ("a", "j")  # placeholders that make the name of a member unique
 _OF_ARRAYS = ("A", "a")
 KNOWN = "%j (job), %A (array), %a (member) and %%"
 
 
 def check(pattern: str, array: bool, where: str) -> None:
-    """Refuse placeholders nobody can fill."""
+    """Refuse placeholders that have no value."""
     for found in _PLACE.finditer(pattern):
         if found[1] not in ("j", "%", *_OF_ARRAYS):
             raise InputError(f"{found[0]!r} is not known in the name of a file", where, f"there are {KNOWN}")
@@ -30,12 +30,12 @@ def check(pattern: str, array: bool, where: str) -> None:
 
 
 def literal(path: str) -> str:
-    """A path that means itself."""
+    """Return a pattern that stands for exactly this path."""
     return path.replace("%", "%%")
 
 
 def expand(pattern: str, job_id: str, launch: Launch) -> str:
-    """The file of this job; what is no placeholder stays as it is."""
+    """Return the file of this job; text that is no placeholder stays as it is."""
     member = number_of(job_id, launch)
     words = {"j": job_id, "%": "%"}
     if member is not None:
@@ -46,7 +46,7 @@ def expand(pattern: str, job_id: str, launch: Launch) -> str:
 
 
 def member_environment(job_id: str, launch: Launch) -> dict[str, str]:
-    """Which member it is, and of how many; nothing for a job that is none."""
+    """Return the member's number and the number of members; empty for a job that is not a member."""
     member = number_of(job_id, launch)
     if member is None:
         return {}
@@ -59,6 +59,6 @@ def member_environment(job_id: str, launch: Launch) -> dict[str, str]:
 
 
 def number_of(job_id: str, launch: Launch) -> int | None:
-    """The number of a member; None: it is no array's."""
+    """Return the number of a member; None if the job is not in an array."""
     number = job_id.rpartition("_")[2]
     return int(number) if launch.array_count and number.isdigit() else None

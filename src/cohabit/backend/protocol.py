@@ -1,4 +1,4 @@
-"""What a back end must offer: carry out orders, report facts, and say after a restart what is really there.
+"""The protocol of a back end: carry out orders, report events, and report the real state after a restart.
 
 A back end never calls the core and decides nothing. Every order names (job, attempt); carrying it out twice does no
 harm. Instants in orders are on the controller's clock.
@@ -20,11 +20,11 @@ DONE = "done"
 FAILED = "failed"
 KILLED = "killed"  # at its time limit
 CANCELLED = "cancelled"
-LOST = "lost"  # with its machine, or whoever watched over it
-STOPPED = "stopped"  # as ordered, or by its fuse; it waits in the queue again
+LOST = "lost"  # with its machine, or with its runner
+STOPPED = "stopped"  # as ordered, or by its fuse; the job is queued again
 
 # Where an observed run stands.
-NEVER = "never"  # it was asked for, did not begin, and will not
+NEVER = "never"  # it was asked for, did not begin, and never will
 RUNNING = "running"
 ENDED = "ended"
 
@@ -42,15 +42,15 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     threads: int = 0  # per process; 0: as the launcher thinks fit
     memory_bytes: int = 0  # per core; 0: not stated
     oversubscribe: bool = False  # more processes than cores, on purpose
-    uid: int = -1  # whose job it is, if the back end is to run it as that user; -1: as whoever serves
+    uid: int = -1  # the owner, if the job is to run as that user; -1: the account of the service
     gid: int = -1  # -1: the user's own
-    groups: tuple[int, ...] = ()  # besides; none: those the user is in
+    groups: tuple[int, ...] = ()  # additional groups; none: those of the user's account
     array_first: int = 0  # of an array: the number of its first member
-    array_count: int = 0  # how many members it has; 0: it is no array
+    array_count: int = 0  # number of members; 0: not an array
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as the back end finds it."""
+    """A run in the state in which the back end finds it."""
 
     job_id: str
     attempt: int
@@ -62,7 +62,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What a back end can do besides starting and stopping."""
+    """What a back end can do besides starting and stopping jobs."""
 
     fuses: bool = False  # stops a run at its fuse even if the controller is dead
     moves: bool = False  # MoveJob
@@ -75,19 +75,19 @@ class Backend(Protocol):
     capabilities: Capabilities
 
     async def open(self) -> None:
-        """Get ready; find the runs of an earlier controller."""
+        """Get ready and find the runs of an earlier controller."""
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
         """Carry out an order; an order to stop returns when the run is over. `launch` belongs to StartJob."""
 
     def events(self) -> AsyncIterator[Event]:
-        """Facts as they happen, each at least once as long as it was not settled."""
+        """Yield events as they happen, each at least once while it is not settled."""
 
     async def observe(self) -> list[Run]:
-        """Every run that is not settled. One that has not begun by now never will."""
+        """Return every run that is not settled. A run that has not begun by now never begins."""
 
     async def settled(self, job_id: str, attempt: int) -> None:
-        """The end of this run is in the journal: what was kept of it may go."""
+        """Drop what was kept of this run: its end is in the journal."""
 
     async def close(self) -> None:
         """Stop reporting. Runs go on."""

@@ -1,4 +1,4 @@
-"""`cohabit advise`: what a site should do, from its own logs."""
+"""`cohabit advise`: advice for a site, from its own logs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Examples:
 
 
 class Topics(TyperGroup):
-    """What advice there is on; one sentence where there is none."""
+    """The topics of advice; an unknown topic is refused with one sentence."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command for the first word."""
+        """Return the command for the first word."""
         from cohabit.model.errors import unknown
 
         if args and not args[0].startswith("-") and args[0] not in self.commands:

@@ -1,4 +1,4 @@
-"""`cohabit audit`: who wanted what changed, when, from where, and what came of it."""
+"""`cohabit audit`: the changes that users requested, when, from where, and their results."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def compare(
 
 
 def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:
-    """The table for people: one row per policy."""
+    """Print the table: one row per policy."""
     from cohabit.cli.console import SHORT_LABELS, table
 
     wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")

@@ -1,4 +1,4 @@
-"""Talking to the person: one JSON document on stdout, everything else on stderr, progress only on a terminal."""
+"""Output to the user: one JSON document on stdout, everything else on stderr, progress only on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORT_LABELS = {  # column heads that fit a narrow terminal
 
 
 def echo(text: str, end: str = "\n", stream: TextIO | None = None) -> None:
-    """Say it, now; what the terminal's encoding cannot say is a question mark."""
+    """Print a text and flush; characters that the terminal's encoding lacks become question marks."""
     out = stream or sys.stdout
     try:
         out.write(text + end)
@@ -29,18 +29,18 @@ def echo(text: str, end: str = "\n", stream: TextIO | None = None) -> None:
 
 
 def show_json(document: Any) -> None:
-    """One JSON document, numbers or null, never NaN."""
+    """Print one JSON document with numbers or null, never NaN."""
     echo(json.dumps(document, indent=1, allow_nan=False))
 
 
 def note(text: str) -> None:
-    """A message beside the result."""
+    """Print a message beside the result."""
     echo(f"cohabit: {text}", stream=sys.stderr)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Advance | None]:
-    """A bar with rate and remaining time; None where nobody is looking."""
+    """Show a bar with rate and remaining time; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -63,7 +63,7 @@ def progress(label: str) -> Iterator[Advance | None]:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table for people, on stdout; columns of numbers to the right, text to the left."""
+    """Print a table on stdout; columns of numbers right-aligned, text left-aligned."""
     from cohabit.cli.text_table import table_lines
 
     rule = "─" if "utf" in (sys.stdout.encoding or "utf").lower() else "-"
@@ -77,7 +77,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def screen_width() -> int:
-    """Characters in a line of the terminal; where there is none, wide enough for most."""
+    """Return the width of the terminal in characters; without one, a width that is enough for most tables."""
     if not sys.stdout.isatty():
         return 140
     columns = os.environ.get("COLUMNS", "")

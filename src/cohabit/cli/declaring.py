@@ -2,9 +2,9 @@
 
     def queue(limit: Annotated[int, Option(metavar="N", help="At most so many.")] = 1000, ...) -> None:
 
-The light parser (light.py) understands correct calls of the verbs people type all day. Typer's (full_parser.py)
-understands every call, explains wrong ones, and prints help. Nothing here may import typer: that takes 0.1 s. Modules
-of such verbs do without `from __future__ import annotations`: reading annotations from text takes milliseconds.
+The light parser (light.py) handles correct calls of the most frequent verbs. Typer's (full_parser.py) handles every
+call, explains wrong ones, and prints help. Nothing here may import typer: that takes 0.1 s. Modules of such verbs do
+without `from __future__ import annotations`: reading annotations from text takes milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Option:
 
 
 class Argument:
-    """A word without a name before it, or all of them.
+    """A positional word, or all of them.
 
     `jobs`: the shell completes names of jobs. `command`: from its first word on nothing is an option of the verb.
     """
@@ -31,12 +31,12 @@ class Argument:
 
 
 class Parameter:
-    """What a verb takes, as its signature says it."""
+    """A parameter of a verb, as declared in its signature."""
 
     def __init__(self, name: str, kind: type, default: Any, told: Option | Argument) -> None:
         self.name = name
-        self.kind = kind  # bool: an option without a value; list: all arguments that are left
-        self.default = default  # ...: it must be given
+        self.kind = kind  # bool: an option without a value; list: all remaining arguments
+        self.default = default  # ...: it is required
         self.told = told
         self.names: tuple[str, ...] = ()  # of an option, as typed
         if isinstance(told, Option):
@@ -44,7 +44,7 @@ class Parameter:
 
 
 def declared(function: Callable[..., None]) -> list[Parameter]:
-    """Everything the verb takes, in the order it is declared."""
+    """Return all parameters of the verb, in the order of declaration."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
     found = []
@@ -55,7 +55,7 @@ def declared(function: Callable[..., None]) -> list[Parameter]:
 
 
 def _kind(hint: Any) -> type:
-    """`str` of `str | None`, `list` of `list[str]`."""
+    """Return `str` for `str | None`, `list` for `list[str]`."""
     first = getattr(hint, "__args__", (hint,))[0]
     whole: type = list if list in (getattr(one, "__origin__", None) for one in (hint, first)) else first
     return whole

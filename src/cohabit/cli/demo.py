@@ -58,8 +58,10 @@ def demo(
 
 @contextmanager
 def _nothing_to_compile() -> Iterator[None]:
-    """Kernels as plain Python (cohabit/compiled.py), unless this process has them compiled: small queues need no more,
-    and nothing is compiled while programs are measured."""
+    """Run kernels as plain Python (cohabit/compiled.py), unless this process has them compiled.
+
+    Small queues need no more, and nothing is compiled while programs are measured.
+    """
     before = os.environ.get(KERNELS)
     os.environ[KERNELS] = "plain"
     try:
@@ -72,7 +74,7 @@ def _nothing_to_compile() -> Iterator[None]:
 
 
 def _real(out: Path, as_json: bool) -> Measured | None:
-    """Real programs on two cores; None where there are not so many."""
+    """Run real programs on two cores; None if there are fewer."""
     from cohabit.app.measure.measuring import busy_load
     from cohabit.app.simulate import comparison, demonstrating
     from cohabit.cli.console import note, progress
@@ -139,7 +141,7 @@ def _show(measured: Measured) -> None:
 
 
 def _month(out: Path, as_json: bool) -> dict[str, Any]:
-    """A bundled workload in the simulator."""
+    """Simulate a bundled workload."""
     from importlib.resources import as_file, files
 
     from cohabit.app.scenario.reading import read_scenario

@@ -1,4 +1,4 @@
-"""`cohabit doctor`: what this host offers, what is missing for which feature, and what to type about it."""
+"""`cohabit doctor`: what this host offers, what is missing for which feature, and the commands to change it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON docume
 
 
 def _advise(findings: list[Finding]) -> None:
-    """What is not there, what it would be good for, and the command."""
+    """Print what is missing, its use, and the command."""
     missing = [one for one in findings if one.state == "missing"]
     more = [one for one in findings if one.state == "optional"]
     for title, group in (("Needed, and not here:", missing), ("Not here, and not needed unless you want it:", more)):

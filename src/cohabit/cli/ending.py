@@ -1,4 +1,4 @@
-"""How every call of `cohabit` ends: an exit status, and at most one sentence on stderr."""
+"""The end of every call of `cohabit`: an exit status, and at most one sentence on stderr."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cohabit.model.errors import InputError
 
 
 def finish(work: Callable[[], object]) -> NoReturn:
-    """Do it and leave with its status: 0, what it returned, 2 for a wrong call, 130 after Ctrl-C."""
+    """Run `work` and exit with its status: 0, what it returned, 2 for a wrong call, 130 after Ctrl-C."""
     try:
         code = work()
     except KeyboardInterrupt:
         leave("stopped; nothing was kept", interrupts.STATUS)
-    except BrokenPipeError:  # whoever reads has seen enough; what is still in the buffer goes nowhere
+    except BrokenPipeError:  # the reader has closed the pipe; what is still in the buffer is dropped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
@@ -32,7 +32,7 @@ def finish(work: Callable[[], object]) -> NoReturn:
 
 
 def leave(sentence: str, code: int) -> NoReturn:
-    """Say it whole, and leave."""
+    """Print the whole sentence and exit."""
     from cohabit.cli.console import note
 
     interrupts.at_the_end()
@@ -41,7 +41,7 @@ def leave(sentence: str, code: int) -> NoReturn:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C began it: a library may turn the interruption into an error of its own."""
+    """Return whether Ctrl-C was the cause: a library may turn the interruption into its own exception."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None or interrupts.seen()

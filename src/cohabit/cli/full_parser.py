@@ -1,4 +1,4 @@
-"""Declarations of declaring.py as typer reads them: for help, for completion, and for calls the light parser leaves."""
+"""Convert declarations of declaring.py for typer: for help, completion, and calls the light parser does not handle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cohabit.cli.declaring import Argument, Option
 
 
 def for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, its options declared with typer's own marks. One that declares none stays as it is."""
+    """Return the same function with its options in typer's form. A function without declarations is unchanged."""
     if not isinstance(function, FunctionType):
         return function
     hints = get_type_hints(function, include_extras=True)
@@ -39,7 +39,7 @@ def _marked(hint: Any) -> Any:
 
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """For the shell's completion: jobs that wait or run. Whatever goes wrong, the prompt stays undisturbed."""
+    """Return jobs that wait or run, for shell completion. Errors are ignored so that the prompt is not disturbed."""
     from cohabit.app.client.client import connect
 
     try:

@@ -1,10 +1,10 @@
-"""Ctrl-C from our first line to our last: one sentence and status 130, never a traceback, and never lost.
+"""Handle Ctrl-C from the first line to the last: one sentence and status 130, never a traceback, and never lost.
 
-While our own modules are loaded nothing has begun, and the program just leaves. From then on the interruption is raised
-as usual, and remembered: whatever a library makes of it, the program ends as one that was stopped. Where machine code
-called Python, what is raised there is only printed: then it is raised again a moment later. Inside the library that
-makes machine code nothing is raised at all: it would lose track of what it has made, and crash. For the
-program alone, and never for callers of `cohabit` from Python: how a process takes signals is for its owner to say.
+While our own modules are loaded no work has begun, and the program exits at once. From then on the interruption is
+raised as usual, and remembered: whatever a library makes of it, the program ends as interrupted. If machine code called
+Python, an exception there is only printed: then it is raised again a moment later. Inside the compiler of machine code
+nothing is raised at all: it would lose its state and crash. Only for the program, never for callers of `cohabit` from
+Python: signal handling belongs to the owner of a process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _seen = False
 
 
 def while_loading() -> None:
-    """From here on Ctrl-C leaves at once; where somebody had it ignored, it stays ignored."""
+    """Exit at once on Ctrl-C from here on; if SIGINT is ignored already, it stays ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave_at_once)
 
 
 def while_working() -> None:
-    """From here on it is raised, and raised again where a library swallowed it."""
+    """Raise Ctrl-C from here on, and raise it again if a library swallowed it."""
     if signal.getsignal(signal.SIGINT) is _leave_at_once:
         sys.unraisablehook = _swallowed
         signal.signal(signal.SIGALRM, _raise)
@@ -36,14 +36,14 @@ def while_working() -> None:
 
 
 def at_the_end() -> None:
-    """All is said: nothing can be stopped any more while Python takes itself down, nor raised again."""
+    """Ignore Ctrl-C from here on: the output is complete, and Python is shutting down."""
     if signal.getsignal(signal.SIGINT) in (_leave_at_once, _raise):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one still to come would kill the program
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # a pending alarm would kill the program
 
 
 def seen() -> bool:
-    """Whether it came since the work began."""
+    """Return whether Ctrl-C came since the work began."""
     return _seen
 
 
@@ -66,5 +66,5 @@ def _raise(number: int, frame: FrameType | None) -> None:
 def _swallowed(about: Any) -> None:
     if issubclass(about.exc_type, KeyboardInterrupt):
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
-    elif not _seen:  # afterwards libraries take down what they had half made, and complain
+    elif not _seen:  # afterwards libraries discard unfinished work and complain
         sys.__unraisablehook__(about)

@@ -1,4 +1,4 @@
-"""Jobs, times and nodes of a living scheduler as people like to read them. No rule of the scheduler lives here."""
+"""Format jobs, times and nodes of a running scheduler for display. No rule of the scheduler is here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING = "-"
 
 
 def span(seconds: float | None) -> str:
-    """The two largest units: 0.4s, 42s, 2m 5s, 1h 3m, 2d 4h."""
+    """Format a span in its two largest units: 0.4s, 42s, 2m 5s, 1h 3m, 2d 4h."""
     if seconds is None:
         return NOTHING
     if seconds < 9.95:
@@ -28,7 +28,7 @@ def span(seconds: float | None) -> str:
 
 
 def moment(at: float | None, now: float | None = None) -> str:
-    """An instant in local time; the day only if it is not within half a day from now."""
+    """Format an instant in local time; with the day only if it is not within half a day from now."""
     if at is None:
         return NOTHING
     near = abs(at - (time.time() if now is None else now)) < DAY_S / 2
@@ -36,7 +36,7 @@ def moment(at: float | None, now: float | None = None) -> str:
 
 
 def numbers(values: Iterable[int] | None) -> str:
-    """0-3,8"""
+    """Format numbers as ranges: 0-3,8"""
     found = sorted(values or ())
     spans = []
     for _, members in groupby(enumerate(found), key=lambda pair: pair[1] - pair[0]):
@@ -46,12 +46,12 @@ def numbers(values: Iterable[int] | None) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """1 job, 2 jobs, 3,000 jobs"""
+    """Format a count: 1 job, 2 jobs, 3,000 jobs"""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def outcome(job: dict[str, Any]) -> str:
-    """How it stands or how it ended, with the status or the signal where that says more."""
+    """Return its state or how it ended, with the status or the signal if that adds information."""
     state = str(job["state"])
     if state == "killed":
         return f"killed: at its limit of {span(job['limit_s'])}"
@@ -66,33 +66,33 @@ def outcome(job: dict[str, Any]) -> str:
 
 
 def waited_s(job: dict[str, Any], now: float) -> float | None:
-    """From submission to start, to the end of a job that never started, or to now."""
+    """Return the time from submission to start, to the end of a job that never started, or to now."""
     until = job["started_at"] or job["ended_at"] or now
     return max(until - job["submitted_at"], 0.0) if job["submitted_at"] else None
 
 
 def ran_s(job: dict[str, Any], now: float) -> float | None:
-    """From start to end, or to now."""
+    """Return the time from start to end, or to now."""
     return max((job["ended_at"] or now) - job["started_at"], 0.0) if job["started_at"] else None
 
 
 def plain(text: str) -> str:
-    """Without what would move the cursor or change colours: others may have chosen these words."""
+    """Remove what would move the cursor or change colours: other users may have chosen this text."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def slowdown(factor: float | None) -> str:
-    """How much longer than alone, in percent."""
+    """Format how much longer than alone a job took, in percent."""
     return NOTHING if factor is None else f"{100 * (factor - 1):.0f} %"
 
 
 def asked_for(job: dict[str, Any]) -> str:
-    """2 cores, or 3 whole nodes; a server of an earlier version only tells cores."""
+    """Return 2 cores, or 3 whole nodes; a server of an earlier version reports only cores."""
     if nodes := job.get("whole_nodes"):
         return counted(nodes, "whole node")
     return counted(job["processes"], "core")
 
 
 def shortened(text: str, most: int) -> str:
-    """Not longer than that."""
+    """Cut a text to a maximum length."""
     return text if len(text) <= most else text[: most - 1] + "…"

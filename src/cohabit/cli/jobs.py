@@ -10,7 +10,7 @@ from cohabit.cli.server_options import AsJson, Jobs, OneJob, Server
 if TYPE_CHECKING:
     import typer
 
-WORDS = {  # what is done, its past tense, one line about it
+WORDS = {  # action, its past tense, one line of help
     "hold": ("held", "Keep jobs from starting."),
     "release": ("released", "Let held jobs start."),
     "requeue": ("queued again", "Stop jobs and queue them again."),
@@ -113,7 +113,7 @@ def change(
 
 
 def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) -> None:
-    """One after the other; those that cannot be are said at the end, the others are done."""
+    """Act on one job after the other; report failures at the end and continue with the others."""
     from cohabit.cli.console import echo, show_json
     from cohabit.model.errors import InputError
 
@@ -138,7 +138,7 @@ def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) 
 
 
 def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
-    """Label and text of everything worth a line."""
+    """Return label and text of every line to show."""
     import shlex
 
     from cohabit.cli.job_words import asked_for, counted, moment, numbers, outcome, plain, ran_s, span
@@ -170,7 +170,7 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _with_why(stands: str, why: str) -> str:
-    """Nothing twice."""
+    """Join state and reason without repetition."""
     if not why or why in stands:
         return stands
     return why if why.startswith(stands) else f"{stands}: {why}"
@@ -187,7 +187,7 @@ def _array(view: dict[str, Any]) -> str:
 
 
 def _waited(view: dict[str, Any], now: float) -> str:
-    """How long it has waited so far or did wait; members of an array wait each for itself."""
+    """Return how long it has waited or did wait; each member of an array waits for itself."""
     from cohabit.cli.job_words import span, waited_s
 
     if _is_array(view):

@@ -1,7 +1,7 @@
-"""The verbs people type all day, started without what takes longer to load than they take to do.
+"""Run the most frequent verbs without imports that take longer than the verbs themselves.
 
-A call is taken here only if every word of it is understood. Anything else (help, a mistake, another verb, completion by
-the shell) goes to the whole command, whose parser has the last word; both read the same declarations (declaring.py).
+A call is handled here only if every word of it is understood. Anything else (help, a mistake, another verb, shell
+completion) goes to the whole command, and its parser decides; both read the same declarations (declaring.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Values = dict[str, Any]
 
 
 class NotUnderstood(Exception):
-    """A call for the whole command."""
+    """The call must be handled by the whole command."""
 
 
 def find(words: list[str]) -> Callable[[], None] | None:
-    """What such a call does; None: ask the whole command."""
+    """Return the function for such a call; None: use the whole command."""
     if not words or words[0] not in VERBS or COMPLETION in os.environ:
         return None
     module = import_module(f"cohabit.cli.{VERBS[words[0]]}")
@@ -41,7 +41,7 @@ def find(words: list[str]) -> Callable[[], None] | None:
 
 
 def read(verb: Callable[..., None], words: list[str], script_lines: Callable[..., list[list[str]]] | None) -> Values:
-    """The verb's arguments by name. `script_lines`: options that a command brings along, before those typed."""
+    """Return the verb's arguments by name. `script_lines`: options from a script, before those typed."""
     parameters = declared(verb)
     given = _typed(parameters, words)
     if script_lines is not None and (lines := script_lines(given.get("command") or [])):
@@ -54,7 +54,7 @@ def read(verb: Callable[..., None], words: list[str], script_lines: Callable[...
 
 
 def _typed(parameters: list[Parameter], words: list[str]) -> Values:
-    """What was typed, as click would understand it; of an option given twice, the last."""
+    """Return what was typed, as click would parse it; of an option given twice, the last."""
     options = {name: one for one in parameters for name in one.names}
     places = [one for one in parameters if isinstance(one.told, Argument)]
     command = any(isinstance(one.told, Argument) and one.told.command for one in places)
@@ -87,7 +87,7 @@ def _typed(parameters: list[Parameter], words: list[str]) -> Values:
 
 
 def _take_short(given: Values, options: dict[str, Parameter], word: str, left: list[str]) -> None:
-    """`-n 4`, `-n4`, or several without values in one word."""
+    """Parse `-n 4`, `-n4`, or several without values in one word."""
     for at, letter in enumerate(word[1:], start=2):
         option = options.get(f"-{letter}")
         if option is not None and option.kind is not bool and word[at:]:
@@ -98,7 +98,7 @@ def _take_short(given: Values, options: dict[str, Parameter], word: str, left: l
 
 
 def _take(given: Values, option: Parameter | None, left: list[str], attached: bool = False) -> None:
-    """An option with its value, which is the last word of `left`."""
+    """Take an option with its value, which is the last word of `left`."""
     if option is None or (attached if option.kind is bool else not left):
         raise NotUnderstood
     try:

@@ -1,4 +1,4 @@
-"""`cohabit logs`: what a job has written, and what it writes from now on."""
+"""`cohabit logs`: the output of a job so far, and from now on."""
 
 import sys
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ def logs(
 
 
 def _pass_on(pieces: Iterable[bytes]) -> None:
-    """Bytes as they come; whoever reads decides what they mean."""
+    """Write bytes as they arrive; their encoding is left to the reader."""
     out = getattr(sys.stdout, "buffer", None)
     for piece in pieces:
         if out is not None:

@@ -94,14 +94,14 @@ for title, verbs in SECTIONS.items():
 
 
 def run() -> None:
-    """The whole command, whatever the verb: as the entry point runs it where the light form (light.py) does not do."""
+    """Run the whole command for any verb, as the entry point does where the light form (light.py) is not enough."""
     ending.finish(whole)
 
 
 def whole() -> object:
-    """Do what the command line says; its status, if it is not 0."""
-    gc.set_threshold(200_000, 20, 20)  # start-up makes many objects that live on; collecting them costs a tenth of it
-    atexit.register(gc.freeze)  # nor are they looked through when all is over, which takes a quarter of a second
+    """Run the command line; return its status if it is not 0."""
+    gc.set_threshold(200_000, 20, 20)  # start-up makes many long-lived objects; collecting them costs a tenth of it
+    atexit.register(gc.freeze)  # nor are they scanned at exit, which takes a quarter of a second
     try:
         return app(standalone_mode=False)
     except typer.Abort:
@@ -110,12 +110,12 @@ def whole() -> object:
         if isinstance(error, ModuleNotFoundError) and error.name == "polars":  # `make demo` does without it
             fix = "type make setup, or pip install polars"
             raise InputError("the package polars is not installed", "this command needs it", fix) from error
-        explain = getattr(error, "format_message", None)  # click's own words about a call it does not understand
+        explain = getattr(error, "format_message", None)  # click's own message about a call it does not understand
         if explain is None:
             raise
         context = getattr(error, "ctx", None)
         if context is not None and type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(context.get_help())
-            return 2  # as ever: nothing was done
+            return 2  # as always: nothing was done
         command = context.command_path if context is not None else "cohabit"
         ending.leave(f"{explain().rstrip('.')} (see `{command} --help`)", 2)

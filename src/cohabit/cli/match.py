@@ -1,4 +1,4 @@
-"""`cohabit match`: who should run beside whom, from a matrix of degradations."""
+"""`cohabit match`: which jobs should run beside each other, from a matrix of degradations."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _apart(document: dict[str, Any]) -> str:
-    """What the matching would have paired and the threshold keeps apart."""
+    """Return the pairs that the matching found and the threshold keeps apart."""
     dropped = document["total_matched"] - document["total"]
     if dropped <= 0:
         return ""

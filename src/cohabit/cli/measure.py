@@ -129,7 +129,7 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _complain(document: dict[str, Any]) -> None:
-    """What went wrong, or may have, on stderr; failed pairs are status 1."""
+    """Print errors and warnings on stderr; failed pairs are status 1."""
     from cohabit.cli.console import note
 
     for name in document["noisy"]:
@@ -270,7 +270,7 @@ def capacity(
     if not 0 < size <= MOST_MB:
         raise InputError(f"--size {size:g} is out of range", "", f"give megabytes, above 0 and at most {MOST_MB:,}")
     path = out or keeping.usual_path()
-    keeping.read_capacities(path)  # what cannot be added to is refused before anything runs
+    keeping.read_capacities(path)  # refuse an unusable file before anything runs
     load = busy_load()
     if load is not None:
         note(f"the machine is busy (load {load:.1f}): the capacity will come out too small")

@@ -1,4 +1,4 @@
-"""`cohabit nodes`: what each node offers and who is on it; taking nodes out and back in."""
+"""`cohabit nodes`: the resources and jobs of each node; draining and resuming nodes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def nodes(
 
 
 def jobs_text(names: list[str]) -> str:
-    """Names, or how many more there are."""
+    """Return job names, shortened to a count if there are many."""
     more = len(names) - MOST_JOBS
     return ", ".join(names[:MOST_JOBS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _use(node: dict[str, Any], key: str) -> str:
-    """Used of offered, where the node has it."""
+    """Return used of available, if the node has the resource."""
     unit = {"ways": ("used_ways", "ways"), "bandwidth": ("used_bandwidth_gbs", "bandwidth_gbs")}[key]
     used, offered = (node.get(name) for name in unit)
     return "" if offered is None else f"{used or 0:g} of {offered:g}"

@@ -1,4 +1,4 @@
-"""`cohabit page`: the living scheduler in the browser."""
+"""`cohabit page`: the page of a running scheduler in the browser."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page(
 
 
 def open_privately(link: str) -> bool:
-    """Open a link that carries a key: through a file only we can read, as everybody sees a command's arguments."""
+    """Open a link with a key in it through a file only we can read: all users can see a command's arguments."""
     import html
     import os
     import tempfile

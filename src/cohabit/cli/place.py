@@ -157,7 +157,7 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
 
 
 def _show_groups(document: dict[str, Any]) -> None:
-    """The lines that hardware takes: by server where several nodes make one, else by node."""
+    """Print the lines for the hardware: by server if several nodes make one, else by node."""
     from cohabit.cli.console import table
 
     what = "server" if "servers" in document else "node"

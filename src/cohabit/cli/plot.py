@@ -1,4 +1,4 @@
-"""A curve drawn in the terminal: braille dots where the terminal has them, plain characters where it has not."""
+"""Draw a curve in the terminal: with braille dots if the terminal has them, else with plain characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # bit of each d
 
 
 class Marks(NamedTuple):
-    """What to point out: a value reached, and the number of ways at which it is."""
+    """The point to highlight: a value reached, and its number of ways."""
 
     value: float | None
     ways: int
@@ -35,7 +35,7 @@ PLAIN = Signs("o", "-", ":", "|", "+", "-")
 
 
 class Canvas(NamedTuple):
-    """Where a value at a number of ways falls: in dots, `across` times `down` of which make a character."""
+    """Maps a value at a number of ways to dots; `across` times `down` dots make a character."""
 
     first: int
     last: int
@@ -46,19 +46,19 @@ class Canvas(NamedTuple):
     down: int
 
     def dot(self, ways: float, value: float) -> tuple[int, int]:
-        """Column and row of the dot, from the upper left."""
+        """Return column and row of the dot, from the upper left."""
         columns, rows = self.width * self.across - 1, self.height * self.down - 1
         x = round((ways - self.first) / max(self.last - self.first, 1) * columns)
         return x, rows - min(round(value / self.top * rows), rows)
 
     def cell(self, ways: float, value: float) -> tuple[int, int]:
-        """The same in characters."""
+        """Return the same in characters."""
         x, y = self.dot(ways, value)
         return x // self.across, y // self.down
 
 
 def draw(curve: Curve, title: str, marks: Marks, width: int = 44, height: int = 10, plain: bool = False) -> list[Text]:
-    """Lines of a plot from 0 up: the curve, its sampled points, the value wanted and the ways that give it."""
+    """Return the lines of a plot from 0 up: the curve, its sampled points, the wanted value and the ways for it."""
     from rich.text import Text
 
     signs, top = (PLAIN if plain else FINE), max(*curve.values, marks.value or 0.0, 1e-9) * 1.05
@@ -85,7 +85,7 @@ def draw(curve: Curve, title: str, marks: Marks, width: int = 44, height: int = 
 
 
 def _traced(curve: Curve, canvas: Canvas, plain: bool) -> dict[tuple[int, int], tuple[str, str]]:
-    """The curve itself, dot by dot."""
+    """Return the curve itself, dot by dot."""
     dots: dict[tuple[int, int], int] = {}
     columns = canvas.width * canvas.across
     for column in range(columns):
@@ -97,7 +97,7 @@ def _traced(curve: Curve, canvas: Canvas, plain: bool) -> dict[tuple[int, int], 
 
 
 def _ticks(columns: dict[int, int], width: int) -> str:
-    """Numbers of ways under the axis, as many as have room; the ends first."""
+    """Return numbers of ways under the axis, as many as fit; the ends first."""
     line = [" "] * (width + 4)
     marks = sorted(columns)
     for ways in [*marks[:1], *marks[-1:], *marks[1:-1]]:

@@ -1,4 +1,4 @@
-"""`cohabit policies`: every name one can use, one line each, with where it comes from."""
+"""`cohabit policies`: every policy name, one line each, with its source."""
 
 from __future__ import annotations
 

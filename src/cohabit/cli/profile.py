@@ -1,4 +1,4 @@
-"""`cohabit profile`: run a real program alone under sensors and keep what was measured of it."""
+"""`cohabit profile`: run a real program alone under sensors and keep the measurements."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _wish(
     command: list[str], processes: int, program: str, repeats: int, curve: str, sample: str, limit: float,
     capacity: tuple[tuple[int, float], ...],
 ) -> Any:  # fmt: skip
-    """What was asked for, checked before anything runs."""
+    """Return the request, checked before anything runs."""
     import shlex
 
     from cohabit.app.measure.profiling import CURVES, Wish, default_name, default_owner

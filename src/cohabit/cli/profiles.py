@@ -249,7 +249,7 @@ def forget(
 
 
 def _owner(name: str | None) -> str | None:
-    """The owner of --owner; None: none was named."""
+    """Return the owner given by --owner; None: none was named."""
     from cohabit.app.measure.profiles import owner_named
     from cohabit.model.errors import InputError
 
@@ -266,7 +266,7 @@ def _has_none(user: str, program: str, where: str) -> Exception:
 
 
 def _opened(store: str | None, create: bool = False) -> ProfileStore:
-    """The store; reading where nobody has written yet is reading an empty one, unless a place was named."""
+    """Open the store; one that does not exist yet reads as empty, unless its place was named."""
     from cohabit.store.profiles import default_path, empty_store, open_store
 
     if store is None and not create and not default_path().exists():
@@ -299,7 +299,7 @@ def _found(
 
 
 def _show(one: Described, account: dict[str, Any], scale: int) -> None:
-    """The page for people."""
+    """Print the details of a program."""
     from cohabit.cli.console import table
 
     profile, node = one.profile, one.node

@@ -59,7 +59,7 @@ def prune(
 
 
 def _config(path: Path) -> ServeConfig:
-    """Of a site file; of a folder, its site.toml, or the defaults where it has none."""
+    """Return the settings of a site file; of a folder, its site.toml, or the defaults if it has none."""
     from cohabit.app.serve.serving import ServeConfig
     from cohabit.app.serve.site_file import read_site
     from cohabit.live.controller.place import Place
@@ -78,7 +78,7 @@ def _socket(config: ServeConfig) -> Path:
 
 
 def _lives(config: ServeConfig) -> bool:
-    """Whether a controller answers there."""
+    """Return whether a controller answers there."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as end:
@@ -87,7 +87,7 @@ def _lives(config: ServeConfig) -> bool:
         except (FileNotFoundError, ConnectionRefusedError):
             return False
         except OSError:
-            return True  # whatever is wrong is said by the one who asks it
+            return True  # the later request reports what is wrong
     return True
 
 
@@ -107,7 +107,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _size(count: int) -> str:
-    """Bytes, for people."""
+    """Format a number of bytes."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

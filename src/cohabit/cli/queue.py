@@ -1,4 +1,4 @@
-"""`cohabit queue`: the jobs of a living scheduler, and what each waits for."""
+"""`cohabit queue`: the jobs of a running scheduler, and what each waits for."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = "\b\nExamples:\n  cohabit queue\n  cohabit queue --all\n  cohabit queue --user ann --state failed"
 WIDE = ("queued", "running", "finished", "all")
-STATES = {  # what a job can be, and among which jobs the server looks for it
+STATES = {  # states of a job, and the list in which the server looks for it
     "held": "queued", "starting": "running", "done": "finished", "failed": "finished", "killed": "finished",
     "cancelled": "finished", "lost": "finished",
 }  # fmt: skip
@@ -72,7 +72,7 @@ def queue(
 
 
 def columns_that_fit(rows: list[list[str]], width: int) -> list[int]:
-    """Which columns to show: names of jobs and users are not to be cut, so others are left out until they fit."""
+    """Choose the columns to show: names of jobs and users are never cut, so others are left out until they fit."""
     from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
 
     sizes = [max(map(cell_width, cells)) for cells in zip(COLUMNS, *rows, strict=True)]
@@ -86,14 +86,14 @@ def columns_that_fit(rows: list[list[str]], width: int) -> list[int]:
 
 
 def place_of(job: dict[str, Any]) -> tuple[Any, ...]:
-    """Those that run first, then those that wait, then those that are over; each in the order they came."""
+    """Return the sort key: running jobs first, then waiting, then ended ones; each in the order of submission."""
     number = str(job["job"]).rpartition("_")[2]
     at = int(number) if job["array"] and number.isdigit() else 0
     return job["ended_at"] is not None, job["started_at"] is None, job["submitted_at"] or 0.0, at
 
 
 def folded(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same with the members of an array that wait as one line: 12_[4-100]."""
+    """Return the same jobs with the waiting members of an array as one line: 12_[4-100]."""
     from cohabit.cli.job_words import numbers
 
     lines: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -112,7 +112,7 @@ def folded(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def row_of(job: dict[str, Any], now: float) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
     from cohabit.cli.job_words import numbers, outcome, plain, ran_s, shortened, span, waited_s
 
     why = outcome(job).partition(": ")[2] if job["why"] in ("", job["state"]) else job["why"]
@@ -125,5 +125,5 @@ def row_of(job: dict[str, Any], now: float) -> list[str]:
 
 
 def _cores(job: dict[str, Any]) -> str:
-    """Those it has or asks for; a job that waits for whole nodes gets as many as they have."""
+    """Return the cores it has or asks for; a job that waits for whole nodes gets all cores of them."""
     return str(job["cores"] or ("-" if job.get("whole_nodes") else job["processes"]))

@@ -1,4 +1,4 @@
-"""`cohabit replay`: feed a journal to a fresh core and compare its orders with those written down."""
+"""`cohabit replay`: feed a journal to a fresh core and compare its commands with the recorded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cohabit report`: what ran, for whom and for how long; as a table, a file, or a page with pictures."""
+"""`cohabit report`: the jobs that ran, their users and their times; as a table, a file, or a page with pictures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def report(
 
 
 def _say_removed(before: float | None, since: float | None) -> None:
-    """Records that were asked for and are not kept any longer."""
+    """Report that requested records are past their retention time."""
     from cohabit.cli.console import note
     from cohabit.cli.job_words import moment
 
@@ -80,7 +80,7 @@ def _form_of(file: Path) -> str:
 
 
 def _when(option: str, text: str | None) -> float | None:
-    """An instant: so long ago, or a date and time in local time unless it says otherwise."""
+    """Parse an instant: a time before now, or a date and time, local unless it says otherwise."""
     from datetime import datetime
 
     from cohabit.cli.server_options import duration_s
@@ -175,7 +175,7 @@ def _slowed(job: dict[str, Any]) -> str:
 
 
 def _core_hours(core_s: float) -> str:
-    """Two digits behind the point, and as many as it takes to see a short job."""
+    """Format with two decimals, or as many as a short job needs."""
     hours = core_s / 3600
     if 0 < hours < 0.0001:
         return "<0.0001"

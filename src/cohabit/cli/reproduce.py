@@ -1,4 +1,4 @@
-"""`cohabit reproduce`: a paper's experiments again, its numbers beside ours."""
+"""`cohabit reproduce`: repeat a paper's experiments and show its numbers beside ours."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _write(done: Reproduction, out: Path) -> None:
 
 
 def show(done: Reproduction) -> None:
-    """The table for people."""
+    """Print the table."""
     from cohabit.cli.console import table
     from cohabit.report.reproduction import judged, number
 

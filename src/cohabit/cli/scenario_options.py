@@ -1,4 +1,4 @@
-"""The options that say what to simulate, shared by the verbs that simulate."""
+"""The options that define what to simulate, shared by the verbs that simulate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def naming(source: Path) -> Iterator[None]:
-    """Errors about a scenario's settings name its file."""
+    """Add the scenario's file to errors about its settings."""
     from cohabit.model.errors import InputError
 
     try:
@@ -25,7 +25,7 @@ def naming(source: Path) -> Iterator[None]:
 
 
 def scenario_for(source: Path, **said: Any) -> Scenario:
-    """A scenario file or a bare trace, the command line's word over the file's; says when it must compile first."""
+    """Return a scenario file or a bare trace, with the command line's options over the file's; announce compilation."""
     from cohabit.app.scenario import choice as scenario_choice
     from cohabit.cli.console import note
     from cohabit.compiled import is_warm
@@ -37,7 +37,7 @@ def scenario_for(source: Path, **said: Any) -> Scenario:
 
 
 def _kernel_of(scenario: Scenario) -> str:
-    """A kernel the run will need: the whole-trace driver, or what the world calls event by event on shared nodes."""
+    """Return a kernel the run will need: the whole-trace driver's, or the world's on shared nodes."""
     from cohabit.policy.registry import BUNDLES, ORDERS
 
     if scenario.domain:

@@ -1,4 +1,4 @@
-"""The verbs by sections, each built only when somebody calls it: with forty of them, building all costs 0.15 s."""
+"""The verbs by sections, each built only when it is called: with forty of them, building all costs 0.15 s."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _sections: dict[str, typer.Typer] = {}
 
 
 def section(title: str) -> typer.Typer:
-    """Where the verbs of that section register themselves."""
+    """Return the app where the verbs of that section register themselves."""
     return _sections.setdefault(title, typer.Typer(rich_markup_mode=None))
 
 
 class _Verbs(MutableMapping[str, Any]):
-    """Name to command, in the order they are shown; a command is made when it is looked up."""
+    """Maps names to commands in display order; a command is built when it is looked up."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
-        self.told: dict[str, dict[str, str]] = {}  # section -> verb -> one line about it
+        self.told: dict[str, dict[str, str]] = {}  # section -> verb -> one line of help
         self._makers: dict[str, Any] = {}
         for title, holder in _sections.items():
             lines = self.told.setdefault(title, {})
@@ -67,7 +67,7 @@ class _Verbs(MutableMapping[str, Any]):
 
 
 def _said(group: typer.models.TyperInfo, key: str) -> str:
-    """What was said of a group where it was added, or where it was made."""
+    """Return the setting of a group from where it was added, or from where it was made."""
     assert group.typer_instance is not None
     words = (getattr(group, key), getattr(group.typer_instance.info, key))
     return next(word for word in words if isinstance(word, str))
@@ -82,11 +82,11 @@ class Sections(TyperGroup):
         self.commands = self.verbs
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names."""
+        """Return all names."""
         return list(self.verbs)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """One line each, without making them."""
+        """Write one line for each verb, without building it."""
         width = max(len(name) for name in self.verbs)
         for title, lines in self.verbs.told.items():
             with formatter.section(title):

@@ -1,4 +1,4 @@
-"""Serving a site file until it is stopped, the one way `cohabit controller` and `cohabit up` do it; keys for peers."""
+"""Serve a site file until stopped, for `cohabit controller` and `cohabit up`; create keys for peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cohabit.app.serve.serving import Service
     from cohabit.app.serve.site_file import Site
 
-LOOK_S = 0.2  # how often --until-idle looks
+LOOK_S = 0.2  # polling period of --until-idle
 T = TypeVar("T")
 
 
@@ -55,7 +55,7 @@ def serve(
 
 
 def load_kernels_late() -> None:
-    """Have kernels run as plain Python until machine code pays; called before anything is imported that has kernels."""
+    """Run kernels as plain Python until machine code pays off; call it before importing anything that has kernels."""
     import os
 
     os.environ.setdefault("COHABIT_KERNELS", "late")
@@ -80,9 +80,10 @@ async def serve_until(
     site: Site, until_idle: bool, greeting: Callable[[Service, int], Iterable[str]],
     result: Callable[[Service], Awaitable[T]], held: Held | None = None,
 ) -> T:  # fmt: skip
-    """Serve until a signal, a failure, or (if asked) until nothing waits or runs; what `result` finds then.
+    """Serve until a signal, a failure, or (if asked) until no job waits or runs; return what `result` finds then.
 
-    `greeting` has the lines to say once callers can come; it is told how many jobs of the site file are new.
+    `greeting` returns the lines to print once callers can connect; its argument is the number of new jobs of the site
+    file.
     """
     import asyncio
     import signal
@@ -107,7 +108,7 @@ async def serve_until(
     try:
         for task in done:
             task.result()
-    except BackendError as error:  # no job can be run any more: end in good order
+    except BackendError as error:  # no job can be run any more: shut down cleanly
         await service.close()
         note(f"{error}; start it again, jobs that run go on")
         raise typer.Exit(1) from error
@@ -117,7 +118,7 @@ async def serve_until(
 
 
 async def left(service: Service) -> dict[str, Any]:
-    """What runs and how many wait."""
+    """Return the running jobs and the number of waiting ones."""
     from cohabit.live.controller.recovery import active_runs
 
     def look(core: Any) -> dict[str, Any]:
@@ -128,7 +129,7 @@ async def left(service: Service) -> dict[str, Any]:
 
 
 def addresses(service: Service) -> list[str]:
-    """Where callers reach it."""
+    """Return the addresses for callers."""
     if service.api is None:
         return []
     lines = [f"it listens on {service.api.server.path}"]

@@ -1,4 +1,4 @@
-"""What all verbs that talk to a living scheduler share: how it is found, and what happens when it is not there."""
+"""The common options of verbs that query a running scheduler: how to find it, and what happens if it is absent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OneJob = Annotated[str, Argument("JOB", "Its number or name.", jobs=True)]
 
 @contextmanager
 def asking(server: str | None) -> Iterator[Client]:
-    """A scheduler to ask. One that goes away or is too busy ends the verb with one sentence and status 1."""
+    """Yield a scheduler to query. If it goes away or is too busy, the verb ends with one sentence and status 1."""
     from cohabit.app.client.client import connect
     from cohabit.app.client.connection import Unavailable
     from cohabit.cli.console import note
@@ -38,7 +38,7 @@ def asking(server: str | None) -> Iterator[Client]:
 
 
 def duration_s(option: str, text: str) -> float:
-    """A span a person wrote, in seconds."""
+    """Parse a user's duration to seconds."""
     from cohabit.model.errors import InputError
     from cohabit.model.units import SECOND, parse_duration
 

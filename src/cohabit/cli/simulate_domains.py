@@ -14,7 +14,7 @@ SHOWN = ("mean_wait_s", "mean_slowdown", "utilisation", "mates_total", "mean_syn
 
 
 def simulate_domains(source: Path, scenario: Scenario, out: Path | None, *, report: bool, as_json: bool) -> None:
-    """Run all domains side by side and show or write what came out."""
+    """Run all domains side by side and show or write the results."""
     import time
 
     from cohabit.app.simulate.coupling import prepare_domains, run_domains

@@ -1,5 +1,7 @@
-"""The verbs of a cluster under a resource manager: attach, status, handback, detach. Slurm and Grid Engine have them
-alike; what differs stands in `Steered` (slurm.py, gridengine.py). Nothing heavy is imported before a verb runs.
+"""The verbs of a cluster under a resource manager: attach, status, handback, detach.
+
+Slurm and Grid Engine share them; `Steered` has the differences (slurm.py, gridengine.py). Nothing heavy is imported
+before a verb runs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ WHERE = "Policy, lease and what is steered (docs/slurm.md, docs/gridengine.md)."
 SITE = Annotated[Path, typer.Argument(metavar="SITE.toml", help=WHERE)]
 JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VERIFY = Annotated[bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")]
-Verb = tuple[str, Callable[..., None], str]  # its name, what it does, one line of help
+Verb = tuple[str, Callable[..., None], str]  # its name, its function, one line of help
 ATTACH = """Steer until stopped (Ctrl-C) or switched off (`cohabit {word} detach`).
 
     Jobs go on when it stops. Held ones wait for it to come back for as long as the lease runs, and then belong to plain
@@ -42,7 +44,7 @@ class Steered(NamedTuple):
     short: str
     read: Callable[[Path], SteeredSite]
     switch: Callable[[Path], Switch]
-    headline: Callable[[dict[str, Any]], str]  # of `status`: what the manager says of itself
+    headline: Callable[[dict[str, Any]], str]  # of `status`: what the manager reports of itself
     remarks: Callable[[dict[str, Any]], list[str]]  # what is missing there
 
 
@@ -189,7 +191,7 @@ async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     try:
         for task in done:
             task.result()
-    except LauncherGone as error:  # nothing can be steered any more: end in good order
+    except LauncherGone as error:  # nothing can be steered any more: shut down cleanly
         await service.close()
         note(f"{error}; start it again, jobs that run go on")
         raise typer.Exit(1) from error

@@ -1,4 +1,4 @@
-"""`cohabit submit`: hand in a command or a script, with what it needs."""
+"""`cohabit submit`: submit a command or a script, with its requirements."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ Examples:
   cohabit submit --dry-run -n 2 -- ./solve
   cohabit submit job.sh          (a script; lines `#COHABIT --limit 1h` at its top are options)"""
 
-OPTIONS = {  # of what the server may refuse
+OPTIONS = {  # fields that the server may refuse
     "processes": "-n", "nodes": "--nodes", "limit_s": "--limit", "memory_mb": "--mem", "program": "--program",
     "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "qos": "--qos",
     "workload_type": "--workload-type", "skip_threshold": "--skip-threshold", "threads": "--threads",
@@ -114,7 +114,7 @@ def submit(
 
 
 def script_lines(command: list[str]) -> list[list[str]]:
-    """Options in a script that is submitted, line by line; they come before those typed, so that the typed win."""
+    """Return the options in a submitted script, line by line; they come before those typed, so that the typed win."""
     from cohabit.app.client.submission import is_script, script_options
 
     path = is_script(command[0]) if command else None
@@ -131,7 +131,7 @@ def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str |
 
 
 def _check_there(client: "Client", document: dict[str, Any]) -> None:
-    """Catch names that are mistyped: files while the scheduler is on this machine, and jobs to wait for."""
+    """Refuse mistyped names: files if the scheduler is on this machine, and jobs to wait for."""
     from cohabit.app.client.submission import check_files
     from cohabit.model.errors import InputError
 
@@ -144,7 +144,7 @@ def _check_there(client: "Client", document: dict[str, Any]) -> None:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """What the server says of a field is said of the option that fills it."""
+    """Replace a field in a server's error by the option that fills it."""
     from cohabit.app.client.connection import Refused
 
     try:
@@ -159,7 +159,7 @@ def _in_our_words() -> Iterator[None]:
 def _what_runs(
     command: list[str], framework: str | None, chdir: str | None, output: str, error: str
 ) -> dict[str, Any]:  # fmt: skip
-    """The command with its framework, where it runs and where its output goes, all as seen from here."""
+    """Return the command with its framework, folder and output files, all resolved from here."""
     from cohabit.app.client.submission import executable_command
     from cohabit.backend.launchers.registry import choose, known_name, program_of
     from cohabit.backend.output_names import literal
@@ -178,7 +178,7 @@ def _what_runs(
 
 
 def _join(document: dict[str, Any], here: str | None, mate: str | None, group: str | None) -> None:
-    """Make it a member of the group that starts together."""
+    """Make the job a member of a group that starts together."""
     from cohabit.app.client.submission import group_of, group_with
     from cohabit.model.errors import InputError
 

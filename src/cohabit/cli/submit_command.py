@@ -1,4 +1,4 @@
-"""`cohabit submit` for typer: options in a script come before those typed, and a wrong one names its line."""
+"""`cohabit submit` for typer: options in a script come before those typed, and errors in them name the line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 
 
 class SubmitCommand(TyperCommand):
-    """Options end where the command begins; a script's own lines come before what was typed, so that the typed wins."""
+    """Options end where the command begins; a script's own options come before those typed, so that the typed win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the script's options in front."""

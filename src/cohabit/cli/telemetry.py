@@ -1,4 +1,4 @@
-"""`cohabit telemetry`: what the machine's counters say; collect, show and import windows of them."""
+"""`cohabit telemetry`: the machine's counters; collect, show and import windows of them."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _show_windows(document: dict[str, Any]) -> None:
 
 
 def _course(name: str, rows: list[dict[str, Any]]) -> str:
-    """The means of the last windows as a line of bars, from the lowest to the highest of them."""
+    """Draw the means of the last windows as a line of bars, from the lowest to the highest of them."""
     means = [row["features"][name]["mean"] for row in rows[-COURSE:] if name in row["features"]]
     low, high = min(means), max(means)
     bars = BARS if (sys.stdout.encoding or "").lower().startswith("utf") else PLAIN_BARS

@@ -1,6 +1,6 @@
-"""A table as text: columns as wide as they need to be; where the terminal is too narrow, the last is wrapped first.
+"""Format a table as text: columns as wide as needed; if the terminal is too narrow, the last is wrapped first.
 
-Written for tens of thousands of rows: a library that also knows colours and boxes takes a second for every thousand.
+Written for tens of thousands of rows: a library with colours and boxes takes a second for every thousand.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 GAP = "   "
 MARGIN = "  "
-LEAST_PROSE = 16  # characters in a line of the last column
+LEAST_PROSE = 16  # minimum characters in a line of the last column
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, rule: str = "─") -> list[str]:
-    """A blank line, the heads, a rule, the rows and a blank line; columns of numbers to the right, text to the left."""
-    rows = [[*row, *[""] * (len(columns) - len(row))] for row in rows]  # a row may end early
+    """Return a blank line, the heads, a rule, the rows and a blank line; numbers right-aligned, text left-aligned."""
+    rows = [[*row, *[""] * (len(columns) - len(row))] for row in rows]  # a row may be short
     sizes = _fitted([max(map(cell_width, cells)) for cells in zip(columns, *rows, strict=True)], width)
     right = [_is_numeric(at, rows) for at in range(len(columns))]
     lines = ["", *_lines(columns, sizes, right), " " + rule * (table_width(sizes) - len(MARGIN))]
@@ -24,12 +24,12 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 
 def table_width(sizes: Sequence[int]) -> int:
-    """Of a table with columns of these widths."""
+    """Return the width of a table with columns of these widths."""
     return sum(sizes) + len(GAP) * (len(sizes) - 1) + 2 * len(MARGIN)
 
 
 def cell_width(text: str) -> int:
-    """Places on the screen: wide characters take two, marks on other characters none."""
+    """Return the width on the screen: wide characters take two columns, combining marks none."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -38,7 +38,7 @@ def cell_width(text: str) -> int:
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """At spaces where that is possible, else wherever the line is full."""
+    """Wrap at spaces if possible, else where the line is full."""
     line, used = "", 0
     for word in text.split(" "):
         size = cell_width(word)
@@ -57,7 +57,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 
 
 def _head(word: str, width: int) -> str:
-    """As much of a word as fits, at least one character."""
+    """Return as much of a word as fits, at least one character."""
     if word.isascii():
         return word[: max(width, 1)]
     at = 1
@@ -71,7 +71,7 @@ def _is_numeric(at: int, rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _fitted(sizes: list[int], width: int) -> list[int]:
-    """What is too wide is taken from the last column first, which is prose where one is, then from the widest."""
+    """Shrink columns to fit: the last first, which is often prose, then the widest."""
     over = table_width(sizes) - width
     prose = min(max(over, 0), max(sizes[-1] - LEAST_PROSE, 0))
     sizes[-1] -= prose
@@ -90,7 +90,7 @@ def _fitted(sizes: list[int], width: int) -> list[int]:
 
 
 def _lines(cells: Sequence[str], sizes: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """A row, and as many lines as its highest cell needs."""
+    """Yield a row in as many lines as its highest cell needs."""
     plain = all(len(cell) <= size and cell.isascii() for cell, size in zip(cells, sizes, strict=True))
     if plain:
         yield _line(cells, sizes, right)

@@ -1,4 +1,4 @@
-"""`cohabit token`: keys to the scheduler for people and programs on other machines."""
+"""`cohabit token`: keys to the scheduler for users and programs on other machines."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def revoke(token: Token, server: Server = None, as_json: AsJson = False) -> None
 
 
 def _show_new(made: dict[str, Any], as_json: bool) -> None:
-    """The token alone on stdout, so that a script can take it."""
+    """Print the token alone on stdout, so that a script can read it."""
     from cohabit.cli.console import note, show_json
     from cohabit.cli.job_words import moment
 
@@ -118,7 +118,7 @@ def _show_new(made: dict[str, Any], as_json: bool) -> None:
 
 
 def _known(token: str) -> str:
-    """The form of an ID; anything else is one of nobody's."""
+    """Check the form of an ID; a text of any other form is no token's ID."""
     import re
 
     from cohabit.model.errors import InputError

@@ -1,4 +1,4 @@
-"""`cohabit top`: nodes and jobs on one screen, drawn again and again."""
+"""`cohabit top`: nodes and jobs on one screen, refreshed repeatedly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Examples:
   cohabit top --once"""
 MOST_NODES, MOST_ENDED = 16, 5
 BAR = 20
-LEAST_WHY = 8  # characters; with less room it is left out
+LEAST_WHY = 8  # characters; if there is less room it is left out
 WIDE = 80  # columns of a screen with room for bars
 
 
@@ -64,7 +64,7 @@ def top(
 
 
 def _watch(client: Client, pause_s: float) -> None:
-    """Draw until somebody presses q; a key shows at once, without asking the scheduler again."""
+    """Draw until q is pressed; a key takes effect at once, without a new query to the scheduler."""
     from rich.live import Live
 
     from cohabit.cli import interrupts
@@ -88,9 +88,9 @@ def _watch(client: Client, pause_s: float) -> None:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], list[str]]]:
-    """Keys without Enter and without showing them; the terminal is left as it was.
+    """Read keys without Enter and without echo; the terminal is restored afterwards.
 
-    They are read from the descriptor itself: what a buffer had taken in would not be waited for.
+    They are read from the descriptor itself: waiting does not see what a buffer has already read.
     """
     import codecs
     import os
@@ -119,7 +119,7 @@ def _keys() -> Iterator[Callable[[float], list[str]]]:
 
 
 def _look(client: Client) -> dict[str, Any]:
-    """All that one frame shows."""
+    """Return all data of one frame."""
     jobs, more = client.jobs()
     ended, _ = client.jobs("finished", most=MOST_ENDED)
     return {"server": client.address, **client.ping(), "nodes": client.nodes(), "jobs": jobs, "more": more,
@@ -127,7 +127,7 @@ def _look(client: Client) -> dict[str, Any]:
 
 
 def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choice | None = None) -> Group:
-    """A headline, nodes with bars, then jobs: those that run, those that wait, the last that ended; or as chosen.
+    """Return a headline, nodes with bars, then jobs: running, waiting, the last that ended; or as chosen.
 
     `size`: columns and lines of the screen.
     """
@@ -184,7 +184,7 @@ def _node_table(nodes: list[dict[str, Any]], width: int) -> Any:
 
 
 def _job_table(jobs: list[dict[str, Any]], now: float, width: int) -> Text:
-    """One line for each; of `why` as much as there is room for, of other columns those that fit, uncut."""
+    """Return one line per job; `why` is cut to fit, other columns are shown uncut or not at all."""
     from rich.text import Text
 
     from cohabit.cli.job_words import shortened

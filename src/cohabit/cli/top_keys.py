@@ -1,4 +1,4 @@
-"""What the keys of `cohabit top` change: order, kind and search of the jobs shown. Nothing here draws or asks."""
+"""The keys of `cohabit top`: order, kind and search of the jobs shown. Nothing here draws or queries."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ SORTS: dict[str, Callable[[dict[str, Any], float], Any]] = {
 
 @dataclass(frozen=True)
 class Choice:
-    """How the screen is to look."""
+    """The user's choices for the screen."""
 
     sort: str = "turn"
     turned: bool = False
     kind: str = "all"
     find: str = ""
-    typing: bool = False  # what is pressed goes into the search
+    typing: bool = False  # keys go into the search
     nodes: bool = True
     paused: bool = False
-    keys: bool = False  # the keys are explained
+    keys: bool = False  # the help on keys is shown
     left: bool = False
 
     def shown(self, jobs: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-        """These jobs, as chosen."""
+        """Return these jobs, filtered and sorted as chosen."""
         found = [job for job in jobs if self.kind == "all" or (job["state"] in RUNNING) == (self.kind == "running")]
         if self.find:
             text = self.find.lower()
@@ -57,7 +57,7 @@ class Choice:
         return found
 
     def line(self) -> str:
-        """What is chosen, in words; empty: as it is at first."""
+        """Describe the choices in words; empty: the defaults."""
         parts = [f"sorted by {self.sort}{', turned round' if self.turned else ''}"] * (
             self.sort != "turn" or self.turned
         )
@@ -68,12 +68,12 @@ class Choice:
 
 
 def keys_in(text: str) -> list[str]:
-    """The keys of what a terminal sent at once; arrows and their like, which come as several letters, are nothing."""
+    """Split the input of a terminal into keys; arrows and other escape sequences are ignored."""
     return re.findall(r"[^\x1b]|\x1b(?![\[O])", re.sub(r"\x1b[\[O][0-9;]*[A-Za-z~]", "", text), re.DOTALL)
 
 
 def pressed(key: str, choice: Choice) -> Choice:
-    """What a key makes of a choice."""
+    """Return the choice after a key."""
     if choice.typing:
         return _typed(key, choice)
     if key in (*LEAVE, ESCAPE):

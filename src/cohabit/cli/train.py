@@ -1,4 +1,4 @@
-"""`cohabit train`: learn from measurements; `degradation`: who slows whom, `variability`: when the machine is noisy."""
+"""`cohabit train`: learn `degradation` (how programs slow each other) or `variability` (when the machine is noisy)."""
 
 from __future__ import annotations
 

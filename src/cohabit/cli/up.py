@@ -80,7 +80,7 @@ def up(
 
 
 def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held | None) -> list[str]:
-    """What it is, where it is, and what to do next."""
+    """Return what was started, where it is, and what to do next."""
     from cohabit.cli.job_words import counted
     from cohabit.cli.serve import addresses
 

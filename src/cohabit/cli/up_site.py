@@ -1,7 +1,7 @@
-"""The scheduler of one machine without a file to write first: `cohabit up` makes the site file and remembers it.
+"""The scheduler of one machine without a handwritten file: `cohabit up` creates the site file and keeps it.
 
-The file stays in the place and may be edited; settings that jobs were taken under are never changed behind anybody's
-back, so an option that says something else than the file is refused.
+The file stays in the place and may be edited; the settings under which jobs were accepted are never changed silently,
+so an option that contradicts the file is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and p
 def site_file(
     place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False
 ) -> Path:
-    """The site file of this place: the one that is there if it says the same, else a new one."""
+    """Return the site file of this place: the existing one if it says the same, else a new one."""
     path = Place(place).site
     wanted = {"nodes": None if nodes is None else _nodes(nodes), "policy": policy, "listen": listen}
     check_root(place)
@@ -56,14 +56,14 @@ def _nodes(text: str) -> int | str:
 
 
 def _check(policy: str | None, listen: str | None) -> None:
-    """Refuse now what would be refused later, before anything is written."""
+    """Refuse invalid options early, before anything is written."""
     if listen is not None:
         from cohabit.live.api.settings import ApiSettings
 
         host, _, port = listen.rpartition(":")
         if not host or not port.isdigit() or int(port) > 65535:
             raise InputError(f"{listen!r} is not an address", "--listen", "write HOST:PORT, such as 127.0.0.1:7000")
-        ApiSettings(host=host, port=int(port))  # says what is wrong with it
+        ApiSettings(host=host, port=int(port))  # raises if the address is wrong
     if policy is not None:
         from cohabit.app.scenario.policies import build
         from cohabit.app.scenario.reading import PolicyConfig
@@ -94,7 +94,7 @@ def _table(found: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _make(place: Path) -> None:
-    """A fresh place; others reach its socket and cannot write into it."""
+    """Create a place; others reach its socket and cannot write into it."""
     try:
         make_folder(place)
         check_root(place)

@@ -42,7 +42,7 @@ def view(
 
 
 def _report_of(folder: Path) -> Path:
-    """report.html; it is made first if the run was written without one."""
+    """Return report.html; create it first if the run was written without one."""
     from cohabit.model.errors import InputError
 
     report = folder / "report.html"

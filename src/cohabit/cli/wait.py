@@ -1,4 +1,4 @@
-"""`cohabit wait`: until jobs are over; the exit status says how they ended."""
+"""`cohabit wait`: wait until jobs have ended; the exit status says how they ended."""
 
 import sys
 import time
@@ -35,7 +35,7 @@ def wait(
 
 
 def wait_for(client: "Client", names: list[str], patience_s: float | None, as_json: bool) -> None:
-    """Wait, say how each ended, and leave with the status of the worst. Ctrl-C stops the waiting, not the jobs."""
+    """Wait, print how each ended, and exit with the worst status. Ctrl-C stops the waiting, not the jobs."""
     from cohabit.app.client.client import OVER
     from cohabit.cli.console import echo, note, show_json
     from cohabit.cli.job_words import outcome, ran_s, span

@@ -1,4 +1,4 @@
-"""The options that say what cache allocation hardware can do; `partition` and `place` share them."""
+"""The options that describe the hardware's cache allocation; `partition` and `place` share them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 def limits_from(
     ways: int | None, min_ways: int | None, groups: int | None, io_ways: int | None, inseparable: str | None
 ) -> Limits | None:
-    """The limits, or None where nothing was said of ways."""
+    """Return the limits, or None if no option of ways was given."""
     from cohabit.model.errors import InputError
     from cohabit.optimise.ways import USUAL_GROUPS, Limits
 

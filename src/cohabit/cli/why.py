@@ -39,7 +39,7 @@ def why(
 
 
 def _why_live(job: str, server: str | None, as_json: bool) -> None:
-    """What the scheduler says now, and what it said before."""
+    """Show what the scheduler says now, and what it said before."""
     from cohabit.cli.console import show_json
     from cohabit.cli.job_words import moment
     from cohabit.cli.server_options import asking
@@ -83,7 +83,7 @@ def _say_left_out(more: int) -> None:
 
 
 def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, Any]]:
-    """The changes that matter: another kind of reason or another place in the queue, at most a dozen of them."""
+    """Return the relevant changes: another kind of reason or another place in the queue, at most a dozen of them."""
     kept: list[dict[str, Any]] = []
     for entry in reasons:
         if not kept or _gist(entry["reason"]) != _gist(kept[-1]["reason"]):

@@ -1,7 +1,7 @@
-"""Facts into state: one small function per kind of event. Says whether the fact calls for a scheduling pass.
+"""Apply events to the state: one small function per kind of event, which returns whether a scheduling pass is due.
 
-Releases, submissions, refusals, wakes and changes of nodes do; a confirmed start does not. No decision is made here,
-except the two that cannot wait: a job that can never run is refused, and a job whose dependency failed is cancelled.
+Releases, submissions, refusals, wakes and node changes need a pass; a confirmed start does not. No decision is made
+here, except two that cannot wait: a job that can never run is refused, and a job whose dependency failed is cancelled.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from cohabit.model.job import Job
 from cohabit.model.units import FOREVER
 
 WENT_WELL = "done"
-STOPPED = "stopped"  # on our own order: the job waits in the queue again
+STOPPED = "stopped"  # by our own command: the job waits in the queue again
 
 
 class Applier:
-    """Applies events to one state for one set of policies; `arrivals` are rows enqueued since the last pass."""
+    """Apply events to one state for one set of policies; `arrivals` are rows enqueued since the last pass."""
 
     def __init__(self, state: State, policies: PolicySet) -> None:
         self.state, self.policies = state, policies
@@ -130,20 +130,20 @@ class Applier:
                 return self._at_desk(lambda desk: desk.switch(now_us, scheme))
             case fact.Recovered(same_clock):
                 return self._at_desk(lambda desk: desk.recovered(now_us, same_clock))
-        self.state.wake_us = FOREVER  # Woken: the request is used up
+        self.state.wake_us = FOREVER  # Woken: the requested wake-up has happened
         return True
 
     def _at_desk(self, deal_with: Callable[[Desk], None]) -> bool:
-        """Something about jobs with mates; a pass follows if nodes have become free."""
+        """Handle an event about jobs with mates; a pass follows if nodes have become free."""
         if self.desk is not None:
             deal_with(self.desk)
         return bool(self.state.gauges[RELEASED])
 
     def _telemetry(self, now_us: int, content: bytes) -> bool:
-        """A newer window takes the place of the old one; only those a gate keeps back have something to gain."""
+        """Replace the window by a newer one; a pass is due only for jobs that a gate keeps back."""
         state, window = self.state, telemetry.decode(content)
         if state.window is not None and window.end_us <= state.window.end_us:
-            return False  # late, or its clock went back
+            return False  # late, or the sender's clock went back
         state.window = window
         return any(state.memory.get(gate.name, {}).get("jobs") for gate in self.policies.gates)
 
@@ -212,7 +212,7 @@ class Applier:
         return due
 
     def let_go(self, now_us: int, row: int, reason: str) -> None:
-        """If nodes are kept for the job while it waits for its mates, they are not any more; it waits in the queue."""
+        """Release the nodes that are kept for a job while it waits for its mates; it goes back into the queue."""
         if row >= 0 and self.state.jobs[STATE, row] == HOLDING and self.desk is not None:
             self.desk.lost_nodes(now_us, row, reason)
 
@@ -223,7 +223,7 @@ class Applier:
             raise InputError(problem, "job")
 
     def enter_queue(self, now_us: int, row: int) -> bool:
-        """Into the queue, unless a hold, a dependency or an array bound keeps it out."""
+        """Put a job into the queue, unless a hold, a dependency or an array bound keeps it out."""
         state = self.state
         if row in state.held or state.waiting_for.get(row) or self._array_is_full(row):
             state.jobs[STATE, row] = BLOCKED
@@ -262,7 +262,7 @@ class Applier:
         return running + int(np.count_nonzero(self.state.jobs[STATE, members] == QUEUED)) >= at_most
 
     def _fill_array(self, now_us: int, array: str) -> None:
-        """One of a bounded array ended or left the queue: let those in who were kept out."""
+        """Enqueue blocked members of a bounded array after one of its members ended or left the queue."""
         for row in tuple(self.state.members.get(array, ())):
             if self.state.jobs[STATE, row] == BLOCKED:
                 if self._array_is_full(row):
@@ -272,14 +272,14 @@ class Applier:
     # ---- jobs out -------------------------------------------------------------------------------------------------
 
     def finished(self, now_us: int, job_id: str, attempt: int, status: str) -> bool:
-        """A run is over, and its job with it unless it may run again."""
+        """End a run, and its job with it unless it may run again."""
         row = self.state.rows.get(job_id, -1)
         if (
             row < 0
             or self.state.jobs[STATE, row] not in (STARTING, RUNNING)
             or self.state.jobs[ATTEMPT, row] != attempt
         ):
-            return False  # an old attempt, or told twice
+            return False  # an old attempt, or a repeated event
         if status not in ("lost", STOPPED):
             self.state.gauges[RUN_US] += now_us - self.state.jobs[START, row]
             self.state.gauges[RUNS] += 1
@@ -287,7 +287,7 @@ class Applier:
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
         again = lost or status == STOPPED
         if again and self.state.jobs[FLAGS, row] == CANCELLED:
-            again, status = False, "cancelled"  # nobody wants it any more
+            again, status = False, "cancelled"  # it was cancelled while it ran
         self.state.jobs[STATE, row] = BLOCKED
         if self.desk is not None:
             self.desk.finished(now_us, job_id, again)
@@ -298,7 +298,7 @@ class Applier:
         return True
 
     def _stop(self, now_us: int, row: int) -> None:
-        """Take a run off its nodes and book what it used."""
+        """Take a run off its nodes and charge what it used."""
         state = self.state
         leave_nodes(state, now_us, row)
         user, half_life = int(state.jobs[USER, row]), self.policies.fair_share_half_life_us
@@ -312,7 +312,7 @@ class Applier:
             self._fill_array(now_us, array)
 
     def _end(self, now_us: int, job_id: str, status: str) -> None:
-        """Remember how the job ended and let those who waited for it go, or cancel them."""
+        """Record how the job ended; release the jobs that depend on it, or cancel them."""
         state = self.state
         state.finished[job_id] = status
         state.attempts.pop(job_id, None)
@@ -330,7 +330,7 @@ class Applier:
                 self.enter_queue(now_us, row)
 
     def _count_down_array(self, now_us: int, array: str, status: str) -> None:
-        """The array itself has ended when its last member has: well, if all of them did."""
+        """End the array when its last member has ended: successfully, if all members did."""
         if array not in self.state.open_arrays:
             return
         left, worst = self.state.open_arrays.pop(array)
@@ -349,7 +349,7 @@ class Applier:
         self.commands.append(CancelJob(job_id, int(state.jobs[ATTEMPT, row]), reason))
         if state.jobs[STATE, row] in (STARTING, RUNNING):
             state.jobs[FLAGS, row] = CANCELLED
-            return False  # the world stops it and reports its end
+            return False  # the executor stops it and reports its end
         self.let_go(now_us, row, reason)
         if state.jobs[STATE, row] == QUEUED:
             self.leave_queue(row)
@@ -405,7 +405,7 @@ class Applier:
         return self.enter_queue(now_us, row)
 
     def _requeued(self, job_id: str) -> bool:
-        """Have its run stopped; its end brings it back into the queue."""
+        """Have its run stopped; when that ends, the job returns to the queue."""
         state, row = self.state, self.state.rows.get(job_id, -1)
         if row >= 0 and state.jobs[STATE, row] in (STARTING, RUNNING) and state.jobs[FLAGS, row] != CANCELLED:
             self.commands.append(StopJob(job_id, int(state.jobs[ATTEMPT, row]), "it is to be queued again"))

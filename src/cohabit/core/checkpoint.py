@@ -1,4 +1,4 @@
-"""A core to bytes and back: what a checkpoint holds is all a later decision depends on.
+"""Save a core to bytes and load it: a checkpoint holds all that a later decision depends on.
 
 The bytes are plain data (msgpack): numbers, text and raw arrays. Loading checks the version and never runs code.
 """
@@ -28,7 +28,7 @@ from cohabit.model.plan import Placement
 from cohabit.model.profile import Profile
 
 VERSION = 7
-READABLE = (5, 6, 7)  # version 5 had arrays with all their zeros, 6 ladders with fewer summaries
+READABLE = (5, 6, 7)  # version 5 stored arrays with all their zeros, version 6 ladders with fewer summaries
 _ARRAYS = ("jobs", "keys", "idle", "pool", "gauges", "slots", "node_state", "usage")
 _LADDERS = ("queue", "second", "running")
 _PLAIN = (
@@ -38,7 +38,7 @@ _PLAIN = (
 
 
 def save(core: SchedulerCore) -> bytes:
-    """Everything the next step depends on."""
+    """Return everything the next step depends on."""
     state = core.state
     data: dict[str, Any] = {"version": VERSION, "readable": core.readable, "arrivals": core.arrivals}
     data |= {name: _packed(getattr(state, name)) for name in _ARRAYS}
@@ -61,7 +61,7 @@ def save(core: SchedulerCore) -> bytes:
 
 
 def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
-    """The core again; it goes on with the same commands."""
+    """Return the restored core; it goes on with the same commands."""
     try:
         saved = msgspec.msgpack.decode(data, strict=False)
     except msgspec.DecodeError as error:
@@ -104,20 +104,20 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
 
 
 def _made_anew(old: Ladder, state: State, key: int) -> Ladder:
-    """The same rows in the same order, with the summaries of today."""
+    """Return the same rows in the same order, with the present summaries."""
     new = ladder.make(state.jobs.shape[1])
     ladder.rebuild(new, state.jobs, state.keys[key], all_rows(old))
     return new
 
 
 def _packed(array: NDArray[Any]) -> list[Any]:
-    """Row by row without most of the zeros at their ends: tables have room for many more jobs than there are."""
+    """Return the rows without most of their trailing zeros: tables have room for many more jobs than there are."""
     rows = np.ascontiguousarray(array).reshape(-1, array.shape[-1]) if array.size else array.reshape(0, 1)
     return [array.dtype.str, list(array.shape), [_front(row).tobytes() for row in rows]]
 
 
 def _front(row: NDArray[Any]) -> NDArray[Any]:
-    """The row, halved for as long as its second half is empty."""
+    """Return the row, halved for as long as its second half is empty."""
     bits, end = row.view(f"u{row.itemsize}"), len(row)
     while end and not bits[end // 2 : end].any():
         end //= 2

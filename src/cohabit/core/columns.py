@@ -51,11 +51,11 @@ class Columns(NamedTuple):
     qos: NDArray[np.int64]  # quality of service, larger is more urgent
     eligible_us: NDArray[np.int64]  # when it could first have run (after holds and dependencies)
     usage: NDArray[np.float64]  # decayed core-seconds by user number, for fair share
-    usage_share: NDArray[np.float64]  # the same as a share: 1 is an equal part among those who have used anything
+    usage_share: NDArray[np.float64]  # the same as a share: 1 is an equal part among users with any usage
 
 
 def columns_of(jobs: NDArray[np.int64], usage: NDArray[np.float64]) -> Columns:
-    """The named view of a job table and of what core/kernels/fair_share.py keeps."""
+    """Return the named view of a job table and of what core/kernels/fair_share.py stores."""
     return Columns(
         nodes=jobs[NODES], limit_us=jobs[LIMIT], submit_us=jobs[SUBMIT], seq=jobs[SEQ], cores=jobs[CORES],
         user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE],

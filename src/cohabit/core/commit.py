@@ -1,6 +1,6 @@
-"""Carry out a plan: re-check every action against the state, change the state, give the orders.
+"""Carry out a plan: check every action against the state again, change the state, return the commands.
 
-A plan may be stale or wrong; an action that does not hold any more is refused and noted, never forced.
+A plan may be stale or wrong; an action that is no longer valid is refused and noted, never forced.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cohabit.model.units import FOREVER
 
 
 def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[Command], list[Start | Move]]:
-    """Returns the commands, and the starts and moves that were refused. The job in row `kept` only gets its nodes."""
+    """Return the commands, and the refused starts and moves. The job in row `kept` only gets its nodes."""
     commands: list[Command] = []
     refused: list[Start | Move] = []
     promises = state.memory.setdefault(PROMISES, {}) if state.depth == CONSERVATIVE else {}
@@ -75,7 +75,7 @@ def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[
 
 
 def start_command(state: State, row: int, fuse_us: int = FOREVER) -> StartJob:
-    """The order for a job whose nodes are taken; it counts as starting until the world answers."""
+    """Return the command for a job that has its nodes; it counts as starting until the back end answers."""
     job = state.spec(row)
     attempt = state.attempts.get(job.job_id, 0) + 1
     state.attempts[job.job_id] = attempt
@@ -117,7 +117,7 @@ def _still_possible(state: State, action: Start) -> bool:
 
 
 def _moved(state: State, action: Move) -> bool:
-    """Carry out a move within a server of a running job whose owner allows it."""
+    """Move a running job within its server, if its owner allows it."""
     row, servers = action.row, state.kinds.server_of
     if state.ledger is None or state.jobs[STATE, row] != RUNNING or not state.spec(row).movable:
         return False

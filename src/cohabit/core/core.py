@@ -1,6 +1,6 @@
-"""The decision core: facts in, orders out. `step` is a pure function of the state, the time and the facts.
+"""The decision core: events in, commands out. `step` is a pure function of the state, the time and the events.
 
-The live controller and the simulator both call it; who waits and who executes is none of its business.
+The live controller and the simulator both call it. It neither waits nor executes anything; its caller does.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class SchedulerCore:
         self.state = State(cluster, policies)
         for one in profiles:
             known_programs.put(self.state, one)
-        self.readable = readable  # never use the compiled pass; for tests that hold the two together
+        self.readable = readable  # never use the compiled pass; for tests that compare the two
         self.state.profiled = not readable
         self._applier = Applier(self.state, policies)
         if self._applier.desk is not None:
             self._applier.desk.start = self._start_mate
 
     def step(self, now_us: int, events: Sequence[Event]) -> list[Command]:
-        """Apply the facts, decide once if any of them calls for it, and return the orders."""
+        """Apply the events, decide once if any of them calls for it, and return the commands."""
         applier = self._applier
         due = False
         for event in events:
             due = applier.apply(now_us, event) or due
-        due = due or bool(applier.arrivals)  # whoever came into the queue, in whatever way, is looked at
+        due = due or bool(applier.arrivals)  # every job that entered the queue is looked at
         if applier.desk is not None:
             self._pass_with_mates(now_us, events, due, applier.desk)
         elif due:
@@ -72,7 +72,7 @@ class SchedulerCore:
 
     @property
     def arrivals(self) -> list[int]:
-        """Rows that came into the queue since the last decision."""
+        """Return the rows that entered the queue since the last decision."""
         return self._applier.arrivals
 
     @arrivals.setter
@@ -80,29 +80,29 @@ class SchedulerCore:
         self._applier.arrivals = rows
 
     def view(self, now_us: int) -> View:
-        """The state, read-only."""
+        """Return a read-only view of the state."""
         return View(self.state, now_us)
 
     @property
     def compiled(self) -> bool:
-        """Whether the compiled pass may decide just now: interchangeable whole nodes, nothing refused lately."""
+        """Whether the compiled pass may decide now: interchangeable whole nodes, nothing refused lately."""
         exclusive = self.policies.placer.exclusive and not self.policies.gates
         limited = self.policies.age_limit_us or self.policies.age_limit_runs
         if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
-            return False  # the compiled pass knows the oldest only as the first in the order of age
+            return False  # the compiled pass knows the oldest job only as the first in order of age
         if self.state.coupled is not None and (self.state.depth == CONSERVATIVE or self.state.coupled.agreed):
             return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
     def _decide_and_commit(self, now_us: int) -> int:
-        """One pass. It ends early with the first job with mates that has found nodes: its row, which then has them."""
+        """Run one pass. It ends early at the first job with mates that finds nodes; return its row, which has them."""
         state = self.state
         arrivals, self._applier.arrivals = np.array(self._applier.arrivals, np.int64), []
         state.refused_until = {row: until for row, until in state.refused_until.items() if until > now_us}
         compiled = self.compiled
-        if compiled != state.profiled:  # the two forms keep promises in different places
+        if compiled != state.profiled:  # the two forms store promises in different places
             state.profiled = compiled
-            state.gauges[HEAD], state.gauges[RELEASED] = -1, 1  # what the other form left out is looked at again
+            state.gauges[HEAD], state.gauges[RELEASED] = -1, 1  # jobs that the other form skipped are looked at again
             state.void_promises()
             state.memory.pop(PROMISES, None)
         if compiled:
@@ -128,7 +128,7 @@ class SchedulerCore:
             self._applier.commands.append(WakeAt(wake_us))
 
     def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
-        """Decide and commit in one compiled step: every start is checked and carried out as it is found."""
+        """Decide and commit in one compiled step: every start is checked and carried out when it is found."""
         state, policies = self.state, self.policies
         work = make_workspace(int(state.queue.meta[ROWS]) + 1)
         work.arrivals[: len(arrivals)] = arrivals
@@ -156,7 +156,7 @@ class SchedulerCore:
     # ---- jobs with mates in other domains ---------------------------------------------------------------------------
 
     def _pass_with_mates(self, now_us: int, events: Sequence[Event], due: bool, desk: Desk) -> None:
-        """Passes until nobody else starts; they stand still while the mates of a job that has found nodes are asked."""
+        """Run passes until no more jobs start; they pause while the mates of a job that has found nodes are asked."""
         about, applier = desk.about, self._applier
         local = any(not isinstance(event, PeerReported | JobStarted | Woken) for event in events)
         due = desk.before(now_us, local, any(isinstance(event, Woken) for event in events)) or due
@@ -178,7 +178,7 @@ class SchedulerCore:
         self._wake_at(desk.after(now_us))
 
     def _find_nodes_for(self, now_us: int, name: str, desk: Desk) -> bool:
-        """An extra pass for one job, in which other jobs with mates sit out; whether it has nodes now."""
+        """Run an extra pass for one job, without other jobs with mates; return whether it has nodes now."""
         state, applier, row = self.state, self._applier, self.state.rows[name]
         if state.jobs[STATE, row] not in (BLOCKED, QUEUED) or state.jobs[NODES, row] > state.idle_count:
             return bool(state.jobs[STATE, row] == HOLDING)
@@ -202,7 +202,7 @@ class SchedulerCore:
         return found == row
 
     def _place(self, now_us: int, row: int) -> bool:
-        """Nodes for this job before anybody else, if any are idle for all its time."""
+        """Give this job nodes before all others, if enough are idle for its whole limit."""
         state, queued = self.state, self.state.jobs[STATE, row] == QUEUED
         plan = place_one(self.view(now_us), self.policies, row) if state.ledger is None else None
         if plan is None:
@@ -219,7 +219,7 @@ class SchedulerCore:
         return coupled is not None and coupled.scheme.enabled and self.state.spec(row).mates is not None
 
     def _cut_at_mates(self, plan: Plan) -> int:
-        """The plan up to the first start of a job with mates; its row, -1 if there is none."""
+        """Cut the plan after the first start of a job with mates; return its row, -1 if there is none."""
         if self.state.coupled is not None:
             for place, action in enumerate(plan.actions):
                 if isinstance(action, Start) and self._has_mates(action.row):
@@ -232,7 +232,7 @@ class SchedulerCore:
         self._applier.commands.append(start_command(self.state, row, fuse_us))
 
     def _asked(self, order: Order, now_us: int) -> Order:
-        """The order as a pass takes it; one in Python is asked before the pass, so that its errors change no state."""
+        """Return the order for a pass; one in Python is asked before the pass, so that its errors change no state."""
         if not self.state.changing or (order.entry is not None and not self.state.raises):
             return order
         queued, known = ladder.all_rows(self.state.queue), np.zeros(self.state.jobs.shape[1])

@@ -1,7 +1,7 @@
-"""The decision in readable form: who starts now, who is promised what, and why the others wait.
+"""The decision in readable form: which jobs start now, which are promised a start, and why the others wait.
 
 This loop serves every machine and placement. Where all nodes are interchangeable and given out whole, core/core.py
-calls its compiled twin (kernels/schedule.py) instead; property tests prove the two equal on random traces.
+calls its compiled twin (kernels/schedule.py) instead; property tests check that the two are equal on random traces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 
 def decide(view: View, policies: PolicySet) -> Plan:
-    """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, pass over others."""
+    """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, skip others."""
     if isinstance(policies.placer, GroupPlacer):
         return decide_in_groups(view, policies, policies.placer)
     if isinstance(policies.placer, SharedPlacer):
@@ -53,7 +53,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
                 plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
         reserved += 1
         if reserved == max(depth, 1):
-            walk.everybody = False  # nothing is promised to those behind
+            walk.everybody = False  # nothing is promised to the jobs behind
             if policies.backfill_order is not None:
                 room, walk = walk.room, Walk(view, view.ranked(walk.rest(), policies.backfill_order), by_limit=True)
                 walk.room, coming = room, iter(walk)
@@ -63,7 +63,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
 
 
 def place_one(view: View, policies: PolicySet, row: int) -> Plan | None:
-    """A start of this job now on nodes that were reserved for it; None if there are none, or a gate keeps it back."""
+    """Start this job now on nodes that were reserved for it; None if there are none, or a gate keeps it back."""
     keeper, plan = Gatekeeper(view, policies.gates), Plan()
     placed = _start(row, view, policies, keeper, view.timeline(without=row), view.idle_nodes(), plan)
     keeper.close(plan)
@@ -79,7 +79,7 @@ def _start(
     idle: NDArray[np.bool_],
     plan: Plan,
 ) -> bool:
-    """Start the job now if it takes nothing that was promised to another, and no gate keeps it back."""
+    """Start the job now if it takes nothing that is promised to another, and no gate keeps it back."""
     placer = policies.placer
     assert isinstance(placer, Placer)
     if view.need(row) > timeline.idle.sum():
@@ -103,7 +103,7 @@ def _start(
 def _decide_with_kept_promises(
     view: View, policies: PolicySet, queue: list[int], timeline: Timeline, idle: NDArray[np.bool_], plan: Plan
 ) -> Plan:
-    """Conservative: who could start at once with all promises to the others in place does so, after a release."""
+    """Conservative backfilling: after a release, a job starts at once if this breaks no promise to another job."""
     promises, gauges, keeper = dict(view.memory.get(PROMISES, {})), view.gauges, Gatekeeper(view, policies.gates)
     if gauges[VOID]:
         promises.clear()
@@ -117,7 +117,7 @@ def _decide_with_kept_promises(
         if counts is None:
             start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row])
             if found is None:
-                continue  # not with the nodes that are up; it is asked again when they change
+                continue  # the nodes that are up are not enough; it is tried again when they change
             counts = _promise(row, start_us, found, lengths[row], timeline, plan)
         elif gauges[RELEASED] and start_us > view.now_us and view.need(row) <= timeline.idle.sum():
             timeline.add(start_us, start_us + lengths[row], np.array(counts))
@@ -132,7 +132,7 @@ def _decide_with_kept_promises(
             timeline.add(start_us, start_us + lengths[row], np.array(counts))
             if not _start(row, view, policies, keeper, timeline, idle, plan):
                 chance_us = keeper.next_chance(row)
-                if chance_us > view.now_us:  # a gate keeps it back: it is promised its next chance
+                if chance_us > view.now_us:  # a gate keeps it back: promise it its next chance
                     start_us, found = timeline.earliest(view.need(row), view.usable(row), lengths[row], chance_us)
                     if found is not None:
                         _promise(row, start_us, found, lengths[row], timeline, plan)
@@ -152,7 +152,7 @@ def _promise(
 
 
 def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int, ...]]] | None = None) -> int:
-    """The next instant at which something may start although nothing happens: a promise or the end of a window."""
+    """Return the next instant at which a job may start without a new event: a promise or the end of a window."""
     started = {action.row for action in plan.actions if isinstance(action, Start)}
     latest = {row: promises[view.job_id(row)][0] for row in map(int, view.queued()) if view.job_id(row) in promises} \
         if promises else {}  # fmt: skip
@@ -162,7 +162,7 @@ def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int,
         if promises is None
         else [start for row, start in latest.items() if row not in {*started, *view.refused_until}]
     )
-    # A promise of now that a job of request 0 stands in the way of: if that one runs on, it is expected in one second.
+    # A promise due now may be blocked by a job of request 0: if that job runs on, it is expected to end in one second.
     instants = [start if start > view.now_us else view.now_us + SECOND for start in kept]
     instants += [window.end_us for window in view.kinds.windows]
     instants += [until for row, until in view.refused_until.items() if row not in started]

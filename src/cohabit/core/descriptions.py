@@ -1,8 +1,8 @@
-"""Jobs that are placed alike have one number, so that a pass can leave out thousands of them in one step.
+"""Number the descriptions of jobs: jobs that are placed alike share a number, so a pass can skip thousands in one step.
 
 On shared nodes these are jobs of the same description, with the ways in which they could run (`asks`); on whole nodes,
 jobs that need as many nodes of the same kinds. All of it follows from the jobs and from what was measured of their
-programs; the numbers mean nothing beyond being equal. Nothing of it is in a checkpoint or in a journal.
+programs; the numbers have no meaning except equality. They are neither in a checkpoint nor in a journal.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Ask
 
 UNKNOWN = -1
-SPARE = 4096  # so many more descriptions than rows are kept before all are numbered anew
+SPARE = 4096  # this many more descriptions than rows are kept before all are numbered anew
 
 
 class Descriptions:
-    """The numbers of all rows of the job table, found when somebody first asks."""
+    """The numbers of all rows of the job table, computed on first use."""
 
     def __init__(self, kinds: Kinds, shared: bool, capacity: int) -> None:
         self._kinds, self._shared = kinds, shared
         self._of_row = np.full(capacity, UNKNOWN, np.int64)
         self._numbers: dict[tuple[Any, ...], int] = {}  # by description
-        self._alike: dict[tuple[Any, ...], int] = {}  # by what a search for whole nodes goes by
+        self._alike: dict[tuple[Any, ...], int] = {}  # by what a search for whole nodes depends on
         self._programs: list[str] = []  # by number
-        self._asks: list[list[Ask] | None] = []  # by number; None: nobody has asked
+        self._asks: list[list[Ask] | None] = []  # by number; None: not asked yet
         self._wishes = Wishes()  # the same as arrays
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of descriptions."""
         return len(self._programs)
 
     def grow(self, capacity: int) -> None:
-        """Room for so many rows."""
+        """Make room for this many rows."""
         self._of_row = np.concatenate([self._of_row, np.full(capacity - len(self._of_row), UNKNOWN, np.int64)])
 
     def forget(self, row: int) -> None:
-        """The row has another job now, or its job was changed."""
+        """Drop the number of a row: it has another job now, or its job was changed."""
         self._of_row[row] = UNKNOWN
 
     def numbers(self, rows: NDArray[np.int64], specs: Sequence[Job | None]) -> NDArray[np.int64]:
-        """The numbers of these rows."""
+        """Return the numbers of these rows."""
         if len(self._numbers) > len(self._of_row) + SPARE:
             self.__init__(self._kinds, self._shared, len(self._of_row))  # type: ignore[misc]
         found = self._of_row[rows]
@@ -61,7 +61,7 @@ class Descriptions:
         return found
 
     def asks(self, row: int, specs: Sequence[Job | None], find: Callable[[], list[Ask]]) -> list[Ask]:
-        """The ways in which the job could run: as kept, else as found now."""
+        """Return the ways in which the job could run: the stored ones, else those that `find` returns."""
         number = int(self._of_row[row])
         if number == UNKNOWN:
             number = self._of_row[row] = self._number(specs[row])
@@ -72,14 +72,14 @@ class Descriptions:
         return known
 
     def forget_asks(self, program: str | None = None) -> None:
-        """What is known of a program has changed, or of all."""
+        """Drop the asks of a program, or of all: its profile has changed."""
         for number, own in enumerate(self._programs):
             if program is None or own == program:
                 self._asks[number] = None
                 self._wishes.drop(number)
 
     def without_room(self, ledger: Ledger) -> NDArray[np.int64]:
-        """Numbers of those for whom there are not enough nodes in any of the ways they are known to ask for."""
+        """Return the numbers of descriptions for which no known ask finds enough nodes."""
         return self._wishes.without_room(ledger)
 
     def _number(self, job: Job | None) -> int:
@@ -87,7 +87,7 @@ class Descriptions:
         text: tuple[Any, ...] = (job.processes, job.nodes, job.memory_bytes, job.partition)
         if self._shared:
             limit_us = job.limit_us if self._kinds.windows else 0
-            owner = job.profile_owner if job.program else ""  # whoever has no program has no profile
+            owner = job.profile_owner if job.program else ""  # a job without a program has no profile
             text = (job.program, owner, *text, job.alpha, job.exclusive, job.single_node, limit_us)
         number = self._numbers.get(text)
         if number is None:
@@ -111,25 +111,25 @@ class Wishes:
     """Asks of many descriptions, to be compared with the nodes at once."""
 
     def __init__(self) -> None:
-        self._distinct: dict[Takes, int] = {}  # what is taken on a node, in the order it was first heard of
+        self._distinct: dict[Takes, int] = {}  # what is taken on a node, in the order of first use
         self._known: dict[int, tuple[tuple[int, int, int], ...]] = {}  # by number: (number, nodes, place in `distinct`)
-        self._table: NDArray[np.int64] | None = None  # all of them; None: something has changed
+        self._table: NDArray[np.int64] | None = None  # all of them as an array; None: it must be made anew
 
     def note(self, number: int, asks: Sequence[Ask]) -> None:
-        """The ways in which jobs of a description could run."""
-        if len(self._distinct) > SPARE + 4 * len(self._known):  # most of them are of the past
+        """Store the ways in which jobs of a description could run."""
+        if len(self._distinct) > SPARE + 4 * len(self._known):  # most of them are no longer in use
             self.__init__()  # type: ignore[misc]
         distinct = self._distinct
         self._known[number] = tuple((number, ask.nodes, distinct.setdefault(ask.takes, len(distinct))) for ask in asks)
         self._table = None
 
     def drop(self, number: int) -> None:
-        """They are not known any more."""
+        """Drop the asks of a description."""
         if self._known.pop(number, None) is not None:
             self._table = None
 
     def without_room(self, ledger: Ledger) -> NDArray[np.int64]:
-        """Numbers of those who find too few nodes for every ask."""
+        """Return the numbers of descriptions that find too few nodes for every ask."""
         if self._table is None:
             listed = list(chain.from_iterable(self._known.values()))
             self._table = np.array(listed, np.int64).reshape(-1, 3).T

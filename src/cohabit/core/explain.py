@@ -17,9 +17,9 @@ from cohabit.model.units import FOREVER
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:
-    """One sentence for a job that is here but has not started; empty if it is not waiting.
+    """Return one sentence for a job that is here but has not started; empty if it is not waiting.
 
-    Of a running job it says what was last done to keep its speed, or at its cost, if anything was.
+    For a running job it says what was last done to keep its speed, or at its cost, if anything was.
     """
     row = state.rows.get(job_id)
     if row is None:

@@ -14,12 +14,12 @@ from cohabit.core.view import View
 from cohabit.model.plan import Ask
 from cohabit.model.units import FOREVER
 
-MOST_NAMES = 3  # of jobs in a sentence
-MOST_RUNNING = 1000  # jobs; with more it takes too long to find out when there is room
+MOST_NAMES = 3  # most jobs named in a sentence
+MOST_RUNNING = 1000  # with more running jobs it takes too long to compute when there is room
 
 
 def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: int, queue: list[int]) -> str:
-    """Which scales were tried and what was missing on the nearest node, or who may not be overtaken."""
+    """Return the scales tried and what the nearest node lacked, or the job that may not be overtaken."""
     own = placer.why_not(row, view) if isinstance(placer, Explaining) else ""
     if own and isinstance(placer, GroupPlacer):
         return own
@@ -48,7 +48,7 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
 
 
 def _what_is_missing(ask: Ask, row: int, view: View) -> str:
-    """How far one way of running the job is from fitting."""
+    """Return how far one way of running the job is from fitting."""
     ledger, takes = view.ledger, open_kinds(ask, row, view)
     if not any(takes):
         return "a maintenance window closes the nodes it may use before its time is over"
@@ -72,7 +72,7 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
 
 
 def _named(view: View, row: int, others: Sequence[int]) -> str:
-    """Other jobs: those of the same user by name, three at most; what others call theirs is not for everybody."""
+    """Name other jobs: those of the same user by name, three at most; job names of other users are private."""
     user = view.job(row).user
     own = [view.job_id(other) for other in others if view.job(other).user == user]
     words = [f"job {name}" for name in own[:MOST_NAMES]]
@@ -84,7 +84,7 @@ def _named(view: View, row: int, others: Sequence[int]) -> str:
 
 
 def _room_at(view: View, wanted: Sequence[tuple[Takes, int]]) -> int | None:
-    """When running jobs that end at their limits have left room for one of these; None: there is some, or unknown."""
+    """Return when running jobs, ending at their limits, leave room for one of these; None: now, or unknown."""
     ledger = view.ledger.draft()
 
     def has_room() -> bool:
@@ -102,7 +102,7 @@ def _room_at(view: View, wanted: Sequence[tuple[Takes, int]]) -> int | None:
 
 
 def _nearest(ledger: Ledger, takes: Takes) -> tuple[int, str] | None:
-    """The unsuitable node that lacks least, by the sum of missing fractions, and what it lacks."""
+    """Return the unsuitable node that lacks least, by the sum of missing fractions, and what it lacks."""
     best: tuple[float, int, str] | None = None
     for index in ledger.classes():
         kind = int(ledger.kind[index])
@@ -127,7 +127,7 @@ def _listed(ledger: Ledger, amounts: Sequence[int]) -> str:
 
 
 def _amount(amount: int, unit: str) -> str:
-    """1 core, 2 cores; units that are measures have no plural."""
+    """1 core, 2 cores; units of measurement have no plural."""
     return f"{amount} {unit[:-1]}" if amount == 1 and unit.endswith("s") and "/" not in unit else f"{amount} {unit}"
 
 

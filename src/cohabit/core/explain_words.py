@@ -1,4 +1,4 @@
-"""Counts and spans in the sentences that say why a job waits."""
+"""Counts and time spans in the sentences that say why a job waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def counted(number: int, what: str) -> str:
 
 
 def span(us: int) -> str:
-    """In the largest unit of which there are two or more."""
+    """Return a time span in the largest unit of which there are two or more."""
     seconds = us / 1e6
     for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:

@@ -1,8 +1,8 @@
-"""Asking the gates before a start: a job that has found nodes may be told to wait for a better moment.
+"""Ask the gates before a start: a job that has found nodes may be told to wait for a better moment.
 
-A job that waits is asked about again when nodes are released or newer telemetry has come, and at the latest when its
-gate said; an arrival in between changes nothing for it. It stays where it is in the queue, and the first of those who
-wait keeps a reservation for its next chance, so that nobody takes its nodes for good.
+The gate of a waiting job is asked again when nodes are released or newer telemetry has come, and at the latest at the
+instant it named; an arrival in between changes nothing. The job keeps its place in the queue, and the first waiting
+job keeps a reservation for its next chance, so that no other job takes its nodes for good.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JOBS, UNTIL, REASON, ASKED = "jobs", "until_us", "reason", "asked_of"
 
 
 class Gatekeeper:
-    """The gates during one decision, with a draft of what they remember."""
+    """The gates during one decision, with a draft of their memory."""
 
     def __init__(self, view: View, gates: tuple[Gate, ...]) -> None:
         self._view, self._gates = view, gates
@@ -49,11 +49,11 @@ class Gatekeeper:
         return True
 
     def waits(self, row: int) -> bool:
-        """Whether a gate has kept it back in this decision."""
+        """Whether a gate has kept the job back in this decision."""
         return row in self._waits
 
     def calmer(self, row: int, idle: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-        """Idle nodes on which the gates would rather see it, as far as they have an opinion; None: they have none."""
+        """Return the idle nodes that the gates prefer for the job; None if they have no preference."""
         found = idle
         for gate in self._gates:
             calm = gate.calmer(row, found, self._view)
@@ -61,7 +61,7 @@ class Gatekeeper:
         return None if found is idle else found
 
     def next_chance(self, row: int) -> int:
-        """For one a gate keeps back: when a run next ends by its requested time, or it is asked again; else 0."""
+        """If a gate keeps the job back: when the next run ends by its request, or the gate is asked again; else 0."""
         wait = self._waits.get(row)
         if wait is None:
             return 0
@@ -70,14 +70,14 @@ class Gatekeeper:
         return min([wait.until_us, *map(int, later[:1])])
 
     def close(self, plan: Plan) -> None:
-        """Put what is to be remembered, and when to look again, into the plan."""
+        """Put the gates' memory, and when to ask again, into the plan."""
         if self._gates:
             plan.memory |= self._memory
             waits = [wait.until_us for wait in self._waits.values()]
             plan.wake_us = min([*waits, *([] if plan.wake_us is None else [plan.wake_us])], default=None)
 
     def _still_waits(self, known: dict[str, Any]) -> Wait | None:
-        """The earlier answer, as long as nothing has happened that could change it."""
+        """Return the earlier answer, as long as nothing has happened that could change it."""
         if not known or UNTIL not in known or known[UNTIL] <= self._view.now_us:
             return None
         if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):
@@ -86,7 +86,7 @@ class Gatekeeper:
 
 
 def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
-    """What the gate that keeps a job back says; empty if none does."""
+    """Return the reason of the gate that keeps a job back; empty if none does."""
     for gate in gates:
         known = view.memory.get(gate.name, {}).get(JOBS, {}).get(view.job_id(row), {})
         if known.get(UNTIL, 0) > view.now_us:
@@ -96,14 +96,14 @@ def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
 
 
 def _recalled(gate: Gate, view: View) -> dict[str, Any]:
-    """What it remembers, without jobs that have gone."""
+    """Return the gate's memory, without jobs that have left."""
     memory: dict[str, Any] = deepcopy(view.memory.get(gate.name, {}))
     here = {name: about for name, about in memory.get(JOBS, {}).items() if view.waits(name)}
     return memory | {JOBS: here}
 
 
 def _occasion(view: View) -> int:
-    """Which telemetry a question is about."""
+    """Return which telemetry a question is about."""
     return -1 if view.window is None else view.window.end_us
 
 

@@ -1,7 +1,7 @@
-"""Measurements of running jobs, on their way to the policy that corrects the division of nodes by them (a Guarantor).
+"""Pass measurements of running jobs to the policy that corrects the division of nodes by them (a Guarantor).
 
-No scheduling pass follows: nobody starts or ends because of a measurement. What the policy remembers is in the state
-under its name, without jobs that have gone; nodes it wants divided anew are marked in the ledger, and core/sharing.py
+No scheduling pass follows: no job starts or ends because of a measurement. The policy's memory is in the state under
+its name, without jobs that have left; nodes it wants divided anew are marked in the ledger, and core/sharing.py
 divides them at the end of the step.
 """
 
@@ -20,19 +20,19 @@ JOBS = "jobs"
 
 
 def take_measurement(state: State, policies: PolicySet, now_us: int, event: ProgressMeasured) -> str:
-    """Let the policy answer; why nodes are divided anew, empty if none are."""
+    """Pass a measurement to the policy; return why nodes are divided anew, empty if none are."""
     row, guarantor = state.rows.get(event.job_id, -1), policies.partitioner
     if not isinstance(guarantor, Guarantor) or row < 0 or state.ledger is None:
         return ""
     if state.jobs[STATE, row] not in (STARTING, RUNNING) or state.jobs[ATTEMPT, row] != event.attempt:
-        return ""  # of an old run
+        return ""  # it belongs to an old run
     memory = recalled(state, guarantor)
     answer = guarantor.measured(row, event.progress, event.window_us, View(state, now_us), memory)
     return _carry_out(state, guarantor, memory, answer)
 
 
 def take_refusal(state: State, policies: PolicySet, now_us: int, event: SharesRefused) -> str:
-    """The world could not do what was ordered: the policy must not count on it."""
+    """Pass a refusal to the policy: the back end could not carry out a command, so the policy must not count on it."""
     guarantor = policies.partitioner
     rows = [state.rows[name] for name in event.job_ids if name in state.rows and state.rows[name] in state.placed]
     if not isinstance(guarantor, Guarantor) or not rows:
@@ -43,7 +43,7 @@ def take_refusal(state: State, policies: PolicySet, now_us: int, event: SharesRe
 
 
 def recalled(state: State, guarantor: Guarantor) -> dict[str, Any]:
-    """A draft of what it remembers, without jobs that are not running as they were."""
+    """Return a draft of the policy's memory, without jobs that no longer run as they did."""
     memory: dict[str, Any] = deepcopy(state.memory.get(guarantor.name, {}))
     here = {
         name: about
@@ -54,7 +54,7 @@ def recalled(state: State, guarantor: Guarantor) -> dict[str, Any]:
 
 
 def story_of(state: State, policies: PolicySet, job_id: str) -> list[tuple[int, str]]:
-    """What was done to keep a running job's speed, or at its cost, with the instants."""
+    """Return what was done to keep a running job's speed, or at its cost, with the instants."""
     guarantor = policies.partitioner
     if not isinstance(guarantor, Guarantor):
         return []

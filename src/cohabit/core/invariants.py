@@ -1,4 +1,4 @@
-"""What must hold after every step. Cheap enough for tests to call each time; raises AssertionError with the numbers."""
+"""The invariants that hold after every step, cheap enough for every test step; AssertionError has the numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ON_NODES = (STARTING, RUNNING, HOLDING)
 
 
 def check(state: State) -> None:
-    """No node has two jobs, every job is in exactly one place, counts agree with what they count."""
+    """Check that no node has two jobs, every job is in exactly one place, and counts agree with what they count."""
     if state.ledger is not None:
         check_shared(state)
         return
@@ -41,7 +41,7 @@ def check(state: State) -> None:
 
 
 def check_shared(state: State) -> None:
-    """Nothing is overbooked, every node is in one class, every job is in one place on as many nodes as are due."""
+    """Check that nothing is overbooked, every node is in one class, every job in one place on as many nodes as due."""
     ledger = state.ledger
     assert ledger is not None
     seen = np.zeros(len(state.node_state), np.int64)

@@ -1,7 +1,7 @@
 """Kinds of nodes: nodes that no job can tell apart (same group, same partitions, same maintenance windows).
 
-Counting free nodes per kind is exact: whoever fits by count can be given fixed nodes for its whole run. A job may use
-several kinds; it takes the least capable first, so that large-memory nodes stay for those who need them.
+Counting free nodes per kind is exact: a job that fits by count can be given fixed nodes for its whole run. A job may
+use several kinds; it takes the least capable first, so that large-memory nodes stay free for jobs that need them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Kinds:
         )
 
     def eligible(self, job: Job) -> tuple[NDArray[np.bool_], int]:
-        """Which kinds the job may use, and how many nodes it needs there."""
+        """Return which kinds the job may use, and how many nodes it needs there."""
         open_to = np.array([self._open(group, job.partition) for group in self.groups])
         usable = [group.cores for group, fits in zip(self.groups, open_to, strict=True) if fits]
         if not usable:

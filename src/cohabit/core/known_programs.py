@@ -1,10 +1,10 @@
-"""What the core knows of programs, by owner: which profile a job goes by, and how facts change it.
+"""The profiles of programs, by owner: which profile a job uses, and how events change it.
 
-A job goes by its owner's profile of the program, and where its owner has none by the shared one; never by a profile of
-another user. A run changes its owner's profile only. The first measurement of an owner who has used the shared profile
-so far joins a copy of it: curves and scales that an operator shared are not lost by one run, and what does not fit them
-starts the copy afresh (model/merging.py). From then on the owner's profile alone decides, also what is to be explored.
-An owner whose program has changed has a profile with nothing in it: the shared one does not describe that program.
+A job uses its owner's profile of the program, or the shared one if its owner has none; never a profile of another
+user. A run changes its owner's profile only. If an owner has used the shared profile so far, its first measurement is
+merged into a copy of it: curves and scales that an operator shared are not lost by one run, and a measurement that does
+not fit them starts the copy afresh (model/merging.py). From then on the owner's profile alone decides, also what is to
+be explored. An owner whose program has changed has an empty profile: the shared one does not describe that program.
 
 Simulated jobs and those of older journals have no `profile_owner`: they read and write the shared profiles.
 """
@@ -22,24 +22,24 @@ from cohabit.model.profile import SHARED, Profile
 
 
 def put(state: State, profile: Profile) -> None:
-    """Keep a profile as it is."""
+    """Store a profile as it is."""
     _made(state, profile.program, profile.owner)[profile.processes] = profile
 
 
 def known_of(state: State, program: str, owner: str) -> Mapping[int, Profile]:
-    """The profiles that hold for jobs of this owner, by number of processes."""
+    """Return the profiles that apply to jobs of this owner, by number of processes."""
     own = state.own_profiles.get((owner, program)) if owner else None
     return state.profiles.get(program, {}) if own is None else own
 
 
 def all_known(state: State) -> dict[tuple[str, str], Mapping[int, Profile]]:
-    """Everything, by program and owner."""
+    """Return all profiles, by program and owner."""
     shared: dict[tuple[str, str], Mapping[int, Profile]] = {(name, SHARED): one for name, one in state.profiles.items()}
     return shared | {(program, owner): one for (owner, program), one in state.own_profiles.items()}
 
 
 def learn(state: State, fact: ProfileLearned) -> bool:
-    """A measurement joins what is known; one that no longer fits what was known starts the profile afresh."""
+    """Merge a measurement into the profile; one that no longer fits starts the profile afresh."""
     if fact.owner and (fact.owner, fact.program) not in state.own_profiles:
         _copy(state, fact.program, SHARED, fact.owner)
     known = _made(state, fact.program, fact.owner)
@@ -49,7 +49,7 @@ def learn(state: State, fact: ProfileLearned) -> bool:
 
 
 def forget(state: State, program: str, owner: str) -> bool:
-    """What was measured of an owner's program holds no longer; it is measured again where the site learns."""
+    """Drop what was measured of an owner's program; it is measured again if the site learns."""
     if not known_of(state, program, owner):
         return False
     if owner:
@@ -60,7 +60,7 @@ def forget(state: State, program: str, owner: str) -> bool:
 
 
 def share(state: State, program: str, owner: str) -> bool:
-    """What is known from an owner's runs holds for all users who have no profile of their own."""
+    """Make an owner's profile the shared one, for all users without a profile of their own."""
     if not owner or not state.own_profiles.get((owner, program)):
         return False
     _copy(state, program, owner, SHARED)

@@ -1,4 +1,4 @@
-"""A job leaves its nodes: it has run there, or only kept them while it waited for its mates."""
+"""Take a job off its nodes: it has run there, or only kept them while it waited for its mates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cohabit.core.state import State
 
 
 def leave_nodes(state: State, now_us: int, row: int) -> None:
-    """Its nodes are free again, as far as they are up; its row is in no ladder any more."""
+    """Free the nodes of a job, if they are up; its row is on no ladder any more."""
     if state.ledger is not None:
         _leave_shared_nodes(state, row)
     else:
@@ -24,7 +24,7 @@ def _leave_shared_nodes(state: State, row: int) -> None:
     ladder.remove(state.running, state.jobs, state.keys[ENDS], row)
     state.ledger.release(row)
     if state.placed.pop(row).purpose != "run":
-        state.described.forget_asks(state.spec(row).program)  # the trial may be made again
+        state.described.forget_asks(state.spec(row).program)  # the trial may be repeated
 
 
 def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:

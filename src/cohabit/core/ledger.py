@@ -1,9 +1,9 @@
-"""Shared nodes: what is booked on each, kept in classes of nodes that no decision can tell apart.
+"""The ledger of shared nodes: what is booked on each, kept in classes of nodes that no decision can tell apart.
 
 Nodes of one kind, in one condition, with the same residents form a class; a job on 4,096 otherwise idle nodes is one
 class. A search looks at classes, never at nodes, so its cost follows the number of different situations on the machine
-and not its size. Bookings are whole numbers per node in any number of dimensions (cores, ways, MB/s, ...); what a
-dimension means is the placement policy's business. Nothing here knows profiles or scores beyond a weighted sum.
+and not its size. Bookings are whole numbers per node in any number of dimensions (cores, ways, MB/s, ...); the
+placement policy defines what a dimension means. Nothing here knows profiles or scores beyond a weighted sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Nodes = NDArray[np.int32]  # node numbers, rising
 Parts = tuple[tuple[int, int], ...]  # (class, how many of its nodes), the lowest-numbered ones
 Takes = tuple[tuple[int, ...], ...]  # what a job books on a node, by kind and dimension
 UP = 0
-DIGITS = 9  # of an occupation: what is a tie on paper must be one here
+DIGITS = 9  # decimals of an occupation: equal occupations must compare equal despite rounding
 _ARRAYS = ("free", "count", "kind", "up", "occupied", "first")
 _LISTS = ("nodes", "residents", "condition", "spare")
 _TABLES = ("by_key", "takes", "classes_of")
@@ -37,21 +37,21 @@ class Ledger:
         self.capacity = np.array([[d.capacity(group) for d in dimensions] for group in kinds.groups], np.int64)
         self.weights = tuple(dimension.weight for dimension in dimensions)
         room = 16
-        self.free = np.zeros((len(dimensions), room), np.int64)  # of every node of the class
-        self.count = np.zeros(room, np.int64)  # nodes in the class; 0: the place is not in use
+        self.free = np.zeros((len(dimensions), room), np.int64)  # free on every node of the class
+        self.count = np.zeros(room, np.int64)  # nodes in the class; 0: the entry is unused
         self.kind = np.zeros(room, np.int64)
         self.up = np.zeros(room, bool)
         self.occupied = np.zeros(room)  # weighted sum of occupied fractions: the smaller, the idler
-        self.first = np.zeros(room, np.int64)  # lowest node number, which settles ties
+        self.first = np.zeros(room, np.int64)  # lowest node number, which breaks ties
         self.nodes: list[Nodes | None] = [None] * room
-        self.residents: list[tuple[int, ...]] = [()] * room  # rows, in the order they came
+        self.residents: list[tuple[int, ...]] = [()] * room  # rows, in order of arrival
         self.condition: list[int] = [UP] * room
         self.by_key: dict[tuple[int, int, tuple[int, ...]], int] = {}
         self.spare = list(range(room - 1, -1, -1))
         self.class_at = np.zeros(len(kinds.of_node), np.int32)  # by node
         self.takes: dict[int, Takes] = {}  # row -> what it booked
         self.classes_of: dict[int, tuple[int, ...]] = {}  # row -> classes its nodes are in
-        self.touched: dict[int, list[Nodes]] = {}  # class -> nodes that came into it since somebody last asked
+        self.touched: dict[int, list[Nodes]] = {}  # class -> nodes that came into it since the last query
         for kind in range(len(kinds.groups)):
             self._put(kind, UP, (), np.flatnonzero(kinds.of_node == kind).astype(np.int32))
 
@@ -77,21 +77,21 @@ class Ledger:
         return int(self.class_at[node])
 
     def rows_on(self, node: int) -> tuple[int, ...]:
-        """Who runs on a node."""
+        """Return the rows of the jobs that run on a node."""
         return self.residents[self.class_of(node)]
 
     def suitable(self, takes: Takes) -> NDArray[np.bool_]:
-        """Which classes have room on each of their nodes; a kind with nothing in `takes` is not wanted."""
+        """Return which classes have room on each of their nodes; a kind with nothing in `takes` is not used."""
         wanted = np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)[self.kind].T
         fits: NDArray[np.bool_] = (self.free >= wanted).all(axis=0) & (wanted[0] >= 0) & self.up & (self.count > 0)
         return fits
 
     def room(self, takes: Takes) -> int:
-        """How many nodes could take such a job now."""
+        """Return how many nodes have room for such a job now."""
         return int(self.count[self.suitable(takes)].sum())
 
     def rooms(self, wanted: Sequence[Takes]) -> NDArray[np.int64]:
-        """`room` for many at once."""
+        """Return `room` for many takes at once."""
         found, dimensions = np.zeros(len(wanted), np.int64), len(self.dimensions)
         used = np.flatnonzero((self.count > 0) & self.up)
         for kind in np.unique(self.kind[used]).tolist():
@@ -106,10 +106,10 @@ class Ledger:
         return found
 
     def find(self, takes: Takes, nodes: int) -> Parts | None:
-        """Enough nodes with room, the idlest, out of one group of equal idle cores if one is enough (S28 to S30).
+        """Find enough nodes with room, the idlest, out of one group of equal idle cores if one is enough (S28 to S30).
 
-        If several groups are, the one whose nodes are idlest in all, then the one with more idle cores. Of equally idle
-        nodes the lowest-numbered are taken.
+        If several groups are, take the one whose nodes are idlest in total, then the one with more idle cores. Of
+        equally idle nodes take the lowest-numbered.
         """
         fits = np.flatnonzero(self.suitable(takes))
         if self.count[fits].sum() < nodes:
@@ -125,13 +125,13 @@ class Ledger:
         return best[2] if best is not None else self._idlest(fits, nodes)[1]
 
     def _idlest(self, classes: NDArray[np.int64], nodes: int) -> tuple[float, Parts]:
-        """The `nodes` least occupied nodes of these classes, and their occupation in all."""
+        """Return the `nodes` least occupied nodes of these classes, and their total occupation."""
         order = classes[np.lexsort((self.first[classes], self.occupied[classes]))]
         occupied, counts = self.occupied[order], self.count[order]
         parts: list[tuple[int, int]] = []
         load, begin = 0.0, 0
         while nodes:
-            end = int(np.searchsorted(occupied, occupied[begin], side="right"))  # all that are equally idle
+            end = int(np.searchsorted(occupied, occupied[begin], side="right"))  # all classes that are equally idle
             equal, available = order[begin:end].tolist(), int(counts[begin:end].sum())
             taken = min(nodes, available)
             if taken == available or len(equal) == 1:
@@ -143,15 +143,15 @@ class Ledger:
         return round(load, DIGITS), tuple(parts)
 
     def _lowest_numbered(self, classes: list[int], nodes: int) -> list[tuple[int, int]]:
-        """The lowest-numbered `nodes` nodes of several classes, which come by their lowest node."""
-        classes = classes[:nodes]  # so many nodes are in so many classes at most, and in the first ones
+        """Return the lowest-numbered `nodes` nodes of several classes, which are sorted by their lowest node."""
+        classes = classes[:nodes]  # this many nodes are in at most this many classes, the first ones
         lists = [self.nodes_in_class(index)[:nodes] for index in classes]
         last = np.partition(np.concatenate(lists), nodes - 1)[nodes - 1]
         counts = [int(one.searchsorted(last, side="right")) for one in lists]
         return [(index, count) for index, count in zip(classes, counts, strict=True) if count]
 
     def lowest(self, parts: Parts) -> Nodes:
-        """The nodes these parts stand for."""
+        """Return the nodes of these parts."""
         return np.sort(np.concatenate([self.nodes_in_class(index)[:count] for index, count in parts]))
 
     def holds(self, parts: Parts, takes: Takes) -> bool:
@@ -164,7 +164,7 @@ class Ledger:
     # ---- changing ---------------------------------------------------------------------------------------------------
 
     def book(self, row: int, parts: Parts, takes: Takes) -> Nodes:
-        """The job moves in; returns its nodes."""
+        """Book nodes for the job and return them."""
         self.takes[row] = takes
         self.classes_of[row] = ()
         moved = [(index, self._cut(index, count)) for index, count in parts]
@@ -175,7 +175,7 @@ class Ledger:
         return np.sort(np.concatenate([nodes for _, nodes in moved]))
 
     def release(self, row: int) -> None:
-        """The job moves out."""
+        """Remove the job's bookings."""
         for index in self.classes_of.pop(row):
             nodes, kind, condition = self.nodes_in_class(index), int(self.kind[index]), self.condition[index]
             others = tuple(one for one in self.residents[index] if one != row)
@@ -184,7 +184,7 @@ class Ledger:
         del self.takes[row]
 
     def move(self, row: int, node: int) -> bool:
-        """A job that has one node changes to another; False, and nothing is changed, where that is not possible."""
+        """Move a job that has one node to another; return False and change nothing if that is not possible."""
         takes, target = self.takes[row], self.class_of(node)
         if len(self.nodes_of(row)) != 1 or row in self.residents[target] or not self.suitable(takes)[target]:
             return False
@@ -195,12 +195,12 @@ class Ledger:
         return True
 
     def set_condition(self, node: int, condition: int) -> None:
-        """A node came up, is drained or is lost."""
+        """Set the condition of a node: it came up, is drained or is lost."""
         kind, _, residents = self._take_out(node)
         self._put(kind, condition, residents, np.array([node], np.int32))
 
     def draft(self) -> Ledger:
-        """A copy to plan on: node lists are never changed in place, so they are shared."""
+        """Return a copy to plan on; node lists are never changed in place, so they are shared."""
         copy = object.__new__(Ledger)
         copy.__dict__.update(self.__dict__)
         for name in _ARRAYS:
@@ -213,7 +213,7 @@ class Ledger:
         return copy
 
     def locked(self) -> Ledger:
-        """The same ledger for those who may only read; a draft of it can be changed again."""
+        """Return the same ledger for reading only; a draft of it can be changed again."""
         view = object.__new__(Ledger)
         view.__dict__.update(self.__dict__)
         for name in (*_ARRAYS, "class_at"):
@@ -229,7 +229,7 @@ class Ledger:
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _take_out(self, node: int) -> tuple[int, int, tuple[int, ...]]:
-        """A node leaves its class; returns its kind, condition and residents."""
+        """Take a node out of its class; return its kind, condition and residents."""
         index = self.class_of(node)
         found = int(self.kind[index]), self.condition[index], self.residents[index]
         nodes = self.nodes_in_class(index)
@@ -276,7 +276,7 @@ class Ledger:
         return index
 
     def _cut(self, index: int, count: int) -> Nodes:
-        """Take the lowest-numbered nodes out of a class; it may be left empty for a moment."""
+        """Take the lowest-numbered nodes out of a class; it may be empty for a moment."""
         nodes = self.nodes_in_class(index)
         self.nodes[index] = nodes[count:]
         self.count[index] = len(nodes) - count
@@ -310,7 +310,7 @@ class Ledger:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the ledger as plain data."""
         order = sorted(self.classes(), key=lambda index: int(self.first[index]))
         classes = [
             [
@@ -324,7 +324,7 @@ class Ledger:
         return {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Go on from saved data, in a ledger made for the same cluster."""
+        """Restore saved data, in a ledger made for the same cluster."""
         for index in self.classes():
             self._remove(index)
         self.takes = {row: tuple(tuple(one) for one in takes) for row, takes in data["takes"]}
@@ -335,7 +335,7 @@ class Ledger:
 
 
 def ranges_of(nodes: Nodes) -> Ranges:
-    """Rising node numbers as (first, count) ranges."""
+    """Return rising node numbers as (first, count) ranges."""
     if not len(nodes):
         return ()
     breaks = np.flatnonzero(np.diff(nodes) != 1) + 1

@@ -1,4 +1,4 @@
-"""A node came up, is drained or is lost: what that means for the jobs on it. It decides nothing but who lost nodes."""
+"""Handle a node that came up, is drained or is lost, for the jobs on it. It decides only which jobs lost nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
-    """A node came up, is drained or is lost; jobs on a lost node are requeued or failed, never forgotten."""
+    """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
     state = applier.state
     if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
         return False
@@ -27,7 +27,7 @@ def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
     state.void_promises()
     if becomes != UP:
         for row in on_it:
-            if state.jobs[STATE, row] == HOLDING:  # nothing starts there any more, so nothing may be promised
+            if state.jobs[STATE, row] == HOLDING:  # no job starts there any more, so the nodes must not be promised
                 applier.let_go(now_us, row, f"node {node} {'was lost' if becomes == DOWN else 'takes no new jobs'}")
             elif becomes == DOWN:
                 job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])

@@ -1,4 +1,4 @@
-"""What a policy must offer: small protocols, and the set of policies one scheduler runs with."""
+"""The protocols that policies implement, and the set of policies one scheduler runs with."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 
 class ScoreFunction(Protocol):
-    """One number per row, in one vectorised step; the smallest goes first, ties go to the earlier submission."""
+    """One score per row, in one vectorised step; the smallest goes first, ties go to the earlier submission."""
 
     def __call__(self, jobs: Columns, rows: NDArray[np.int64], now_us: int, /, *parameters: float) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)
 class Order:
-    """Who goes first: a score function with its parameters."""
+    """The order of the queue: a score function with its parameters."""
 
     function: ScoreFunction
     changing: bool = True  # whether a score depends on the time (or on other jobs) and is computed in every pass
     # whether no score rises while the job waits, nor falls as its user's usage share grows, nor depends on other rows
     falling: bool = False
     parameters: tuple[float, ...] = ()
-    entry: ScoreEntry | None = None  # compiled for one job at a time, called by address; then it is the definition
+    entry: ScoreEntry | None = None  # compiled for one job at a time, called by address; if set, it is the definition
     name: str = "order"  # its name or file, for messages
 
     @property
     def alone(self) -> bool:
-        """Whether it can score some rows without the others."""
+        """Whether the order can score some rows without the others."""
         return self.falling or self.entry is not None
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """The scores of these rows; a score that is not a number counts as last."""
+        """Return the scores of these rows; NaN counts as last."""
         found = self.raw_scores(jobs, rows, now_us)
         return np.where(np.isnan(found), np.inf, found) if found.dtype.kind == "f" else found
 
     def raw_scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
-        """What the order gives: one number per row, or an error that says what is wrong."""
+        """Return the order's own scores, one number per row; raise an error that says what is wrong with them."""
         if self.entry is not None:
             return self.entry.scores(jobs, rows, now_us, self.parameters)
         try:
@@ -68,7 +68,7 @@ class Order:
 
 @runtime_checkable
 class Placer(Protocol):
-    """Which nodes a job gets."""
+    """The choice of nodes for a job."""
 
     @property
     def exclusive(self) -> bool:
@@ -76,13 +76,13 @@ class Placer(Protocol):
         ...
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
-        """Nodes out of `idle` for the job now, at most allowed[kind] of each kind; None if it cannot start now."""
+        """Choose nodes out of `idle` for the job, at most allowed[kind] of each kind; None if it cannot start now."""
         ...
 
 
 @runtime_checkable
 class SharedPlacer(Protocol):
-    """How a job could run on nodes it shares: ways to run it, the preferred one first, and nodes for each."""
+    """The ways to run a job on shared nodes, the preferred one first, and nodes for each."""
 
     @property
     def exclusive(self) -> bool:
@@ -91,15 +91,15 @@ class SharedPlacer(Protocol):
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """What is counted on a node; cores come first."""
+        """The resources that are counted on a node; cores come first."""
         ...
 
     def asks(self, row: int, view: View) -> list[Ask]:
-        """The ways in which the job could run; it must depend on the job's description and profile only."""
+        """Return the ways in which the job could run; they must depend on the job's description and profile only."""
         ...
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """Nodes for a job that would run like this and take that much; None if there are not enough it should have."""
+        """Find nodes for a job that runs like this and takes this much; None if not enough are suitable."""
         ...
 
 
@@ -111,79 +111,79 @@ class GroupPlacer(SharedPlacer, Protocol):
     """
 
     def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
-        """Groups of rows in the order they should start, those alone as groups of one; and what to remember."""
+        """Return groups of rows in the order they should start, single jobs as groups of one; and what to remember."""
         ...
 
     def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """Nodes on which the job may join those who run there already; None: on none."""
+        """Return nodes on which the job may join running jobs; None if there are none."""
         ...
 
 
 @runtime_checkable
 class Explaining(Protocol):
-    """A placement with reasons of its own why a job waits."""
+    """A placement policy that has its own reasons why a job waits."""
 
     def why_not(self, row: int, view: View) -> str:
-        """Why the job does not start although there may be room; empty if the usual reasons are all there is."""
+        """Return why the job does not start although there may be room; empty if only the usual reasons apply."""
         ...
 
 
 @runtime_checkable
 class Mover(Protocol):
-    """Who should change its node while it runs."""
+    """The choice of running jobs that should change their node."""
 
     @property
     def most_moves(self) -> int:
-        """So many at each decision; 0: nobody moves."""
+        """The maximum number of moves at each decision; 0: no job moves."""
         ...
 
     def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
-        """Moves worth making now that the residents of the touched nodes have changed, in order."""
+        """Return the moves worth making, in order, now that the residents of the touched nodes have changed."""
         ...
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Not now: the job is asked about again at `until_us`, and whenever nodes are released before."""
+    """The job does not start now; the gate is asked again at `until_us`, and whenever nodes are released before."""
 
     reason: str
     until_us: int
 
 
 class Gate(Protocol):
-    """Whether a job that has found its nodes should start there now; core/gating.py asks."""
+    """A check whether a job that has found nodes should start there now; core/gating.py asks."""
 
     @property
     def name(self) -> str:
-        """Under which its memory is kept."""
+        """The name under which its memory is kept."""
         ...
 
     def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
-        """None: go. `memory` is its own, plain data to be changed; memory["jobs"] forgets jobs that have gone."""
+        """None: it may start. `memory` is its own plain data, to be changed; memory["jobs"] drops jobs that left."""
         ...
 
     def calmer(self, row: int, idle: NDArray[np.bool_], view: View) -> NDArray[np.bool_] | None:
-        """Of the idle nodes those on which it would rather see the job; None: it has no opinion."""
+        """Return the idle nodes that the gate prefers for the job; None if it has no preference."""
         ...
 
 
 class Partitioner(Protocol):
-    """Who gets which cache ways on a node."""
+    """The division of a node's cache ways among its jobs."""
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
-        """(first way, ways) for each job on a node, in the order they came; equal masks are shared, others disjoint."""
+        """Return (first way, ways) per job on a node, in order of arrival; masks are equal (shared) or disjoint."""
         ...
 
 
 class Answer(NamedTuple):
-    """What a guarantor makes of a measurement: rows whose nodes are divided anew, and why."""
+    """The guarantor's answer to a measurement: rows whose nodes are divided anew, and the reason."""
 
     rows: tuple[int, ...] = ()
     reason: str = ""
 
 
 class Corrected(NamedTuple):
-    """A division with all corrections: (first way, ways) for each job, and (job, percent) for those held back."""
+    """A division with all corrections: (first way, ways) for each job, and (job, percent) for the capped jobs."""
 
     shares: list[tuple[int, int]]
     caps: tuple[tuple[str, int], ...]
@@ -191,51 +191,51 @@ class Corrected(NamedTuple):
 
 @runtime_checkable
 class Guarantor(Partitioner, Protocol):
-    """A division that is corrected by what is measured of running jobs; core/guaranteeing.py asks.
+    """A division that is corrected by measurements of running jobs; core/guaranteeing.py asks.
 
-    `memory` is its own, plain data to be changed; memory["jobs"] forgets jobs that have gone.
+    `memory` is the guarantor's own plain data and may be changed; memory["jobs"] drops jobs that have gone.
     """
 
     @property
     def name(self) -> str:
-        """Under which its memory is kept."""
+        """The name under which its memory is kept."""
         ...
 
     def measured(self, row: int, progress: float, window_us: int, view: View, memory: dict[str, Any]) -> Answer:
-        """A running job has made that progress against running alone."""
+        """Take in the measured progress of a running job, relative to running alone."""
         ...
 
     def refused(self, rows: Sequence[int], until_us: int, view: View, memory: dict[str, Any]) -> Answer:
-        """The world cannot give these jobs what they should have before then."""
+        """Take in that the back end cannot give these jobs their shares before `until_us`."""
         ...
 
     def correct(
         self, rows: Sequence[int], shares: list[tuple[int, int]], node: NodeGroup, view: View, memory: dict[str, Any]
     ) -> Corrected:
-        """What it remembers, applied to a division of `split`; nothing is changed by asking."""
+        """Apply the remembered corrections to a division of `split`; this changes nothing."""
         ...
 
     def story(self, job_id: str, memory: dict[str, Any]) -> list[tuple[int, str]]:
-        """What was done for a job or at its cost, with the instants; nothing is changed by asking."""
+        """Return what was done for a job or at its cost, with the instants; this changes nothing."""
         ...
 
 
 class Backfill(Protocol):
-    """Whether a job may start now given what has been promised to others."""
+    """The rule whether a job may start now, given the reservations of others."""
 
     @property
     def depth(self) -> int:
-        """How many blocked jobs are promised a start; see core/kernels/bundles.py."""
+        """The number of blocked jobs that are promised a start; see core/kernels/bundles.py."""
         ...
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
-        """How many nodes of each kind the job may use from now until its limit without breaking a reservation."""
+        """Return the nodes of each kind the job may use from now until its limit without breaking a reservation."""
         ...
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """This domain among others: its name, its place among them, and what it does when mates are not ready."""
+    """This domain among others: its name, its rank, and what it does when mates are not ready."""
 
     domain: str
     rank: int = 0
@@ -245,7 +245,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class PolicySet:
-    """The policies one scheduler decides with; `names` is how a person would write them."""
+    """The policies one scheduler decides with; `names` is how a user would write them."""
 
     order: Order
     backfill: Backfill
@@ -254,14 +254,14 @@ class PolicySet:
     fair_share_half_life_us: int = 0  # 0: usage is not tracked
     partitioner: Partitioner | None = None  # None: the cache is not divided
     mates: Coupling | None = None  # None: jobs have no mates elsewhere
-    gates: tuple[Gate, ...] = ()  # asked in turn before every start; one that says wait is enough
-    age_limit_us: int = 0  # who has waited this long may not be overtaken any more; 0: no such limit
+    gates: tuple[Gate, ...] = ()  # asked in turn before every start; a single wait keeps the job back
+    age_limit_us: int = 0  # a job that has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
     names: dict[str, Any] = field(default_factory=dict)
 
     @property
     def age_limit_thousandths(self) -> int:
-        """`age_limit_runs` in whole numbers, as the compiled pass has it."""
+        """`age_limit_runs` in thousandths, as the compiled pass stores it."""
         return round(1000 * self.age_limit_runs)
 
     @property
@@ -282,7 +282,7 @@ class PolicySet:
 
 
 def shared_dimensions(policies: PolicySet) -> tuple[Dimension, ...]:
-    """What is counted on shared nodes."""
+    """The resources that are counted on shared nodes."""
     placer = policies.placer
     assert isinstance(placer, SharedPlacer)
     return placer.dimensions

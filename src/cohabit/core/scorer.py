@@ -23,7 +23,7 @@ def make_scorer(
     shortlist: Shortlist,
     failures: list[Exception],
 ) -> Scorer:
-    """The orders as a pass calls them: machine code where they are compiled, else a way back into Python.
+    """Return the orders as a pass calls them: machine code if they are compiled, else a callback into Python.
 
     `waiting` and `fresh` are the buffers of the pass. An exception in Python cannot cross machine code: it is added to
     `failures`.

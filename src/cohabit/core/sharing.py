@@ -1,7 +1,7 @@
-"""Deciding on shared nodes: who starts at which scale, where, and how the cache is divided afterwards.
+"""Decide on shared nodes: which jobs start at which scale, on which nodes, and how the cache is divided afterwards.
 
 The queue is walked in order; a job that fits at none of its scales waits and the next one is tried, until one that has
-waited past the age limit stands in the way (S32, S33). There are no reservations: a promise about ways and bandwidth
+waited past the age limit does not fit (S32, S33). There are no reservations: a promise about ways and bandwidth
 would have to guess scales far ahead. Jobs of one description are tried once per pass, because a pass only takes room.
 """
 
@@ -21,14 +21,14 @@ from cohabit.model.command import Command, SetShares
 from cohabit.model.plan import Ask, Placement, Plan, Start
 from cohabit.model.units import FOREVER
 
-IN_VAIN = 64  # after so many different jobs that found nothing all the others are compared with the nodes at once
+IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
 
 
 def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer) -> Plan:
-    """Start what fits, in order; nobody overtakes a job that has waited past the age limit."""
+    """Start the jobs that fit, in order; no job overtakes one that has waited past the age limit."""
     plan, draft, walk = Plan(), Draft(view.ledger), Walk(view, view.queue(policies.order))
     strict = policies.backfill.depth == STRICT
-    room: dict[Takes, int] = {}  # at most so many nodes have room: an upper bound for the rest of the pass
+    room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
     trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
     keeper, in_vain, took_room = Gatekeeper(view, policies.gates), 0, True
     for row, hopeless, aged in walk:
@@ -38,7 +38,7 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
                 plan.actions.append(start)
                 took_room = True
                 continue
-            if not keeper.waits(row):  # another of its kind may be let in
+            if not keeper.waits(row):  # the gate may let in another job of the same description
                 walk.give_up()
                 in_vain += 1
                 if in_vain >= IN_VAIN and took_room:
@@ -54,14 +54,14 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
 
 
 def next_chance(view: View) -> int:
-    """The next instant at which somebody may start although nothing happens."""
+    """Return the next instant at which a job may start without a new event."""
     waits = [until for until in view.refused_until.values() if until > view.now_us]
     waits += [window.end_us for window in view.kinds.windows if window.end_us > view.now_us]
     return min(waits, default=FOREVER)
 
 
 def _touched(view: View, plan: Plan) -> set[int]:
-    """Nodes whose residents have changed since the last decision, or change with this one."""
+    """Return the nodes whose residents have changed since the last decision, or change with this one."""
     touched = {node for came in view.ledger.touched.values() for nodes in came for node in nodes.tolist()}
     for action in plan.actions:
         if isinstance(action, Start):
@@ -70,14 +70,14 @@ def _touched(view: View, plan: Plan) -> set[int]:
 
 
 class Draft:
-    """The ledger with the starts of this pass; it is copied when somebody looks at it after the first of them."""
+    """The ledger with the starts of this pass; it is copied when it is first read after a start."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._copied = ledger, False
         self._last: tuple[int, Parts, Takes] | None = None
 
     def ledger(self) -> Ledger:
-        """With everything booked so far; to be read."""
+        """Return the ledger with everything booked so far; it must not be changed."""
         if self._last is not None:
             if not self._copied:
                 self._ledger, self._copied = self._ledger.draft(), True
@@ -86,7 +86,7 @@ class Draft:
         return self._ledger
 
     def book(self, row: int, parts: Parts, takes: Takes) -> Nodes:
-        """The job gets these nodes."""
+        """Book these nodes for the job."""
         nodes = self.ledger().lowest(parts)
         self._last = (row, parts, takes)
         return nodes
@@ -101,7 +101,7 @@ def _place(
     room: dict[Takes, int],
     trials: set[tuple[str, str, int, str]],
 ) -> Start | None:
-    """The first way to run the job for which there are nodes, unless a gate keeps it back."""
+    """Return a start for the first way to run the job for which there are nodes, unless a gate keeps it back."""
     windows = bool(view.kinds.windows)
     for ask in view.asks(row, placer):
         takes = open_kinds(ask, row, view) if windows else ask.takes
@@ -127,7 +127,7 @@ def _place(
 
 
 def open_kinds(ask: Ask, row: int, view: View) -> Takes:
-    """What the job takes, without the kinds of nodes a maintenance window closes before its limit."""
+    """Return what the job takes, without the kinds of nodes that a maintenance window closes before its limit."""
     if not view.kinds.windows:
         return ask.takes
     until = view.now_us + max(view.limit_us(row), 1)
@@ -138,9 +138,9 @@ def open_kinds(ask: Ask, row: int, view: View) -> Takes:
 
 
 def shares_that_changed(state: State, policies: PolicySet, view: View, reason: str = "") -> list[Command]:
-    """The division of the cache on nodes whose residents changed, where the site divides it.
+    """Return the division of the cache on nodes whose residents changed, where the site divides it.
 
-    A policy that corrects divisions by what is measured may want it on other nodes, too; `reason` is what it says.
+    A policy that corrects divisions by measurements may ask for other nodes, too; `reason` is its reason.
     """
     ledger = state.ledger
     assert ledger is not None
@@ -153,7 +153,7 @@ def shares_that_changed(state: State, policies: PolicySet, view: View, reason: s
     for index in sorted(touched, key=lambda one: int(ledger.first[one])):
         rows, kind = ledger.residents[index], int(ledger.kind[index])
         came = touched[index][0] if len(touched[index]) == 1 else np.unique(np.concatenate(touched[index]))
-        nodes = came[np.isin(came, ledger.nodes_in_class(index), assume_unique=True)]  # some may have gone again
+        nodes = came[np.isin(came, ledger.nodes_in_class(index), assume_unique=True)]  # some may have left again
         if not rows or not state.kinds.groups[kind].ways or not len(nodes):
             continue
         node = state.kinds.groups[kind]

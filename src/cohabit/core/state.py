@@ -1,6 +1,6 @@
-"""The scheduler's state: flat arrays that kernels and policies read, and the few tables beside them.
+"""The scheduler's state: flat arrays that kernels and policies read, and a few tables.
 
-Everything a later decision depends on is here and in a checkpoint, nothing else is. Policies see it read-only through
+Everything a later decision depends on is here and in a checkpoint; nothing else is. Policies see it read-only through
 core/view.py; only core/apply.py, core/commit.py and the compiled pass change it.
 """
 
@@ -78,31 +78,31 @@ class State:
         self.slots[:] = 0
         profile.reset(self.slots, self.gauges, nodes)
         self.node_state = np.zeros(nodes, np.int8)
-        self.users: dict[int, int] = {}  # user as the world numbers them -> 0, 1, 2 ... as they come
+        self.users: dict[int, int] = {}  # external user number -> 0, 1, 2 ... in order of arrival
         self.usage = fair_share.make(1)
-        self.finished: dict[str, str] = {}  # how jobs ended, for those that wait for them
+        self.finished: dict[str, str] = {}  # how jobs ended, for jobs that depend on them
         self.attempts: dict[str, int] = {}  # runs so far of jobs that were started more than once
         self.waiting_for: dict[int, set[str]] = {}  # row -> job ids that must finish first
         self.held: set[int] = set()
         self.arrays: dict[str, tuple[int, int]] = {}  # array id -> (running, at most)
-        self.members: dict[str, dict[int, None]] = {}  # bounded array -> rows of members; made again from a checkpoint
+        self.members: dict[str, dict[int, None]] = {}  # bounded array -> rows of members; rebuilt from a checkpoint
         self.open_arrays: dict[str, tuple[int, str]] = {}  # array id -> (members not ended, worst end so far)
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured; the shared ones
         self.own_profiles: dict[tuple[str, str], dict[int, Profile]] = {}  # (owner, program) -> the same of a user
-        self.kept: dict[str, Any] = {}  # answers policies keep, by policy name; never in a checkpoint
+        self.kept: dict[str, Any] = {}  # cached answers of policies, by policy name; never in a checkpoint
         self.described = Descriptions(self.kinds, not policies.placer.exclusive, capacity)  # never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.window: Window | None = None  # the newest telemetry
         self.coupled: CoupledState | None = None  # jobs with mates in other domains
-        self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # answers kept for rows in use; never in a checkpoint
+        self.usable_kinds: dict[int, NDArray[np.bool_]] = {}  # cached answers for rows in use; never in a checkpoint
         self.nodes_by_kind: dict[int, NDArray[np.int64]] = {}
         self.next_seq = 0
-        self.profiled = True  # whether `slots` is kept: only the compiled pass reads it
+        self.profiled = True  # whether `slots` is up to date: only the compiled pass reads it
         self.generation = 0  # grows with every change
-        self.wake_us = FOREVER  # the instant we last asked to be woken at
+        self.wake_us = FOREVER  # the last wake-up time asked for
 
     @property
     def queued(self) -> Queue:
@@ -117,7 +117,7 @@ class State:
     # ---- rows ---------------------------------------------------------------------------------------------------
 
     def new_row(self, job: Job) -> int:
-        """A free row of the job table, growing it if there is none."""
+        """Return a free row of the job table; grow the table if there is none."""
         if not self.spare_rows:
             self._grow()
         row = self.spare_rows.pop()
@@ -130,12 +130,12 @@ class State:
         return row
 
     def note_member(self, job_id: str, row: int) -> None:
-        """Members of a bounded array are found by it, in the order they came."""
+        """Note a member of a bounded array, in order of arrival."""
         if (array := job_id.rpartition("_")[0]) in self.arrays:
             self.members.setdefault(array, {})[row] = None
 
     def forget_row(self, row: int) -> None:
-        """The job is finished: its row may be used again."""
+        """Free the row of a finished job."""
         job = self.specs[row]
         assert job is not None
         del self.rows[job.job_id]
@@ -148,11 +148,11 @@ class State:
         self.spare_rows.append(row)
 
     def user_number(self, user: int) -> int:
-        """The small number a user has here, whatever the world's is; -1 where nobody is known."""
+        """The internal number of a user, independent of the external one; -1 if the user is unknown."""
         return -1 if user < 0 else self.users.setdefault(user, len(self.users))
 
     def spec(self, row: int) -> Job:
-        """The job in a row that is in use."""
+        """Return the job in a row that is in use."""
         job = self.specs[row]
         assert job is not None
         return job
@@ -182,11 +182,11 @@ class State:
         return tuple(found)
 
     def is_idle(self, node: int) -> bool:
-        """Whether the node is up and nobody has it."""
+        """Whether the node is up and no job has it."""
         return bool((int(self.idle[node >> 6]) >> (node & 63)) & 1)
 
     def set_idle(self, node: int, idle: bool) -> None:
-        """Put one node into, or take it out of, the idle set (a node came up, went down or is drained)."""
+        """Put one node into the idle set, or take it out (a node came up, went down or is drained)."""
         if self.is_idle(node) == idle:
             return
         bit = np.uint64(1 << (node & 63))
@@ -202,38 +202,38 @@ class State:
 
     @property
     def idle_count(self) -> int:
-        """How many nodes nobody has."""
+        """The number of idle nodes."""
         return int(self.gauges[FREE]) if self.ledger is None else len(self.node_state)
 
     @property
     def raises(self) -> bool:
-        """Whether a job moves up in the order with every turn it yields."""
+        """Whether a job moves up in the order with every yield."""
         return self.coupled is not None and self.coupled.scheme.raise_per_yield > 0
 
     def raised(self, rows: NDArray[np.int64], scores: NDArray[Any]) -> NDArray[Any]:
-        """An order's scores, with jobs moved up that have yielded their turn to wait for mates."""
+        """Return an order's scores, with jobs moved up that have yielded to wait for mates."""
         if self.coupled is None or not self.raises:
             return scores
         return self.coupled.raised([self.spec(int(row)).job_id for row in rows], np.asarray(scores, np.float64))
 
     def expect_end(self, row: int, begin_us: int) -> None:
-        """A job that has nodes is expected to leave them as if it began then."""
+        """Set the expected end of a job that has nodes, as if it began at `begin_us`."""
         ladder.remove(self.running, self.jobs, self.keys[ENDS], row)
         self.jobs[START, row], self.jobs[EXPECTED, row] = begin_us, begin_us + self.jobs[LIMIT, row]
         self.keys[ENDS, row] = self.jobs[EXPECTED, row]
         ladder.insert(self.running, self.jobs, self.keys[ENDS], row)
 
     def void_promises(self) -> None:
-        """The machine changed under the plan (a node was lost or came back): conservative must plan anew."""
+        """Void all promises because nodes were lost or came back: conservative backfilling must plan anew."""
         self.gauges[VOID] = 1
 
     @property
     def interchangeable(self) -> bool:
-        """Whether nodes are all alike just now, so that counting them is enough."""
+        """Whether all nodes are alike now, so that counting them is enough."""
         return self.kinds.count == 1 and not self.kinds.windows and not bool((self.node_state == DRAINED).any())
 
     def touch(self) -> None:
-        """Something changed: cached answers are stale."""
+        """Note a change: cached answers are stale."""
         self.generation += 1
 
 

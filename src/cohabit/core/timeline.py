@@ -1,6 +1,6 @@
 """Free nodes of every kind over time, in readable form: running jobs by requested end, windows, reservations.
 
-The compiled twin for interchangeable nodes is core/kernels/profile.py; property tests hold the two together.
+The compiled twin for interchangeable nodes is core/kernels/profile.py; property tests check that the two agree.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Counts = NDArray[np.int64]
 
 
 class Timeline:
-    """free[i] counts idle nodes by kind from times[i] until times[i + 1]; the last lasts for ever."""
+    """free[i] counts idle nodes by kind from times[i] until times[i + 1]; the last entry lasts for ever."""
 
     def __init__(
         self, now_us: int, idle: Counts, kinds: Kinds, ends_us: Counts | None = None, released: Counts | None = None
     ) -> None:
-        """Start from what is idle now; running jobs give back `released` [job, kind] at `ends_us` (sorted)."""
+        """Start from the nodes idle now; running jobs give back `released` [job, kind] at `ends_us` (sorted)."""
         self.now_us = now_us
-        self.idle = idle.copy()  # idle at this very instant, physically
+        self.idle = idle.copy()  # physically idle at this instant
         self.kinds = kinds
         self.times = [now_us]
         self.free = np.zeros((64, len(idle)), np.int64)  # room to grow; only the first len(times) rows count
@@ -56,7 +56,7 @@ class Timeline:
             self.free[first:last] += counts
 
     def free_throughout(self, begin_us: int, length_us: int) -> Counts:
-        """Nodes of each kind that stay free from `begin_us` for `length_us`; a window in between closes its kind."""
+        """Return the nodes of each kind free from `begin_us` for `length_us`; a window in between closes its kind."""
         end_us = max(begin_us + length_us, begin_us + 1)
         least: Counts
         if length_us == 0 and begin_us == self.now_us:
@@ -73,7 +73,7 @@ class Timeline:
     def earliest(
         self, need: int, usable: NDArray[np.bool_], length_us: int, not_before_us: int = 0
     ) -> tuple[int, Counts | None]:
-        """The first instant from now with enough usable nodes for the whole length, and which kinds to take."""
+        """Return the first instant from now with enough usable nodes for the whole length, and which kinds to take."""
         enough = np.flatnonzero(self.free[: len(self.times), usable].sum(axis=1) >= need)
         instants = [self.times[index] for index in enough]
         if not_before_us > self.now_us:
@@ -89,5 +89,5 @@ class Timeline:
 
 
 def planned(limit_us: int) -> int:
-    """How long a reservation lasts: a job that asked for no time at all still holds its second."""
+    """Return how long a reservation lasts: a job that requests no time still takes one second."""
     return limit_us or SECOND

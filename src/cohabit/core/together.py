@@ -1,8 +1,8 @@
-"""Deciding for groups of jobs that start together on the same empty nodes: pairs, and jobs that are better off alone.
+"""Decide for groups of jobs that start together on the same empty nodes: pairs, and jobs that are better off alone.
 
-The placement policy makes the groups from the queue (`GroupPlacer.groups`); here nodes are found for them, in order.
+The placement policy makes the groups from the queue (`GroupPlacer.groups`); this module finds nodes for them, in order.
 Members of a group start in the same instant on the same nodes; a group of one has its nodes to itself. A group that
-finds no nodes may be taken apart by a policy that knows whom its members could join.
+finds no nodes may be split by a policy that knows which running jobs its members could join.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cohabit.model.plan import Ask, Placement, Plan, Start
 
 
 def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Plan:
-    """Start the groups for which there are nodes, in order; nobody overtakes one that has waited past the age limit."""
+    """Start the groups for which there are nodes, in order; no job overtakes one past the age limit."""
     plan, draft = Plan(), Draft(view.ledger)
     queue = view.queue(policies.order).tolist()
     groups, plan.memory = placer.groups(queue, view) if queue else ([], {})
@@ -41,12 +41,12 @@ def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Pl
 def _that_fit(
     groups: list[tuple[int, ...]], queue: list[int], view: View, placer: GroupPlacer
 ) -> Iterator[tuple[int, ...]]:
-    """The groups, apart where no node could ever hold all members: who made them did not look at cores and memory.
+    """Yield the groups; split those that no node could ever hold: the policy does not look at cores and memory.
 
-    Members of such a group come each at its own place in the queue: nobody is held up by the partner of an earlier job.
+    Each member of a split group keeps its own place in the queue, so the partner of an earlier job delays no other job.
     """
     place: dict[int, int] = {}
-    apart: list[tuple[int, int]] = []  # who is still to come by itself: place, row
+    apart: list[tuple[int, int]] = []  # members of split groups still to be yielded: place, row
     for group in groups:
         while apart and apart[0][0] < min(place[row] for row in group):
             yield (heappop(apart)[1],)
@@ -66,7 +66,7 @@ def _that_fit(
 def _place(
     group: tuple[int, ...], view: View, placer: GroupPlacer, keeper: Gatekeeper, draft: Draft
 ) -> list[Start]:  # fmt: skip
-    """The group on nodes nobody else is on; nothing where there are not enough, or a gate keeps a member back."""
+    """Start the group on empty nodes; return nothing if there are not enough, or if a gate keeps a member back."""
     asks = [view.asks(row, placer)[-1 if len(group) == 1 else 0] for row in group]
     takes = [open_kinds(ask, row, view) for ask, row in zip(asks, group, strict=True)]
     whole = _nodes_for(takes, view.asks(group[0], placer)[-1].takes)
@@ -90,7 +90,7 @@ def _all_let_in(rows: tuple[int, ...], parts: Parts, keeper: Gatekeeper, draft: 
 def _join(
     group: tuple[int, ...], view: View, placer: GroupPlacer, keeper: Gatekeeper, draft: Draft
 ) -> list[Start]:  # fmt: skip
-    """Members for whom there is a place beside somebody who runs already; the policy says beside whom."""
+    """Start the members that can join a running job on its nodes; the policy chooses the running job."""
     starts: list[Start] = []
     for row in group:
         ask = view.asks(row, placer)[0]
@@ -102,7 +102,7 @@ def _join(
 
 
 def _nodes_for(takes: list[Takes], whole: Takes) -> Takes:
-    """All that a node has, for the kinds of nodes of which every one can hold all members at once."""
+    """Return all that a node has, for each kind of node that can hold all members at once."""
     return tuple(
         all_of_it if all(one[kind] for one in takes) and _hold(takes, kind, all_of_it) else ()
         for kind, all_of_it in enumerate(whole)
@@ -110,7 +110,7 @@ def _nodes_for(takes: list[Takes], whole: Takes) -> Takes:
 
 
 def _hold(takes: list[Takes], kind: int, whole: tuple[int, ...]) -> bool:
-    """Whether a node of this kind, empty, can hold them all; a kind that the job may not use alone holds nobody."""
+    """Whether an empty node of this kind can hold all members; a kind that the job may not use alone holds none."""
     return bool(whole) and all(
         sum(column) <= most for *column, most in zip(*(one[kind] for one in takes), whole, strict=True)
     )

@@ -39,7 +39,7 @@ from cohabit.model.telemetry import Window
 
 
 class View:
-    """Reading only; `generation` says which state this is."""
+    """A read-only view; `generation` identifies the state."""
 
     def __init__(self, state: State, now_us: int) -> None:
         self._state = state
@@ -52,7 +52,7 @@ class View:
 
     @property
     def kinds(self) -> Kinds:
-        """The kinds of nodes there are."""
+        """The kinds of nodes."""
         return self._state.kinds
 
     @property
@@ -67,7 +67,7 @@ class View:
 
     @property
     def refused_until(self) -> dict[int, int]:
-        """Rows a back end refused to start, and until when they are left alone."""
+        """Rows that a back end refused to start, and until when they are not tried again."""
         return self._state.refused_until
 
     def columns(self) -> Columns:
@@ -83,20 +83,20 @@ class View:
         return all_rows(self._state.running)
 
     def expected_ends(self) -> NDArray[np.int64]:
-        """When the running jobs end by requested times, sorted."""
+        """The ends of the running jobs by requested times, sorted."""
         return np.asarray(self.jobs[EXPECTED, self.running()], np.int64)
 
     def ranked(self, rows: NDArray[np.int64], order: Order) -> NDArray[np.int64]:
-        """These rows, first to go first; jobs a back end refused lately are left out."""
+        """Return these rows in order; jobs that a back end refused lately are left out."""
         scores = self._state.raised(rows, order.scores(self.columns(), rows, self.now_us)) if len(rows) else rows
         return self._allowed(rows[np.lexsort((self.jobs[SEQ, rows], scores))])
 
     def queue(self, order: Order) -> NDArray[np.int64]:
-        """All queued rows, first to go first, as `ranked` has them; `order` is the first of the scheduler's orders."""
+        """Return all queued rows in order, like `ranked`; `order` is the first of the scheduler's orders."""
         state = self._state
         if state.changing or state.raises:
             return self.ranked(self.queued(), order)
-        return self._allowed(self.queued())  # it is kept by score, then by submission
+        return self._allowed(self.queued())  # the queue is sorted by score, then by submission
 
     def _allowed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         refused = [row for row, until in self._state.refused_until.items() if until > self.now_us]
@@ -110,7 +110,7 @@ class View:
         return cache[row]
 
     def kind_counts(self, row: int) -> NDArray[np.int64]:
-        """How many nodes of each kind a running job has, as far as they come back when it ends."""
+        """Return how many nodes of each kind a running job returns when it ends."""
         cache = self._state.nodes_by_kind
         if row not in cache:
             counts = np.zeros(self.kinds.count, np.int64)
@@ -130,7 +130,7 @@ class View:
         return np.bincount(self.kinds.of_node[self.idle_nodes()], minlength=self.kinds.count).astype(np.int64)
 
     def timeline(self, without: int = -1) -> Timeline:
-        """What the running jobs, and starts agreed on with other domains, leave free by requested times."""
+        """Return what the running jobs, and starts agreed on with other domains, leave free by requested times."""
         rows = self.running()
         released = np.array([self.kind_counts(int(row)) for row in rows], np.int64).reshape(-1, self.kinds.count)
         found = Timeline(self.now_us, self.idle_by_kind(), self.kinds, self.jobs[EXPECTED, rows], released)
@@ -151,22 +151,22 @@ class View:
         return row is not None and self.jobs[STATE, row] in (BLOCKED, QUEUED, HOLDING)
 
     def is_running(self, row: int) -> bool:
-        """Whether it has been started."""
+        """Whether the job has been started."""
         return bool(self.jobs[STATE, row] in (STARTING, RUNNING))
 
     def need(self, row: int) -> int:
-        """Nodes it asks for."""
+        """The number of nodes the job requests."""
         return int(self.jobs[NODES, row])
 
     def limit_us(self, row: int) -> int:
-        """Time it asks for."""
+        """The time the job requests."""
         return int(self.jobs[LIMIT, row])
 
     # ---- shared nodes -----------------------------------------------------------------------------------------------
 
     @property
     def ledger(self) -> Ledger:
-        """What is booked on which nodes; to be read, or copied with `draft`."""
+        """The bookings on all nodes; to be read, or copied with `draft`."""
         if self._ledger is None:
             assert self._state.ledger is not None
             self._ledger = self._state.ledger.locked()
@@ -174,7 +174,7 @@ class View:
 
     @property
     def cluster_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.node_state)
 
     def job(self, row: int) -> Job:
@@ -191,18 +191,18 @@ class View:
         return self.node_type(row).cores
 
     def profile(self, program: str, processes: int, owner: str) -> Profile | None:
-        """What holds of a program for an owner: the most complete profile, of those the nearest in processes."""
+        """Return the profile of a program for an owner: the most complete, of those the nearest in processes."""
         known = self.profiles_of(program, owner)
         if not known:
             return None
         return known[min(known, key=lambda count: (-known[count].usable_scales, abs(count - processes), count))]
 
     def profiles_of(self, program: str, owner: str) -> Mapping[int, Profile]:
-        """All profiles of a program that hold for an owner (core/known_programs.py), by number of processes."""
+        """Return all profiles of a program that apply to an owner (core/known_programs.py), by number of processes."""
         return known_of(self._state, program, owner)
 
     def trials_of(self, program: str, owner: str) -> set[tuple[int, str]]:
-        """The measuring runs of a program that are under way and write this owner's profile, as (scale, purpose)."""
+        """Return the measuring runs of a program in progress that write this owner's profile, as (scale, purpose)."""
         state = self._state
         return {
             (placement.scale, placement.purpose)
@@ -214,11 +214,11 @@ class View:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """Answers a policy keeps while profiles stay as they are; they must follow from the state alone."""
+        """Answers a policy caches while profiles stay as they are; they must follow from the state alone."""
         return self._state.kept
 
     def tenant(self, row: int, kind: int, cores: int = 0) -> Tenant:
-        """The job on a node of this kind, as its neighbours meet it; with so many cores if it does not run yet."""
+        """Return the job on a node of this kind, as its neighbours see it; `cores`: its cores before it runs."""
         job, node, how = self._state.spec(row), self.kinds.groups[kind], self._state.placed.get(row)
         profile, load = self.profile(job.program, job.processes, job.profile_owner), 0.0
         if profile is not None:
@@ -240,37 +240,37 @@ class View:
         return bool(movable and self.jobs[STATE, row] == RUNNING)
 
     def asks(self, row: int, placer: SharedPlacer) -> list[Ask]:
-        """The ways in which the job could run; answers are kept for jobs of the same description."""
+        """Return the ways in which the job could run; answers are cached for jobs of the same description."""
         return self._state.described.asks(row, self._state.specs, lambda: placer.asks(row, self))
 
     def without_room(self, ledger: Ledger) -> NDArray[np.int64]:
-        """Descriptions for which that ledger has no room, as far as their asks are known."""
+        """Return the descriptions for which that ledger has no room, as far as their asks are known."""
         return self._state.described.without_room(ledger)
 
     def descriptions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A number for each of these rows: equal for jobs that are placed alike."""
+        """Return a number for each of these rows: equal for jobs that are placed alike."""
         return self._state.described.numbers(rows, self._state.specs)
 
     @property
     def description_count(self) -> int:
-        """All numbers of descriptions are below."""
+        """An upper bound of the numbers of descriptions: all are below it."""
         return self._state.described.count
 
     def waited_us(self, row: int) -> int:
-        """How long the job has been able to run."""
+        """Return how long the job has been able to run."""
         return self.now_us - int(self.jobs[ELIGIBLE, row])
 
     def aged(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of them have waited past the age limit."""
+        """Return which of these rows have waited past the age limit."""
         waited: NDArray[np.bool_] = self.now_us - self.jobs[ELIGIBLE, rows] >= self.age_limit_us()
         return waited
 
     def age_limit_us(self) -> int:
-        """After which wait a job may not be overtaken any more."""
+        """The wait after which a job may not be overtaken any more."""
         return int(age_limit(self.gauges))
 
     def job_id(self, row: int) -> str:
-        """Its name."""
+        """The job's name."""
         return self._state.spec(row).job_id
 
 

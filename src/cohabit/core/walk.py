@@ -1,8 +1,8 @@
-"""The queue, walked in order past everybody who is known not to start in this pass.
+"""Walk the queue in order and skip the jobs that are known not to start in this pass.
 
-A pass only takes room. So whoever found no nodes stands for all that come later, are placed alike and ask for as much
-time or more: they are left out many at a time, without being looked at one by one. A job that nobody may overtake any
-more is never left out. Nothing is decided here.
+A pass only takes room. So when a job finds no nodes, neither do later jobs that are placed alike and ask for as much
+time or more: they are skipped many at a time, without being looked at one by one. A job past the age limit, which
+may not be overtaken, is never skipped. This module decides nothing.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from cohabit.core.columns import LIMIT, NODES
 from cohabit.core.view import View
 
-FIRST_LOOK, LONGEST_LOOK = 64, 8192  # rows at a time: few where the first ones start, many behind
+FIRST_LOOK, LONGEST_LOOK = 64, 8192  # rows at a time: few at the head, where jobs start, many behind it
 EVERY_LIMIT = -1
 NO_LIMIT = np.iinfo(np.int64).max
 
 
 class Next(NamedTuple):
-    """Who comes next."""
+    """The next job of a walk."""
 
     row: int
-    hopeless: bool  # it is known not to start; told only of those who must be heard of
+    hopeless: bool  # it is known not to start; such a job is reported only if it is aged or no job is skipped
     aged: bool  # it may not be overtaken any more
 
 
 class Walk:
-    """One walk. `room`: whoever needs more nodes is left out as well; `everybody`: nobody is left out."""
+    """One walk. `room`: jobs that need more nodes are skipped as well; `everybody`: no job is skipped."""
 
     def __init__(self, view: View, rows: NDArray[np.int64], by_limit: bool = False) -> None:
         self.rows, self.place = rows, -1
@@ -39,7 +39,7 @@ class Walk:
         self._numbers = view.descriptions(rows)
         self._limits, self._needs = view.jobs[LIMIT, rows], view.jobs[NODES, rows]
         self._aged = view.aged(rows)
-        self._too_long = np.full(view.description_count, NO_LIMIT)  # by description: the shortest that found nothing
+        self._too_long = np.full(view.description_count, NO_LIMIT)  # by description: shortest limit that found nothing
 
     def __iter__(self) -> Iterator[Next]:
         first, size = 0, FIRST_LOOK
@@ -53,21 +53,21 @@ class Walk:
             first, size = first + size, min(2 * size, LONGEST_LOOK)
 
     def give_up(self) -> None:
-        """The one who came last found no nodes: nor will others like it."""
+        """Note that the last job found no nodes: jobs like it will not either."""
         number = int(self._numbers[self.place])
         limit_us = int(self._limits[self.place]) if self._by_limit else EVERY_LIMIT
         self._too_long[number] = min(limit_us, int(self._too_long[number]))
 
     def give_up_all(self, numbers: NDArray[np.int64]) -> None:
-        """Nobody of these descriptions will find nodes."""
+        """Note that no job of these descriptions will find nodes."""
         self._too_long[numbers[numbers < len(self._too_long)]] = EVERY_LIMIT
 
     def rest(self) -> NDArray[np.int64]:
-        """All behind the one who came last."""
+        """Return all rows behind the last job."""
         return self.rows[self.place + 1 :]
 
     def _worth_a_look(self, first: int, size: int) -> list[int]:
-        """Places of this stretch, as far as is known now."""
+        """Return the places of this stretch whose jobs may start, as far as is known now."""
         if self.everybody:
             return list(range(first, min(first + size, len(self.rows))))
         here = slice(first, first + size)

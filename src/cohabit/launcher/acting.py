@@ -1,6 +1,6 @@
-"""What is done with the rights of a job's user, each time in a child process that gives up all others for good.
+"""Act with the rights of a job's user, each time in a child process that gives up all other rights for good.
 
-A child that does not come to an end, or says too much, is killed with everything it started; what it says is data.
+A child that does not end, or prints too much, is killed with everything it started. Its output is treated as data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Person = dict[str, Any]
 
 
 def open_for(person: Person | None, path: str, own: bool) -> int:
-    """A plain file for reading, as far as the user may read it. `own`: in a folder of ours, and no link is followed."""
+    """Open a plain file for reading with the user's rights. `own`: in a folder of ours; links are not followed."""
     ours, theirs = socket.socketpair()
 
     def work() -> None:
@@ -67,7 +67,7 @@ def open_for(person: Person | None, path: str, own: bool) -> int:
 
 
 def _checked(descriptor: int) -> int:
-    """A child of the user's sent it: a plain file, or nothing."""
+    """Return a descriptor that a child of the user sent if it is a plain file; refuse any other."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise Refused("it is not a plain file", errno.EINVAL)
@@ -77,8 +77,8 @@ def _checked(descriptor: int) -> int:
 def probe_for(
     person: Person | None, groups: Sequence[control_groups.Group], framework: str, environment: dict[str, str]
 ) -> dict[str, Any]:
-    """What the user's environment offers to a framework. Programs of the user's are run for it: in the control groups
-    of the job, in a session of their own, with bounds on time, memory and what they say."""
+    """Return what the user's environment offers to a framework. Programs of the user are run for it: in the control
+    groups of the job, in a session of their own, with bounds on time, memory and output."""
     from cohabit.launcher.probing import probe  # with the rights to read it, and not in the launcher (see serve.py)
 
     reads, writes = os.pipe()
@@ -105,8 +105,8 @@ def probe_for(
 def run_for(
     person: Person | None, argv: Sequence[str], given: bytes, environment: dict[str, str], patience_s: float, most: int
 ) -> tuple[int, int, bytes]:
-    """A command to its end: its status, a descriptor of what it printed, and what it said of errors."""
-    ends = [os.pipe(), os.pipe(), os.pipe()]  # what it prints, what it says, why it cannot be executed
+    """Run a command to its end; return its status, a descriptor of its output, and its error output."""
+    ends = [os.pipe(), os.pipe(), os.pipe()]  # its output, its error output, why it cannot be executed
     (out, out_end), (said, said_end), (unable, unable_end) = ends
     printed, stdin = os.memfd_create("cohabit-output", os.MFD_CLOEXEC), os.memfd_create("cohabit-input", os.MFD_CLOEXEC)
     _write_all(stdin, given)
@@ -132,7 +132,7 @@ def run_for(
 
 
 def _listen(child: int, out: int, said: int, printed: int, until: float, most: int) -> tuple[bytes, int]:
-    """Until it has ended and nobody holds its pipes; for what it left behind it waits no longer than a moment."""
+    """Read until the child has ended and its pipes are closed; wait only a moment for processes that it left behind."""
     poll, ended, errors, open_ends = select.poll(), os.pidfd_open(child), b"", {out, said}
     for descriptor in (out, said, ended):
         poll.register(descriptor, select.POLLIN)
@@ -179,9 +179,10 @@ def _bounded(descriptor: int, patience_s: float) -> bytes:
 
 @contextlib.contextmanager
 def _as(person: Person | None, groups: Sequence[control_groups.Group], work: Callable[[], None]) -> Any:
-    """`work` in a child with the rights of this user; its pid. At the end of the block it and all it started are dead.
+    """Run `work` in a child with the rights of this user; yield its pid. At the end of the block it and all it started
+    are dead.
 
-    Called in a process of its own, which has no other children.
+    Call it in a process of its own, which has no other children.
     """
     woken = watch_over_children()
     made, _ = control_groups.make(groups)

@@ -1,4 +1,4 @@
-"""Whether the words of a call have a form that is allowed: what the modules of both managers share."""
+"""Check that the words of a call have an allowed form: shared by the modules of both managers."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping, Sequence
 
 from cohabit.launcher.requests import Refused
 
-ANY = r"(?s:.*)"  # the value of an option of a command that runs as the owner of a job
+ANY = r"(?s:.*)"  # option value of a command that runs as the owner of a job
 NUMBER = r"[0-9]{1,18}"
 GROUP = r"[A-Za-z0-9._:+-]{1,64}"  # of jobs with mates
-MARK = (  # what Cohabit writes down with a job (backend/steered/marks.py)
+MARK = (  # what Cohabit records with a job (backend/steered/marks.py)
     rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared)?)(@{GROUP})?"
 )
 
 
 def has_form(words: Sequence[str], form: Sequence[str]) -> bool:
-    """Word by word, each by its pattern."""
+    """Match word by word, each against its pattern."""
     return len(words) == len(form) and all(
         re.fullmatch(one, word) for one, word in zip(form, words, strict=True)
     )  # fmt: skip
 
 
 def check_any(words: Sequence[str], forms: Sequence[Sequence[str]]) -> None:
-    """One of these forms, or it is refused."""
+    """Refuse words that have none of these forms."""
     if not any(has_form(words, form) for form in forms):
         raise not_allowed(words)
 
 
 def check_assignments(words: Sequence[str], allowed: Mapping[str, str | None], call: Sequence[str]) -> None:
-    """KEY=VALUE, each key at most once and of this list; None: the key stands alone."""
+    """Check KEY=VALUE words, each key from this list and at most once; None: the key has no value."""
     seen = set()
     for word in words:
         key, sign, value = word.partition("=")
@@ -42,5 +42,5 @@ def check_assignments(words: Sequence[str], allowed: Mapping[str, str | None], c
 
 
 def not_allowed(words: Sequence[str]) -> Refused:
-    """Of a call."""
+    """Return the refusal of a call."""
     return Refused(f"this call is not on the list of what is run: {' '.join(words)[:80]!r}")

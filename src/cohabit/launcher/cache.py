@@ -1,4 +1,4 @@
-"""Writes to resctrl for the controller: groups with our prefix only, `schemata` and `tasks` only."""
+"""Write to resctrl for the controller: groups with our prefix only, `schemata` and `tasks` only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cohabit.launcher.wire import Message
 
 
 class Resctrl:
-    """`root`: where it is mounted; "": as the table of mounts says. The names in requests have been checked."""
+    """`root`: where resctrl is mounted; "": as in the table of mounts. The names in requests have been checked."""
 
     def __init__(self, root: str, users: Users) -> None:
         self._root, self._users, self._files = root, users, HostFiles()
 
     def group(self, path: str) -> Path:
-        """A group of ours."""
+        """Return the path of one of our groups."""
         if self._root:
             return Path(self._root) / path
         mount = find_mount()
@@ -28,25 +28,25 @@ class Resctrl:
         return mount.root / path
 
     def make(self, request: Message) -> None:
-        """A new group."""
+        """Make a new group."""
         self._files.make(self.group(request["group"]))
 
     def remove(self, request: Message) -> None:
-        """A group goes."""
+        """Remove a group."""
         self._files.remove(self.group(request["group"]))
 
     def move(self, request: Message) -> None:
-        """A monitoring group under another class."""
+        """Move a monitoring group to another class."""
         self._files.move(self.group(request["source"]), self.group(request["target"]))
 
     def write(self, request: Message) -> None:
-        """What a class may have, or a thread into a group."""
+        """Write the schemata of a class, or put a thread into a group."""
         if request["file"] == "tasks":
             self._check_task(request["text"])
         self._files.write(self.group(request["group"]) / request["file"], request["text"])
 
     def _check_task(self, text: str) -> None:
-        """Only threads of users whose jobs are run here are moved."""
+        """Refuse to move threads of users that may not run jobs here."""
         if not text.strip().isdigit():
             raise Refused("it is not a thread", errno.EINVAL)
         try:

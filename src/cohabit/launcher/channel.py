@@ -1,4 +1,4 @@
-"""The launcher's end of the channel: answers and reports that never wait, and children that answer by themselves."""
+"""The launcher's end of the channel: answers and reports that never block, and children that answer by themselves."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ Answer = Callable[[wire.Message], Any]
 
 
 class Channel:
-    """`private` are descriptors that a child closes first: they are the launcher's alone."""
+    """`private` are descriptors that a child closes first: they belong to the launcher alone."""
 
     def __init__(self, end: socket.socket, private: Callable[[], Iterable[int]]) -> None:
         self.end, self._private = end, private
         self.waiting: deque[wire.Message] = deque()
 
     def report(self, message: wire.Message) -> None:
-        """Without waiting: what cannot go now goes later, in its order."""
+        """Send a report without waiting; messages that cannot be sent now are sent later, in order."""
         self.waiting.append(message)
         self.flush()
 
     def flush(self) -> None:
-        """What could not be sent before."""
+        """Send messages that could not be sent before."""
         while self.waiting:
             try:
                 wire.send(self.end, self.waiting[0], wait=False)
             except BlockingIOError:
                 return
             except OSError:
-                pass  # the controller has gone, and needs no report
+                pass  # the controller has gone and needs no report
             self.waiting.popleft()
 
     def say(self, sentence: str, once: bool = True) -> None:
-        """For people, through the controller."""
+        """Send a message for people through the controller."""
         self.report({"event": "said", "text": sentence, "once": once})
 
     def in_child(self, act: Answer, descriptor: bool = False) -> Answer:
-        """What may take long: done and answered by a child. `descriptor`: it finds an answer and a descriptor, which is
-        handed over beside it."""
+        """Carry out and answer a long request in a child. `descriptor`: it returns an answer and a descriptor, which is
+        sent with it."""
 
         def fork(request: wire.Message) -> Any:
             if os.fork() == 0:
@@ -67,7 +67,7 @@ class Channel:
         return fork
 
     def be_child(self) -> None:
-        """A session of its own, and signals as a program expects them."""
+        """Set up a child: a session of its own, and default signals."""
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -75,7 +75,7 @@ class Channel:
             os.close(descriptor)
 
     def end_child(self, answer: wire.Message, descriptors: Iterable[int] = ()) -> NoReturn:
-        """Answer and be gone; a controller that has gone needs no answer."""
+        """Answer and exit; a controller that has gone needs no answer."""
         with contextlib.suppress(OSError):
             wire.send(self.end, answer, list(descriptors))
         sys.stderr.flush()
@@ -83,7 +83,7 @@ class Channel:
 
 
 def failed(number: Any, error: Exception) -> wire.Message:
-    """An answer that says why not."""
+    """Return an answer with an error."""
     if isinstance(error, Refused):
         return {"id": number, "error": str(error), "errno": error.number}
     if isinstance(error, OSError):

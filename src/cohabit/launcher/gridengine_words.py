@@ -1,4 +1,4 @@
-"""The calls of Grid Engine's commands that the launcher makes: exactly those that backend/gridengine/commands.py and
+"""The calls of Grid Engine's commands that the launcher permits: exactly those that backend/gridengine/commands.py and
 submitting.py build. Jobs are named by number, changes are those of steering, and no option comes from a request."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONS = {
 
 
 def check(words: Sequence[str], given: str) -> None:
-    """Refuse what is not on the list."""
+    """Refuse calls that are not on the list."""
     if given:
         raise not_allowed([*words, "with input"])
     if words[0] == "qalter" and words[1:2] != ["-h"]:
@@ -48,11 +48,12 @@ def check(words: Sequence[str], given: str) -> None:
 
 
 def check_submission(words: Sequence[str]) -> None:
-    """Held, with the options of a job of ours; the script comes as input, and no line of it is an option."""
+    """Check a submission: held, with options of a job of ours; the script comes as input, no line of it is an
+    option."""
     if not has_form(words[: len(_FIRST)], _FIRST):
         raise not_allowed(words)
     rest = list(words[len(_FIRST) :])
-    if "-pe" in rest[::2]:  # the one option with two values
+    if "-pe" in rest[::2]:  # the only option with two values
         at = rest.index("-pe")
         if not has_form(rest[at + 2 : at + 3], [NUMBER]):
             raise not_allowed(words)
@@ -61,7 +62,7 @@ def check_submission(words: Sequence[str]) -> None:
 
 
 def _check_pairs(words: Sequence[str], allowed: dict[str, str], call: Sequence[str]) -> None:
-    """OPTION VALUE, each option at most once; a value that begins like an option would be one."""
+    """Check OPTION VALUE pairs, each option at most once; a value that begins like an option would be one."""
     options = list(words[::2])
     if len(words) % 2 or len(set(options)) < len(options):
         raise not_allowed(call)

@@ -1,4 +1,4 @@
-"""Commands of a resource manager that need the launcher's rights, from a fixed list.
+"""Run commands of a resource manager that need the launcher's rights, from a fixed list.
 
 The launcher is told at its start which manager is steered, where its programs are, and the environment they get. The
 controller names a program of that list with words that must have one of the forms the manager's own module allows
@@ -23,20 +23,20 @@ from cohabit.launcher.requests import PATIENCE, Refused
 from cohabit.launcher.users import Users
 
 FORMS = {"slurm": slurm_words, "gridengine": gridengine_words}
-OUTPUT_MOST = 1 << 28  # of a command of ours: every job of a large cluster
-OUTPUT_OF_OTHERS_MOST = 1 << 16  # of one that runs as another user: the number of a job, or why not
+OUTPUT_MOST = 1 << 28  # output limit of our own commands: every job of a large cluster
+OUTPUT_OF_OTHERS_MOST = 1 << 16  # output limit of commands that run as another user: the number of a job, or an error
 LOCK = "watchdog.lock"  # in the launcher's own folder
 
 
 class Managers:
-    """`settings` are the launcher's. Of the manager they have `word` (its name), `programs` (name -> file),
+    """`settings` are the launcher's. For the manager they have `word` (its name), `programs` (name -> file),
     `environment` and `submission` (the environment of a submission). Empty: no manager is steered."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings, self._told = settings, settings.get("managers", {})
 
     def run(self, request: Mapping[str, Any], users: Users) -> tuple[dict[str, Any], int]:
-        """How it ended with what it says of errors, and a descriptor of what it printed."""
+        """Run a command; return how it ended with its error output, and a descriptor of its output."""
         if not self._told:
             raise Refused("no resource manager is steered from here")
         words, given = request["words"], request["given"]
@@ -58,7 +58,7 @@ class Managers:
         return {"code": code, "err": said.decode(errors="replace")}, descriptor
 
     def _owner(self, request: Mapping[str, Any], users: Users) -> tuple[acting.Person | None, dict[str, str]]:
-        """Whom a submission becomes, and its environment: ours, with what a login of that user sets."""
+        """Return the user that a submission runs as, and its environment: ours, with what a login of that user sets."""
         uid = request["uid"]
         if uid < 0 and users.strict:
             raise Refused("a submission names its owner")
@@ -72,8 +72,8 @@ class Managers:
         return person, environment
 
     def open_channel(self, request: Mapping[str, Any]) -> tuple[bool, int]:
-        """The other end of a channel to a launcher like this one, for the watchdog. There is at most one: it holds the
-        lock while it lives, and it ends when the channel is closed."""
+        """Return the other end of a channel to a new launcher like this one, for the watchdog. There is at most one: it
+        holds the lock while it lives, and it ends when the channel is closed."""
         if not self._told:
             raise Refused("no resource manager is steered from here")
         with open(Path(self._settings["place"]) / FOLDER / LOCK, "ab", opener=_open) as lock:

@@ -1,7 +1,7 @@
-"""Reads what runs have used: processor time, counters where the host has them, memory traffic of their group.
+"""Read what runs have used: processor time, counters where the host has them, memory traffic of their group.
 
-Counting processes of other users takes the launcher's rights. Only reads: it makes no groups and stops no run. What the
-host does not offer is absent; `cohabit doctor` says what would change that.
+Counting processes of other users takes the launcher's rights. Only reads: it makes no groups and stops no run. Values
+that the host does not offer are absent; `cohabit doctor` says what would change that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, int]
 
 
 class Meter:
-    """Of all runs that are measured."""
+    """The meter of all measured runs."""
 
     def __init__(self) -> None:
         self._files, self._perf = HostFiles(), Perf()
@@ -30,7 +30,7 @@ class Meter:
         self._watched: dict[Key, _Watched] = {}
 
     def begin(self, folder: RunFolder) -> None:
-        """Attach to the processes there are."""
+        """Attach to the existing processes."""
         if self._counts is None:
             self._counts = any(name in HARDWARE for name in self._perf.offer().counters)
         started = folder.started()
@@ -43,12 +43,12 @@ class Meter:
         self._watched[folder.job_id, folder.attempt] = _Watched(int(started["pid"]), counters, group, self._files)
 
     def sample(self, key: Key) -> dict[str, float]:
-        """Amounts so far; empty if nothing can be read."""
+        """Return amounts so far; empty if nothing can be read."""
         one = self._watched.get(key)
         return {} if one is None else one.sample()
 
     def end(self, key: Key) -> None:
-        """Let go."""
+        """Stop measuring a run."""
         one = self._watched.pop(key, None)
         if one is not None and one.counters is not None:
             with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ class _Watched:
         self.times, self.counters, self.group, self.files = ProcfsWatch(Path("/proc"), pid), counters, group, files
 
     def sample(self) -> dict[str, float]:
-        """Processor time of the whole tree, counters of all its threads, traffic of its group."""
+        """Return processor time of the whole tree, counters of all its threads, traffic of its group."""
         used = self.times.sample()
         found = {"task_clock": used["user_time"] + used["system_time"]} if used else {}
         if self.counters is not None:

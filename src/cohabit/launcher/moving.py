@@ -13,12 +13,12 @@ from cohabit.agent.topology import format_cpus
 from cohabit.launcher.requests import Refused
 from cohabit.launcher.runs import RunFolder, processes_of, threads_of
 
-_ROUNDS = 50  # a program that forks faster than this many looks at it cannot be re-bound
+_ROUNDS = 50  # a program that forks faster than so many rounds of looking cannot be re-bound
 
 
 def rebind(folder: RunFolder, old: Sequence[int], new: Sequence[int]) -> None:
-    """Every thread of the run from the old CPUs to the new ones; Refused where that cannot be done."""
-    _allow(folder, {*old, *new})  # both for a while: taking the old ones away at once would forget who was bound where
+    """Move every thread of the run from the old CPUs to the new ones; raise Refused if that cannot be done."""
+    _allow(folder, {*old, *new})  # both at first: removing the old ones at once would lose the bindings of threads
     done: set[int] = set()
     for _ in range(_ROUNDS):
         if not (more := [one for one in threads_of(processes_of(folder)) if one not in done]):
@@ -41,7 +41,7 @@ def _bind(thread: int, old: Sequence[int], new: Sequence[int]) -> None:
     try:
         mine = os.sched_getaffinity(thread)
         if mine <= set(new) - set(old):
-            return  # born of one that was moved already
+            return  # forked by a thread that was moved already
         at = [place for place, cpu in enumerate(old) if cpu in mine]
         apart = len(old) == len(new) and 0 < len(at) < len(old)
         os.sched_setaffinity(thread, [new[place] for place in at] if apart else new)

@@ -1,8 +1,8 @@
-"""Removing outputs of jobs that are over, when the site does not keep them any longer.
+"""Remove outputs of jobs that are over and that the site does not keep any longer.
 
 A request names jobs, never paths. Only `output/NAME.out`, or `output/UID/NAME.out` where jobs run as their owners, can
-be removed. The folder of a user belongs to that user, who may have put anything there under such a name: only plain
-files are removed, no link is followed, and a job that has a run folder keeps its output.
+be removed. The folder of a user belongs to that user and may contain anything under such a name: only plain files are
+removed, no link is followed, and a job that has a run folder keeps its output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Outputs:
         self._settings, self._runs, self._output = settings, runs, output
 
     def remove(self, request: wire.Message) -> dict[str, Any]:
-        """How many files and bytes went, and what was left alone; as a dry run: would go."""
+        """Remove outputs; return how many files and bytes went and what was left alone; in a dry run: what would go."""
         person = self._settings.users.person(request["uid"], -1, ())
         files = size = 0
         left: list[str] = []
@@ -42,7 +42,7 @@ class Outputs:
                     elif found is not None:
                         files, size = files + 1, size + found
         except FileNotFoundError:
-            pass  # no job of this user has ever written any
+            pass  # no job of this user has ever written output
         return {"files": files, "bytes": size, "left": left}
 
     @contextmanager
@@ -59,7 +59,7 @@ class Outputs:
 
 
 def _remove(folder: int, job: str, busy: bool, dry_run: bool) -> int | str | None:
-    """The bytes of its output; a text: why it is left alone; None: there is none."""
+    """Remove one output; return its bytes, a text that says why it is left alone, or None if there is none."""
     name = f"{file_name(job)}.out"
     try:
         known = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -1,7 +1,7 @@
-"""What a job's environment offers to frameworks: which mpirun, which Spark, which Python. Run as the job's user.
+"""Find what a job's environment offers to frameworks: which mpirun, Spark and Python. Run as the job's user.
 
-PATH is the job's, so what is found there is its owner's. Standard library only. What programs print is bounded and
-never trusted to be text.
+PATH is the job's, so the programs found there belong to its owner. Standard library only. Output of programs is bounded
+and not assumed to be text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CREW = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 
 
 def probe(framework: str, environment: Mapping[str, str], mpirun: str = "mpirun") -> dict[str, str]:
-    """`mpirun` with what it says of its version (`mpi_said`), `spark`, `python`; "" is what there is not."""
+    """Return `mpirun` with its version text (`mpi_said`), `spark` and `python`; "" if missing."""
     path = environment.get("PATH", os.defpath)
     found = {"mpirun": "", "mpi_said": "", "spark": "", "python": sys.executable}
     if framework == "plain":
@@ -33,7 +33,7 @@ def probe(framework: str, environment: Mapping[str, str], mpirun: str = "mpirun"
 
 
 def _python() -> str:
-    """One that this user may execute, for the crew: the launcher's may be in a folder that is closed to others."""
+    """Return a Python that this user may execute, for the crew: the launcher's may be in a folder closed to others."""
     for candidate in (sys.executable, "/usr/bin/python3"):
         try:
             done = subprocess.run(
@@ -48,7 +48,7 @@ def _python() -> str:
 
 
 def _version(program: str, environment: Mapping[str, str]) -> str:
-    """The beginning of what it prints for --version."""
+    """Return the beginning of what it prints for --version."""
     try:
         with subprocess.Popen(
             [program, "--version"], env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def _version(program: str, environment: Mapping[str, str]) -> str:
 
 
 def _spark(environment: Mapping[str, str], path: str) -> str:
-    """SPARK_HOME, else where spark-submit is; spark-class must be beside it."""
+    """Return SPARK_HOME, else the folder of spark-submit; spark-class must be beside it."""
     home = environment.get("SPARK_HOME")
     submit = os.path.join(home, "bin", "spark-submit") if home else shutil.which("spark-submit", path=path)
     if not submit or not os.path.isfile(submit):

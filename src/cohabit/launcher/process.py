@@ -1,4 +1,4 @@
-"""Starting a launcher. Done by a process with the rights the launcher is to have, before it gives up its own."""
+"""Start a launcher. Done by a process with the rights the launcher is to have, before it gives up its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cohabit.launcher import wire
 if TYPE_CHECKING:
     import subprocess
 
-FOLDER, LOG = "launcher", "log"  # in the place: the launcher's own files
+FOLDER, LOG = "launcher", "log"  # below the place: the launcher's own files
 _PROGRAM = Path(__file__).with_name("serve.py")
 
 
@@ -28,8 +28,8 @@ class Begun(NamedTuple):
 
 
 def begin(told: Mapping[str, Any], keep: Sequence[int] = ()) -> Begun:
-    """A launcher with these settings (settings.py). What goes wrong in it is said in PLACE/launcher/log. `keep`:
-    descriptors that it keeps open for as long as it lives."""
+    """Start a launcher with these settings (settings.py). Its errors go to PLACE/launcher/log. `keep`: descriptors that
+    it keeps open for as long as it lives."""
     import subprocess  # not in the launcher (see serve.py)
 
     ours, theirs = wire.pair()

@@ -1,6 +1,6 @@
-"""What the controller may ask for, field by field. A request that is not exactly of this form is refused.
+"""Check the controller's requests, field by field. A request that is not exactly of this form is refused.
 
-The controller parses what users send, so it is not trusted: every value is checked here once more, by type, length and
+The controller parses what users send, so it is not trusted: every value is checked here again, by type, length and
 range, before root acts on it. Paths that root opens itself are never taken from a request; names are.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 from cohabit.launcher.wire import Message
 
 NAME_MOST = 64  # bytes of a job's name
-WORD_MOST = 128 << 10  # bytes of one word of a command, as the kernel has it
+WORD_MOST = 128 << 10  # bytes of one word of a command; the kernel's limit
 LIST_MOST = 65536
 FILE_MOST = 8 << 20
-JOBS_MOST = 1000  # whose outputs one request removes
+JOBS_MOST = 1000  # jobs per request to remove outputs
 CPU_MOST = 65536
 STOPS = ("cancelled", "stopped")
 RESCTRL_FILES = ("schemata", "tasks")
@@ -30,7 +30,7 @@ Check = Callable[[Any], Any]
 
 
 class Refused(Exception):
-    """The launcher does not do it; the text says why. `number` is an errno where the system refused."""
+    """The launcher refuses a request; the text says why. `number` is an errno where the system refused."""
 
     def __init__(self, said: str, number: int = 0) -> None:
         super().__init__(said)
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 def checked(message: Message, fields: Mapping[str, Check]) -> Message:
-    """The fields of a request, each checked; one that is missing or unknown is refused."""
+    """Check every field of a request; a missing or unknown field is refused."""
     given = {key: value for key, value in message.items() if key not in ("id", "op")}
     if unknown := given.keys() - fields.keys():
         raise Refused(f"the request has an unknown field {sorted(unknown)[0]!r}")
@@ -54,7 +54,7 @@ def checked(message: Message, fields: Mapping[str, Check]) -> Message:
 
 
 def integer(least: int, most: int) -> Check:
-    """A whole number in this range."""
+    """Check for an integer in this range."""
 
     def check(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -65,14 +65,14 @@ def integer(least: int, most: int) -> Check:
 
 
 def truth(value: Any) -> bool:
-    """True or false."""
+    """Check for true or false."""
     if not isinstance(value, bool):
         raise TypeError("neither true nor false")
     return value
 
 
 def text(most: int, empty: bool = True) -> Check:
-    """Text that the system can have as a name or a word: no NUL, encodable, at most so many bytes."""
+    """Check for text that can be a name or a word: no NUL, encodable, at most this many bytes."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str):
@@ -86,7 +86,7 @@ def text(most: int, empty: bool = True) -> Check:
 
 
 def sequence(of: Check, most: int = LIST_MOST) -> Check:
-    """A list."""
+    """Check for a list."""
 
     def check(value: Any) -> list[Any]:
         if not isinstance(value, list) or len(value) > most:
@@ -97,7 +97,7 @@ def sequence(of: Check, most: int = LIST_MOST) -> Check:
 
 
 def table(key: Check, of: Check, most: int = LIST_MOST) -> Check:
-    """A table."""
+    """Check for a table."""
 
     def check(value: Any) -> dict[Any, Any]:
         if not isinstance(value, dict) or len(value) > most:
@@ -108,7 +108,7 @@ def table(key: Check, of: Check, most: int = LIST_MOST) -> Check:
 
 
 def one_of(words: tuple[str, ...]) -> Check:
-    """One of these words."""
+    """Check for one of these words."""
 
     def check(value: Any) -> str:
         if value not in words:
@@ -119,7 +119,7 @@ def one_of(words: tuple[str, ...]) -> Check:
 
 
 def matching(pattern: re.Pattern[str], most: int) -> Check:
-    """A text of this form."""
+    """Check for a text of this form."""
 
     def check(value: Any) -> str:
         if not pattern.fullmatch(text(most)(value)):
@@ -130,7 +130,7 @@ def matching(pattern: re.Pattern[str], most: int) -> Check:
 
 
 def nodes(value: Any) -> list[list[Any]]:
-    """[[node, [cpu, ...]], ...]"""
+    """Check for [[node, [cpu, ...]], ...]."""
     found = sequence(sequence(lambda one: one, 2))(value)
     if any(len(one) != 2 for one in found):
         raise ValueError("not a list of nodes with their CPUs")
@@ -138,7 +138,7 @@ def nodes(value: Any) -> list[list[Any]]:
 
 
 def group_path(value: Any) -> str:
-    """A group of ours in resctrl, relative to its root: CLASS, CLASS/mon_groups/JOB or mon_groups/JOB."""
+    """Check for a group of ours in resctrl, relative to its root: CLASS, CLASS/mon_groups/JOB or mon_groups/JOB."""
     parts = text(600, empty=False)(value).split("/")
     ours = [part for part in parts if part != "mon_groups"]
     shape = [part == "mon_groups" for part in parts]
@@ -148,7 +148,7 @@ def group_path(value: Any) -> str:
 
 
 def join_path(value: Any) -> str:
-    """A group whose `tasks` the first process of a job writes itself into; "": the root group."""
+    """Check for a group that the first process of a job enters through its `tasks` file; "": the root group."""
     return "" if value == "" else group_path(value)
 
 

@@ -1,11 +1,11 @@
-"""Watches over one run: starts its program, enforces its limit, its fuse and the bound on its output, records its end.
+"""Watch over one run: start its program, enforce its limit, its fuse and the bound on its output, record its end.
 
-A runner is forked off the launcher, leads a session of its own and outlives launcher and controller. What a run is to
-do, and what became of it, is in its folder: see runs.py for the files. A runner never starts a run that another one has
+A runner is forked off the launcher, leads a session of its own and outlives launcher and controller. The folder of a
+run says what to execute and how it ended; see runs.py for the files. A runner never starts a run that another one has
 claimed, and never ends before everything it started is dead.
 
-A program enters its control and resctrl groups and becomes its user between fork and exec; nothing the user may have
-prepared is opened before that. The runner keeps its own rights, so that it can end whatever the program has become.
+A program enters its control and resctrl groups and becomes its user between fork and exec; no file that the user may
+have prepared is opened before that. The runner keeps its own rights, so that it can end the program under any user.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cohabit.agent import control_groups
 from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, watch_over_children
 from cohabit.launcher.runs import RunFolder, clock_us
 
-POKE = signal.SIGUSR1  # look into the folder: there is a new fuse or an order to stop
-STOPPING = {signal.SIGUSR2: "cancelled", signal.SIGRTMIN: "stopped"}  # the same where the order could not be written
+POKE = signal.SIGUSR1  # look into the folder for a new fuse or an order to stop
+STOPPING = {signal.SIGUSR2: "cancelled", signal.SIGRTMIN: "stopped"}  # an order to stop that could not be written
 NEVER_US = 2**62
 NOTE = "note "
 FULL = (errno.ENOSPC, errno.EDQUOT)
-AGAIN_S = 0.5  # between two tries to record an end on a full disk
-OUTPUT_LOOK_S = 1.0  # between two looks at the size of an output that has a bound
+AGAIN_S = 0.5  # pause between two tries to record an end on a full disk
+OUTPUT_LOOK_S = 1.0  # interval at which the size of a bounded output is checked
 LONGEST_S = 3600.0
 _LIMITS = [
     getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
@@ -39,7 +39,7 @@ _LIMITS = [
 
 
 def identity() -> str:
-    """This process so that it cannot be taken for another: id, start in clock ticks, boot."""
+    """Return an unambiguous identity of this process: id, start in clock ticks, boot."""
     with open("/proc/self/stat", "rb") as stream:
         ticks = stream.read().rpartition(b")")[2].split()[19].decode()
     with open("/proc/sys/kernel/random/boot_id") as stream:
@@ -47,7 +47,7 @@ def identity() -> str:
 
 
 class Run(Tree):
-    """One run that this process has claimed, to the record of its end. `tell_start` is called when it executes."""
+    """One run that this process has claimed, up to the record of its end. `tell_start` is called when it executes."""
 
     def __init__(self, folder: RunFolder, spec: dict[str, Any], woken: int, tell_start: Callable[[], None]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Run(Tree):
         self.groups: list[control_groups.Group] = []
 
     def fuse_us(self) -> int:
-        """The instant at which the run is stopped unless it is moved before; a fuse that cannot be read has burnt."""
+        """Return the instant at which the run is stopped unless the fuse is moved; an unreadable fuse has burnt."""
         try:
             with open(f"{self.folder.path}/fuse", "rb", 0) as stream:
                 return int(stream.read())
@@ -66,7 +66,7 @@ class Run(Tree):
             return 0
 
     def stop_word(self) -> str:
-        """Why it is to be stopped; empty: it is not."""
+        """Return why the run is to be stopped; empty: it is not."""
         try:
             with open(f"{self.folder.path}/stop", "rb", 0) as stream:
                 return stream.read().decode() or "stopped"
@@ -74,12 +74,12 @@ class Run(Tree):
             return self.ordered
 
     def hear(self) -> None:
-        """Signals that came: orders to stop that could not be written are among them."""
+        """Read the signals that came; they include orders to stop that could not be written."""
         for number in os.read(self.woken, 4096):
             self.ordered = self.ordered or STOPPING.get(number, "")  # type: ignore[call-overload]
 
     def live(self) -> None:
-        """Start, wait, end. Whatever happens, no process is left and the end is recorded."""
+        """Start, wait, end. In any case no process is left and the end is recorded."""
         if select.select([self.woken], [], [], 0)[0]:
             self.hear()
         why, fault = self.stop_word(), ""
@@ -93,9 +93,9 @@ class Run(Tree):
                 why = "burnt"
         except OSError as error:
             fault = f"could not be recorded: {os.strerror(error.errno or 0).lower()}"
-            if error.errno in FULL:  # the program was not let go yet: it may be started again
+            if error.errno in FULL:  # the program did not execute yet, so it may be started again
                 why = why or "stopped"
-        with contextlib.suppress(OSError):  # should this process die now
+        with contextlib.suppress(OSError):  # in case this process dies now
             self.folder.write("exited", {"why": why, "fault": fault, "status": self.status})
         leftovers = self.kill_all()
         if not why and self.status and control_groups.out_of_memory(self.groups):
@@ -108,7 +108,7 @@ class Run(Tree):
         })  # fmt: skip
 
     def record_end(self, facts: dict[str, Any]) -> None:
-        """Until the disk takes it; a folder that is gone needs no record."""
+        """Record the end, and repeat until the disk takes it; a folder that is gone needs no record."""
         while True:
             try:
                 self.folder.record_end(facts)
@@ -120,11 +120,11 @@ class Run(Tree):
                 return
 
     def limit_us(self) -> int:
-        """The instant at which its time is up."""
+        """Return the instant at which its time limit is reached."""
         return self.began_us + int(self.spec["limit_us"]) if self.spec["limit_us"] >= 0 else NEVER_US
 
     def start(self) -> str:
-        """Make its groups, fork the program, record it, let it execute; the reason if it cannot."""
+        """Make its groups, fork the program, record it, let it execute; return the reason if it cannot."""
         self.groups, notes = control_groups.make(self.spec["groups"])
         other_limits()
         gate, opened = os.pipe()
@@ -137,7 +137,7 @@ class Run(Tree):
         os.close(faulty)
         self.began_us = clock_us()
         self.folder.write("started", {"pid": self.pid, "began_us": self.began_us})
-        with contextlib.suppress(BrokenPipeError):  # it failed already, and says so
+        with contextlib.suppress(BrokenPipeError):  # the program failed already and reports it
             os.write(opened, b"g")
         said = self.listen(faults)
         os.close(opened)
@@ -150,13 +150,13 @@ class Run(Tree):
         return "".join(line for line in lines if not line.startswith(NOTE))
 
     def listen(self, faults: int) -> bytes:
-        """What the child has to say until it executes; one that cannot (a folder that does not answer, a pipe without
-        a reader) is not waited for any longer than its program would be."""
+        """Return what the child reports until it executes. A child that is blocked (a folder that does not answer, a
+        pipe without a reader) is not waited for longer than its program would be."""
         said = b""
         while not self.stop_word() and (left_us := min(self.fuse_us(), self.limit_us()) - clock_us()) > 0:
             ready, _, _ = select.select([faults, self.woken], [], [], min(left_us / 1e6, LONGEST_S))
             if self.woken in ready:
-                self.hear()  # children that died are looked for later
+                self.hear()  # dead children are reaped later
             if faults in ready:
                 if not (more := os.read(faults, 4096)):
                     break
@@ -164,8 +164,8 @@ class Run(Tree):
         return said
 
     def watch(self) -> tuple[str, str]:
-        """Wait for the end; stop it at its limit, at its fuse, when asked or when its output is too long. Which it was,
-        and what went wrong."""
+        """Wait for the end; stop the run at its limit, at its fuse, when asked or when its output is too long. Return
+        which it was, and what went wrong."""
         why, fault, kill_us, limit_us = "", "", NEVER_US, self.limit_us()
         self.reap()
         while self.status is None:
@@ -189,7 +189,7 @@ class Run(Tree):
         return ("", fault) if why == "output" else (why, "" if why else fault)
 
     def too_much_output(self) -> str:
-        """A sentence where its output in our folder is longer than the site allows."""
+        """Return a message if its output in our folder is longer than the site allows."""
         most = self.spec["output_most"]
         if not most:
             return ""
@@ -200,7 +200,7 @@ class Run(Tree):
         return f"its output grew beyond {most >> 20} MiB (max_output_mb)" if size > most else ""
 
     def kill_all(self) -> int:
-        """Whatever is in its groups first: a tree that forks faster than it can be looked at dies at once there."""
+        """Kill the processes in its groups first: even a tree that forks fast dies at once there."""
         control_groups.kill(self.groups)
         return super().kill_all()
 
@@ -208,7 +208,7 @@ class Run(Tree):
 def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, faults: int) -> NoReturn:
     """Turn this child into the program: own session, groups, cores, user, files; then wait at the gate and execute.
 
-    What goes wrong is said in words for the job's owner.
+    Errors are reported in words for the job's owner.
     """
     step = "be started"
     try:
@@ -241,8 +241,8 @@ def become(spec: dict[str, Any], groups: list[control_groups.Group], gate: int, 
 
 
 def reset_limits(file_most: int) -> None:
-    """A service has limits and a protection from the OOM killer that its jobs must not inherit: they get those of
-    process 1, core files off and 1,024 open files unless they raise it. Without root they keep what they have."""
+    """Reset limits and OOM protection of the service, which jobs must not inherit: they get those of process 1, core
+    files off and 1,024 open files unless they raise it. Without root they keep what they have."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", 0) as stream:
         stream.write(b"0")
     for number, wanted in other_limits().items():
@@ -256,10 +256,10 @@ def reset_limits(file_most: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_most, file_most))
 
 
-@functools.cache  # asked for in a runner before it forks: its limits are those of the launcher, and stay
+@functools.cache  # called in a runner before it forks: its limits are those of the launcher and do not change
 def other_limits() -> dict[int, list[tuple[int, int]]]:
-    """The limits that a job must not inherit: what it gets instead, and where there is no right to raise a limit, what
-    it gets then."""
+    """Return the limits that a job must not inherit, with the values it gets instead and the values without the right
+    to raise a limit."""
     found: dict[int, list[tuple[int, int]]] = {}
     for number in _LIMITS:
         try:
@@ -275,19 +275,19 @@ def other_limits() -> dict[int, list[tuple[int, int]]]:
 
 
 def _lower(one: int, other: int) -> bool:
-    """Whether a limit is below another."""
+    """Return whether a limit is below another."""
     return one != resource.RLIM_INFINITY and (other == resource.RLIM_INFINITY or one < other)
 
 
 def open_output(path: str) -> int:
-    """For appending; a named pipe without a reader is an error, and not waited for."""
+    """Open a file for appending; a named pipe without a reader is an error and is not waited for."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK, 0o644)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int) -> None:
-    """Into control groups, then into the groups of resctrl; the job goes without one that is gone, and says so."""
+    """Enter control groups, then resctrl groups; if a group is gone, the job runs without it and that is reported."""
     for group in groups:
         try:
             control_groups.join(group)
@@ -308,7 +308,7 @@ def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int)
 
 
 def become_user(user: dict[str, Any]) -> None:
-    """For good: there is no way back. The kernel forgets whose death kills this process when the user changes."""
+    """Change to the user irreversibly. The change of user resets the parent-death signal of this process."""
     os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])
     os.setresuid(user["uid"], user["uid"], user["uid"])
@@ -317,11 +317,11 @@ def become_user(user: dict[str, Any]) -> None:
 
 
 def lead_session() -> int:
-    """In a child of the launcher: a session of its own, the nearest reaper of all that follows. Readable on signals."""
+    """Start a session in a child of the launcher, as the nearest reaper. Return a descriptor for signals."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     woken = watch_over_children((POKE, *STOPPING))
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what came until now comes now
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # signals that were blocked until now arrive now
     return woken

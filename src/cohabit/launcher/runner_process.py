@@ -1,9 +1,9 @@
-"""The processes that watch over runs, as the launcher sees them: one for each run, used again when its run is over.
+"""The runner processes as the launcher sees them: one for each run, reused when its run is over.
 
 A runner has a socket to the launcher that forked it. A request to start a run comes over it, with the channel to the
-controller and the lock on starts; the runner answers the request itself and says over the socket when the run is over.
-It looks at the socket only between two runs, so a run outlives the launcher, and an idle runner ends with it. The end
-of a run is on the disk before its runner takes another one, so a runner that is killed takes one run with it.
+controller and the lock on starts; the runner answers the request itself and reports over the socket when the run is
+over. It reads the socket only between two runs, so a run outlives the launcher, and an idle runner ends with it. The
+end of a run is on the disk before its runner takes another one, so a killed runner affects one run only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cohabit.launcher import runner, wire
 from cohabit.launcher.runs import RunFolder
 
 OVER = {"over": True}
-Start = Callable[[wire.Message, int, int, int], None]  # a request, readable on signals, the channel, the lock
+Start = Callable[[wire.Message, int, int, int], None]  # a request, a descriptor for signals, the channel, the lock
 
 
 class RunnerProcess:
@@ -40,11 +40,11 @@ class RunnerProcess:
 
     @property
     def reusable(self) -> bool:
-        """Whether another run can be given to it. A signal that is on its way would meet the wrong run."""
+        """Return whether it can take another run. A pending signal would hit the wrong run."""
         return self.end is not None and not self.signalled
 
     def give(self, folder: RunFolder, request: wire.Message, channel: int, lock: int) -> bool:
-        """A run; False: it has ended and takes none. The lock is held until the runner has claimed the run."""
+        """Give it a run; False: it has ended and takes none. The lock is held until the runner has claimed the run."""
         assert self.end is not None
         try:
             wire.send(self.end, request, (channel, lock), wait=False)
@@ -54,7 +54,7 @@ class RunnerProcess:
         return True
 
     def said_over(self) -> bool:
-        """What made `watched` readable: True where its run is over, False where it has ended."""
+        """Return what made `watched` readable: True if its run is over, False if it has ended."""
         if self.end is None:
             return False
         try:
@@ -64,27 +64,27 @@ class RunnerProcess:
         return found is not None and found[0] == OVER
 
     def send(self, number: int) -> None:
-        """A signal; the end of a run that is over is on the way."""
+        """Send a signal; if the runner has ended, the report of its end is on the way."""
         self.signalled = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process, number)
 
     def close(self) -> None:
-        """Let go of it; one that is idle ends."""
+        """Close the socket; an idle runner ends."""
         os.close(self.process)
         if self.end is not None:
             self.end.close()
 
 
 def readable(descriptor: int, patience_s: float = 0.0) -> bool:
-    """Whether there is something to read, or comes in time."""
+    """Return whether there is something to read now or within this time."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(1000 * patience_s))
 
 
 def fork_runner(start: Start, close_others: Callable[[], None]) -> RunnerProcess:
-    """A new one, idle. `close_others` closes what a runner must not keep."""
+    """Fork a new, idle runner. `close_others` closes what a runner must not keep."""
     ours, theirs = wire.pair()
     child = os.fork()
     if child == 0:
@@ -102,12 +102,12 @@ def fork_runner(start: Start, close_others: Callable[[], None]) -> RunnerProcess
 
 
 def _serve(end: socket.socket, start: Start) -> None:
-    """One run after the other, until the launcher has gone."""
+    """Execute one run after the other, until the launcher has gone."""
     woken = runner.lead_session()
     with contextlib.suppress(ConnectionError):
         while (found := wire.receive(end)) is not None:
             request, (channel, lock) = found
             start(request, woken, channel, lock)
             if children():
-                return  # it cannot be killed: the next run must not be blamed for it
+                return  # its processes cannot be killed: the next run must not be blamed for them
             wire.send(end, OVER)

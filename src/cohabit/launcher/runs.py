@@ -33,11 +33,11 @@ from urllib.parse import quote, unquote
 
 from cohabit.agent import control_groups
 
-NOBODY = "nobody"  # the claim of a run that must never begin
+NOBODY = "nobody"  # claim of a run that must never begin
 JOB = "job"
 MARK = "COHABIT_RUN"  # in the environment of every process of a run
-END_BYTES = 4096  # kept for the record of the end, so that it can be written on a full disk
-CLAIMS = "runner."  # how files with identities of runners begin
+END_BYTES = 4096  # reserved for the record of the end, so that it can be written on a full disk
+CLAIMS = "runner."  # prefix of files with identities of runners
 LOST = {"why": "lost", "fault": "", "status": None}
 _DRAFT_OF_END = ".ended.draft"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,13 +54,13 @@ class RunFolder:
     def create(
         self, spec: Mapping[str, Any], fuse_us: int | None, files: Mapping[str, str] | None = None, claim: str = ""
     ) -> bool:
-        """Make the folder with all that is needed to run; False if it is there already. With a claim, a file whose
-        content is on the disk (`kept_claim`), the run is the caller's: that is on the disk when this returns."""
+        """Make the folder with all that is needed to run; return False if it exists. With a claim (`kept_claim`, a file
+        with its content on the disk) the run is the caller's: that is on the disk when this returns."""
         runs = os.open(self.path.parent, _FOLDER)
         draft = f".{self.path.name}.{os.getpid()}"
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.stat(draft, dir_fd=runs, follow_symlinks=False)  # of a process that had our number
+                os.stat(draft, dir_fd=runs, follow_symlinks=False)  # left by a process that had our process id
                 shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
             os.mkdir(draft, 0o700, dir_fd=runs)
             folder = os.open(draft, _FOLDER, dir_fd=runs)
@@ -83,7 +83,7 @@ class RunFolder:
         self, runs: int, draft: str, folder: int, content: Mapping[str, str], files: Mapping[str, str],
         user: Mapping[str, Any] | None, claim: str,
     ) -> None:  # fmt: skip
-        """No other account can look into the draft; the owner gets job/ when the folder has its name."""
+        """Fill the draft, which no other account can open; the owner gets job/ when the folder has its name."""
         os.mkdir(JOB, 0o700, dir_fd=folder)
         inner = os.open(JOB, _FOLDER, dir_fd=folder)
         try:
@@ -104,19 +104,19 @@ class RunFolder:
 
     @property
     def job(self) -> Path:
-        """The folder that is the job's own."""
+        """The folder that belongs to the job's owner."""
         return self.path / JOB
 
     def spec(self) -> dict[str, Any]:
-        """What it is to run; empty where that cannot be read."""
+        """Return what the run executes; empty if it cannot be read."""
         return self._read("spec") or {}
 
     def exists(self) -> bool:
-        """Whether such a run was asked for and is not settled."""
+        """Return whether the run was asked for and is not settled."""
         return self.path.is_dir()
 
     def claim(self, identity: str) -> bool:
-        """Whether the run is the caller's: the first claim counts, and is on the disk when this returns."""
+        """Return whether the run is the caller's: the first claim counts, and is on the disk when this returns."""
         draft = self.path / f".claim.{os.getpid()}"
         with open(draft, "w") as stream:
             stream.write(identity)
@@ -132,7 +132,7 @@ class RunFolder:
         return True
 
     def runner(self) -> str | None:
-        """The claim; NOBODY: it will never begin; None: there is none; "": it cannot be read."""
+        """Return the claim; NOBODY: the run never begins; None: there is no claim; "": it cannot be read."""
         try:
             return (self.path / "claim").read_text()
         except FileNotFoundError:
@@ -141,12 +141,12 @@ class RunFolder:
             return ""
 
     def started(self) -> dict[str, Any] | None:
-        """The process of the run, once there is one."""
+        """Return the process of the run; None before it exists."""
         found = self._read("started")
         return found if found is not None and type(found.get("began_us")) is int else None
 
     def notes(self) -> list[str]:
-        """What the run has to go without, a sentence each."""
+        """Return what the run has to go without, a sentence each."""
         try:
             found = json.loads((self.path / "notes").read_bytes())
         except (OSError, ValueError):
@@ -154,7 +154,7 @@ class RunFolder:
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def bound(self) -> list[list[Any]]:
-        """The CPUs of the run, by node."""
+        """Return the CPUs of the run, by node."""
         try:
             pairs = json.loads((self.path / "bound").read_bytes())
         except (OSError, ValueError):
@@ -162,11 +162,11 @@ class RunFolder:
         return [[int(node), list(cpus)] for node, cpus in pairs]
 
     def bind(self, nodes: list[list[Any]]) -> None:
-        """It was moved, or is about to be."""
+        """Record new CPUs, before or after a move."""
         self.write("bound", nodes)
 
     def ended(self) -> dict[str, Any] | None:
-        """How the run ended, once it has. A record that cannot be read counts as lost."""
+        """Return how the run ended; None if it has not. A record that cannot be read counts as lost."""
         try:
             content = (self.path / "ended").read_bytes()
         except FileNotFoundError:
@@ -174,17 +174,17 @@ class RunFolder:
         except OSError:
             content = b"?"
         if not content.strip(b" \0"):
-            return None  # the power went before it was on the disk, and nothing followed from it
+            return None  # power was cut before it was on the disk, and nothing followed from it
         found = _table(content)
         complete = found is not None and isinstance(found.get("why"), str) and "status" in found
         return found if complete else LOST | {"fault": "the record of its end cannot be read"}
 
     def set_fuse(self, fuse_us: int) -> None:
-        """Move the fuse; the runner looks before it burns."""
+        """Move the fuse; the runner reads it before it burns."""
         self.write("fuse", fuse_us)
 
     def ask_to_stop(self, why: str) -> None:
-        """The first reason stays."""
+        """Write an order to stop; the first reason stays."""
         draft = self.path / f".stop.{os.getpid()}"
         draft.write_text(why)
         try:
@@ -195,8 +195,7 @@ class RunFolder:
             draft.unlink()
 
     def bury(self) -> None:
-        """The runner is dead and has not finished its work: kill what it left, and say how the run ended, if it could
-        still say that itself."""
+        """Kill what a dead runner left behind, and record how the run ended if the runner has not."""
         groups = self.spec().get("groups", [])
         control_groups.kill(groups)
         kill_marked(self)
@@ -206,7 +205,7 @@ class RunFolder:
             self.record_end(known if known is not None and "why" in known and "status" in known else LOST)
 
     def record_end(self, facts: Mapping[str, Any]) -> None:
-        """On the disk when this returns. Its room was kept from the beginning."""
+        """Write the end; it is on the disk when this returns. Its space was reserved at the start."""
         content = json.dumps(facts).encode().ljust(END_BYTES)
         draft = self.path / _DRAFT_OF_END
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -220,12 +219,12 @@ class RunFolder:
         self.sync()
 
     def remove(self) -> None:
-        """All of it goes, at once for everyone who looks."""
+        """Remove the folder; it disappears for other processes at once."""
         if away := self.put_away():
             shutil.rmtree(away, ignore_errors=True)
 
     def put_away(self) -> str:
-        """Gone for everyone who looks; the path of what is still to be removed, "" where there was nothing."""
+        """Move the folder away and return the path that is still to be removed, "" if there was no folder."""
         away = f"{self.path.parent}/.{self.path.name}.gone"
         try:
             os.rename(self.path, away)
@@ -234,7 +233,7 @@ class RunFolder:
         return away
 
     def sync(self) -> None:
-        """What is named in the folder is on the disk."""
+        """Flush the folder's entries to the disk."""
         folder = os.open(self.path, _FOLDER)
         try:
             os.fsync(folder)
@@ -242,7 +241,7 @@ class RunFolder:
             os.close(folder)
 
     def write(self, name: str, facts: Any) -> None:
-        """A whole file or none."""
+        """Write a file whole or not at all."""
         draft = f"{self.path}/.{name}.{os.getpid()}"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
@@ -261,12 +260,12 @@ class RunFolder:
 
 
 def claims_of(folder: Path, pid: int) -> str:
-    """The file that all claims of one runner are links to."""
+    """Return the file that all claims of one runner are links to."""
     return f"{folder}/{CLAIMS}{pid}"
 
 
 def kept_claim(path: str, identity: str) -> str:
-    """That file, with its content on the disk."""
+    """Write that file, flush its content to the disk and return its path."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     descriptor = os.open(path, _NEW, 0o600)
@@ -287,7 +286,7 @@ def _table(content: bytes) -> dict[str, Any] | None:
 
 
 def _write_new(folder: int, name: str, text: str, user: Mapping[str, Any] | None = None) -> None:
-    """A new file; its owner is set on the descriptor."""
+    """Write a new file; its owner is set on the descriptor."""
     descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
     try:
         view = memoryview(text.encode())
@@ -301,17 +300,18 @@ def _write_new(folder: int, name: str, text: str, user: Mapping[str, Any] | None
 
 
 def clock_us() -> int:
-    """The clock of everything in a run's folder."""
+    """Return the time on the clock of all files in a run's folder."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 def file_name(job_id: str) -> str:
-    """A job's name as the name of a file: whatever it is, it stays below its folder and is not hidden."""
+    """Return a job's name as a file name that stays below its folder and is not hidden."""
     return quote(job_id, safe="").replace(".", "%2E")
 
 
 def sweep_drafts(runs: Path, own: Path) -> None:
-    """Leftovers of unfinished moves, identities of runners. Only while no start is on its way: its draft would go."""
+    """Remove leftovers of unfinished moves and identities of runners. Call it only while no start is in progress, as it
+    would remove the draft."""
     for entry in os.listdir(own):
         if entry.startswith(CLAIMS):
             os.unlink(own / entry)
@@ -321,7 +321,7 @@ def sweep_drafts(runs: Path, own: Path) -> None:
 
 
 def all_runs(runs: Path) -> list[RunFolder]:
-    """Every run that is not settled."""
+    """Return every run that is not settled."""
     found = []
     for entry in sorted(os.listdir(runs)):
         if entry.startswith("."):
@@ -333,7 +333,7 @@ def all_runs(runs: Path) -> list[RunFolder]:
 
 
 def alive(runner: str) -> int | None:
-    """A descriptor of the runner's process, readable when it ends; None if it is gone."""
+    """Return a descriptor of the runner's process, readable when it ends; None if it is gone."""
     try:
         number, ticks, boot = runner.split()
         if boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
@@ -354,12 +354,12 @@ def alive(runner: str) -> int | None:
 
 
 def processes_of(folder: RunFolder) -> set[int]:
-    """Every process of the run: those in its control groups, and those that carry its mark."""
+    """Return every process of the run: those in its control groups, and those with its mark."""
     return control_groups.members(folder.spec().get("groups", [])) | set(marked(folder))
 
 
 def threads_of(pids: set[int]) -> list[int]:
-    """All threads of these processes; a process that ended meanwhile has none."""
+    """Return all threads of these processes; a process that ended meanwhile has none."""
     found = []
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -368,8 +368,8 @@ def threads_of(pids: set[int]) -> list[int]:
 
 
 def marked(folder: RunFolder) -> list[int]:
-    """The processes that carry the mark of this run and belong to its user, or to root by a set-user-ID program: any
-    user can give any mark to a process of their own."""
+    """Return the processes that have the mark of this run and belong to its user, or to root by a set-user-ID program:
+    any user can give any mark to a process of their own."""
     wanted, spec = f"{MARK}={folder.path}".encode(), folder.spec()
     user = spec.get("user")
     owners = {0, os.geteuid() if user is None else int(user["uid"])} if spec else None
@@ -382,8 +382,8 @@ def marked(folder: RunFolder) -> list[int]:
 
 
 def kill_marked(folder: RunFolder) -> None:
-    """Kill every process that carries the mark of this run, until none is left."""
-    for _ in range(100):  # a process may fork while it is looked for
+    """Kill every process that has the mark of this run, until none is left."""
+    for _ in range(100):  # a process may fork during the search
         found = marked(folder)
         if not found:
             return

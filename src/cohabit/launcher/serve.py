@@ -1,13 +1,13 @@
-"""The launcher's own process: hears requests of one controller, checks them, carries them out, reports runs.
+"""The launcher process: receives requests of one controller, checks them, carries them out, reports runs.
 
     python -I -S serve.py DESCRIPTOR     the end of the channel; settings as JSON on standard input
 
 Every request has an `id`, and its answer has the same; `REQUESTS` below is the whole list. Reports: `open` when it
-serves, or `unable` and why; `started` and `ended` of runs; `said` for what people should hear. It ends with its
+serves, or `unable` with the reason; `started` and `ended` of runs; `said` for messages to people. It ends with its
 controller; runners do not.
 
 Each run costs two forks of this process, so it stays small. `threading` (and `subprocess`, which imports it) is not
-imported here: what it does after a fork touches as many pages as the rest of a runner does.
+imported here: its work after a fork touches as many pages as the rest of a runner does.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from cohabit.launcher.requests import Check, Refused
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.supervising import Supervisor
 
-TICK_MS = 250  # between two looks, while there is something to look for
+TICK_MS = 250  # interval of looks while there is something to look for
 
 
 class Launcher:
-    """One place."""
+    """The launcher of one place."""
 
     def __init__(self, told: wire.Message, end: socket.socket) -> None:
         self.settings, self.poll = (settings := Settings.of(told)), select.poll()
@@ -69,13 +69,13 @@ class Launcher:
         }
 
     def open(self) -> None:
-        """Get ready, and say so."""
+        """Get ready and report it."""
         if self.settings.runs:
             self.runs.open()
         self.channel.report({"event": "open", "limits": list(self.runs.offer.limits)})
 
     def serve(self) -> None:
-        """Until the controller has gone."""
+        """Serve until the controller has gone."""
         self.poll.register(self.channel.end, select.POLLIN)
         while True:
             for descriptor, _ in self.poll.poll(TICK_MS if self.runs.busy or self.channel.waiting else None):
@@ -87,14 +87,14 @@ class Launcher:
             self.runs.look()
 
     def close(self) -> None:
-        """The controller has gone: its socket goes, too; runs go on."""
+        """Remove the socket of a controller that has gone; runs go on."""
         with contextlib.suppress(OSError):
             if self.settings.socket and os.lstat(self.settings.socket).st_ino == self.settings.socket_inode:
                 os.unlink(self.settings.socket)
         control_groups.tidy_up(self.runs.offer)
 
     def hear(self) -> bool:
-        """One request; False: there will be no more."""
+        """Handle one request; False: there will be no more."""
         try:
             found = wire.receive(self.channel.end, wait=False)
         except BlockingIOError:
@@ -107,7 +107,7 @@ class Launcher:
         if found is None:
             return False
         message, descriptors = found
-        wire.close(descriptors)  # no request brings any
+        wire.close(descriptors)  # no request has descriptors
         self.answer(message)
         return True
 
@@ -128,7 +128,7 @@ class Launcher:
 
 
 def main() -> None:
-    """Settings first, from the process that started it; then requests from the controller."""
+    """Read settings from the process that started it, then requests from the controller."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children answer by themselves
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

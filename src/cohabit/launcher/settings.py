@@ -1,4 +1,4 @@
-"""What the launcher is told by the process that starts it, which has its rights; the controller cannot change it."""
+"""The launcher's settings, from the process that starts it, which has its rights; the controller cannot change them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUT_MOST = 1024 * MIB
 
 @dataclass(frozen=True)
 class Settings:
-    """One place. Amounts are in bytes, 0: no bound."""
+    """The settings of one place. Amounts are in bytes, 0: no bound."""
 
     place: Path
     users: Users
@@ -25,17 +25,17 @@ class Settings:
     resctrl: str = ""  # "": where it is mounted
     trees: Mapping[str, str] | None = None  # of control groups; None: what is mounted
     runs: bool = True  # False: it runs no jobs, only commands of a manager
-    socket: str = ""  # goes with the controller
+    socket: str = ""  # removed when the controller has gone
     socket_inode: int = 0
     managers: Mapping[str, Any] = field(default_factory=dict)  # see managing.py
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Settings:
-        """From plain data."""
+        """Make settings from plain data."""
         users = Users(tuple(told["own"]), told["strict"], told.get("min_uid", MIN_UID), tuple(told.get("uids", ())))
         rest = {key: told[key] for key in told if key not in ("place", "own", "strict", "min_uid", "uids")}
         return cls(Path(told["place"]), users, **rest)
 
     def find_trees(self) -> dict[str, str]:
-        """Where control groups can be made."""
+        """Return where control groups can be made."""
         return control_groups.find_trees() if self.trees is None else dict(self.trees)

@@ -1,5 +1,5 @@
-"""The calls of Slurm's commands that the launcher makes: exactly those that backend/slurm/commands.py and submitting.py
-build. Jobs are named by number, changes are those of steering, and no option comes from a request."""
+"""The calls of Slurm's commands that the launcher permits: exactly those that backend/slurm/commands.py and
+submitting.py build. Jobs are named by number, changes are those of steering, and no option comes from a request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cohabit.launcher.allowed_words import ANY, GROUP, MARK, NUMBER, check_any, 
 
 PROGRAMS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
 SUBMITS = "sbatch"
-SEVERAL = ["scontrol", "--quiet"]  # calls of scontrol, a line each, from its input
+SEVERAL = ["scontrol", "--quiet"]  # calls of scontrol, one per line of its input
 _JOB = rf"{NUMBER}(_{NUMBER})?"
 _JOBS = rf"{_JOB}(,{_JOB})*"
 _FORMS = (
@@ -42,7 +42,7 @@ _OPTIONS: dict[str, str | None] = {
 
 
 def check(words: Sequence[str], given: str) -> None:
-    """Refuse what is not on the list."""
+    """Refuse calls that are not on the list."""
     if list(words) == SEVERAL:
         lines = given.splitlines()
         if not lines or not given.endswith("\n") or given.count("\n") != len(lines):
@@ -59,14 +59,14 @@ def check(words: Sequence[str], given: str) -> None:
 
 
 def _check_update(words: Sequence[str]) -> None:
-    """Of jobs, named first: with another word there it would be one of nodes or partitions."""
+    """Check an update of jobs, which are named first: another first word could update nodes or partitions."""
     if list(words[:2]) != ["scontrol", "update"] or not words[2:] or not words[2].startswith("JobId="):
         raise not_allowed(words)
     check_assignments(words[2:], _CHANGES, words)
 
 
 def check_submission(words: Sequence[str]) -> None:
-    """Held, with the options of a job of ours; the script comes as input."""
+    """Check a submission: held, with the options of a job of ours; the script comes as input."""
     if list(words[:3]) != ["sbatch", "--parsable", "--hold"]:
         raise not_allowed(words)
     check_assignments(words[3:], _OPTIONS, words)

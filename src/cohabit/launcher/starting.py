@@ -1,4 +1,4 @@
-"""What a run's folder says that is to be run, from a checked request. What root acts on is decided here, not there."""
+"""Build the specification in a run's folder from a checked request. What root acts on is decided here, not there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def spec_of(
     settings: Settings, offer: control_groups.Offer, folder: RunFolder, request: Mapping[str, Any],
     person: Mapping[str, Any] | None, output: Path, group: Callable[[str], Path],
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the runner needs to know, as plain data. `group` finds a group of resctrl."""
+    """Return all that the runner needs to know, as plain data. `group` returns a resctrl group."""
     cpus = sorted({cpu for _, own in request["nodes"] for cpu in own})
     memory, most = request["memory_bytes"], most_processes()
     return {
@@ -32,7 +32,7 @@ def spec_of(
 
 
 def most_processes(kept: Path = Path("/proc/sys/kernel/pid_max")) -> int:
-    """A job that forks without end must not take the last process numbers of the machine."""
+    """Return the process limit of a job: a fork bomb must not take the last process ids of the machine."""
     try:
         return max(int(kept.read_text()) // 4, 1024)
     except (OSError, ValueError):

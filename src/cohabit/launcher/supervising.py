@@ -1,7 +1,7 @@
-"""The runs of one place: given to runners, watched, stopped, buried, settled.
+"""Manage the runs of one place: give them to runners, watch them, stop them, record lost ones and settle them.
 
-Starts that are on their way hold a lock on the folder of runs until they have claimed theirs. A new launcher waits for
-that lock, so a run that has no claim then will never begin, and nothing need be written to make sure of it.
+Each start holds a lock on the folder of runs until it has claimed its run. A new launcher waits for that lock. A run
+that has no claim after that never begins, so nothing needs to be written to make sure of it.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from cohabit.launcher.starting import spec_of
 from cohabit.launcher.sweeper import Sweeper
 
 STARTING = "starting"
-LOCK_S = 60.0  # a start that is on its way for longer keeps the next launcher from beginning
-ENDING_S = 5.0  # a child that has answered is gone by then, also on a busy machine
-IDLE_MOST = 8  # runners that are kept for the next run
-WORD_US = 500_000  # after so long the word of a runner that its program executes is lost
+LOCK_S = 60.0  # a start that takes longer than this keeps the next launcher from beginning
+ENDING_S = 5.0  # a child that has answered has ended by then, also on a busy machine
+IDLE_MOST = 8  # idle runners kept for the next run
+WORD_US = 500_000  # after this time the runner's report that its program executes counts as lost
 Key = tuple[str, int]
 
 
 class Supervisor:
-    """`group` finds a group of resctrl by its checked name."""
+    """`group` returns a resctrl group by its checked name."""
 
     def __init__(
         self, settings: Settings, channel: Channel, poll: select.poll, meter: Meter, group: Callable[[str], Path]
@@ -59,22 +59,22 @@ class Supervisor:
         self.settings, self.channel, self.poll, self.meter, self.group = settings, channel, poll, meter, group
         self.runs, self.output, self.own = (settings.place / name for name in ("runs", "output", FOLDER))
         self.offer = control_groups.Offer()
-        self.runners: dict[int, RunnerProcess] = {}  # by the descriptor that is watched; idle ones, too
+        self.runners: dict[int, RunnerProcess] = {}  # by watched descriptor; includes idle runners
         self.of_run: dict[Key, RunnerProcess] = {}
         self.idle: list[RunnerProcess] = []
         self.sweeper = Sweeper(self.close_private)
-        self.unsaid: set[Key] = set()  # runs whose start may not have been told
+        self.unsaid: set[Key] = set()  # runs for which the report of the start may be missing
         self.lock = -1
         self.kept_claim: str | None = None  # in a runner
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Make the folders, wait for starts of an earlier launcher, make control groups, sweep what no run needs."""
+        """Make the folders, wait for starts of an earlier launcher, make control groups, remove what no run needs."""
         for folder in (self.runs, self.output):
             with contextlib.suppress(FileExistsError):
                 folder.mkdir(0o711)
-                folder.chmod(0o711)  # owners of jobs find theirs, and cannot look for others
+                folder.chmod(0o711)  # job owners can open their own folders but cannot list others
         for folder in (self.runs, self.output, self.own):
             _check_ours(folder)
         self.lock = os.open(self.own / STARTING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -86,7 +86,7 @@ class Supervisor:
             self.channel.say(f"what was left of {name} is killed", once=False)
 
     def wait_for_lock(self) -> None:
-        """Until no start of an earlier launcher is on its way; from then on this lock tells of ours."""
+        """Wait until no start of an earlier launcher is in progress; from then on this lock stands for our starts."""
         until = time.monotonic() + LOCK_S
         while True:
             try:
@@ -100,7 +100,7 @@ class Supervisor:
         fcntl.flock(self.lock, fcntl.LOCK_SH)
 
     def private(self) -> Iterable[int]:
-        """Descriptors that no child must keep."""
+        """Descriptors that a child must not keep."""
         runners = list(self.runners.values())
         ends = [one.end for one in runners] + [self.sweeper.end]
         own = [one.fileno() for one in ends if one is not None] + [one.process for one in runners]
@@ -109,14 +109,14 @@ class Supervisor:
     # ---- starting ---------------------------------------------------------------------------------------------------
 
     def start(self, request: wire.Message) -> Any:
-        """By a runner, which makes the folder, claims it and answers. False: the folder was there."""
+        """Start a run in a runner, which makes the folder, claims it and answers. Return False if the folder exists."""
         folder = self.folder(request)
         if folder.exists():
             return self.find_again(folder)
         before = self.of_run.get((folder.job_id, folder.attempt))
         if before is not None and before.number == request["id"]:
             return LATER  # the same request again: the runner that makes the folder answers it
-        if before is not None:  # an earlier start of this run: it has failed, or is on its way
+        if before is not None:  # an earlier start of this run has failed or is in progress
             if not readable(before.watched, ENDING_S):
                 raise Refused("a start of this run is on its way")
             self.heard(before.watched)
@@ -130,21 +130,21 @@ class Supervisor:
         return LATER
 
     def close_private(self) -> None:
-        """In a new runner: the channel and the lock come with each request."""
+        """Close private descriptors in a new runner; the channel and the lock come with each request."""
         for descriptor in self.private():
             os.close(descriptor)
         self.channel.end.close()
 
     def find_again(self, folder: RunFolder) -> bool:
-        """The same order again, after a launcher has died: its run is watched if it lives."""
+        """Handle a repeated request after a launcher has died: watch the run if it is alive."""
         if (folder.job_id, folder.attempt) not in self.of_run and self.look_at(folder)["stands"] == "never":
             folder.remove()
             raise Refused("its start was interrupted")
         return False
 
     def be_runner(self, request: wire.Message, woken: int, channel: int, lock: int) -> None:
-        """In a runner, one run. The lock is let go when the claim is on the disk, the channel when it is told that the
-        program executes."""
+        """Execute one run in a runner. Release the lock when the claim is on the disk, and the channel when the start
+        has been reported."""
         folder, claimed = self.folder(request), False
         with socket.socket(fileno=channel) as end:
             try:
@@ -161,13 +161,13 @@ class Supervisor:
                 runner.Run(folder, spec, woken, lambda: tell_start(end, folder)).live()
 
     def claim(self) -> str:
-        """In a runner: the file its claims are links to."""
+        """Return the file that this runner's claims are links to."""
         if self.kept_claim is None:
             self.kept_claim = kept_claim(claims_of(self.own, os.getpid()), runner.identity())
         return self.kept_claim
 
     def prepare(self, folder: RunFolder, request: wire.Message) -> dict[str, Any]:
-        """All that the runner needs to know; the folder of the user's outputs is there afterwards."""
+        """Return all that the runner needs to know; the folder of the user's outputs exists afterwards."""
         person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
         if person is not None:
             _make_output_folder(self.output / str(person["uid"]), person)
@@ -176,17 +176,17 @@ class Supervisor:
         )  # fmt: skip
 
     def output_of(self, folder: RunFolder, person: Mapping[str, Any] | None) -> Path:
-        """Where a job's output goes unless its owner named a file."""
+        """Return the path of a job's output if its owner named no file."""
         own = self.output if person is None else self.output / str(person["uid"])
         return own / f"{folder.path.name.rpartition('.')[0]}.out"
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to look for."""
+        """Return whether there is anything to look for."""
         return bool(self.unsaid or self.sweeper.waiting)
 
     def look(self) -> None:
-        """Runs whose word that they execute may be lost, and folders that wait to be removed."""
+        """Look for runs with a lost start report, and for folders that wait to be removed."""
         self.sweeper.flush()
         for key in list(self.unsaid):
             folder = RunFolder(self.runs, *key)
@@ -199,19 +199,19 @@ class Supervisor:
     # ---- ends -------------------------------------------------------------------------------------------------------
 
     def watch(self, one: RunnerProcess) -> None:
-        """Listen for the end of its run."""
+        """Listen for the end of the run of this runner."""
         assert one.folder is not None
         self.runners[one.watched] = self.of_run[one.folder.job_id, one.folder.attempt] = one
         self.poll.register(one.watched, select.POLLIN)
 
     def adopt(self, folder: RunFolder, process: int) -> None:
-        """Watch a runner that is not ours, or whose run another start made."""
+        """Watch a runner of another launcher, or the runner of an earlier start."""
         one = RunnerProcess(process)
         one.folder = folder
         self.watch(one)
 
     def forget(self, one: RunnerProcess) -> None:
-        """It has ended, or does once it hears of this."""
+        """Drop a runner that has ended, or that ends when it sees its socket closed."""
         if self.runners.pop(one.watched, None) is not None:
             self.poll.unregister(one.watched)
         with contextlib.suppress(FileNotFoundError):
@@ -219,9 +219,9 @@ class Supervisor:
         one.close()
 
     def heard(self, descriptor: int) -> None:
-        """A runner's run is over, or the runner has ended: the end of the run is told."""
+        """Report the end of a run after its runner has finished it or has ended."""
         if not readable(descriptor):
-            return  # this was said of a runner that had the same descriptor before
+            return  # an old event of a runner that had the same descriptor before
         one = self.runners[descriptor]
         over, folder, number = one.said_over(), one.folder, one.number
         one.folder = one.number = None
@@ -235,8 +235,8 @@ class Supervisor:
             self.run_over(folder, None if over else number)
 
     def run_over(self, folder: RunFolder, unanswered: int | None) -> None:
-        """The end of a run is told; where its runner died before it had finished, it is buried first. `unanswered`: the
-        request of a runner that died, which may have no answer."""
+        """Report the end of a run; record it first if its runner died before it had finished. `unanswered`: the request
+        of a runner that died, which may have no answer."""
         key = (folder.job_id, folder.attempt)
         self.unsaid.discard(key)
         self.meter.end(key)
@@ -248,12 +248,12 @@ class Supervisor:
         elif ended is not None:
             self.channel.report(ending(folder, ended))
         elif (living := alive(claim)) is not None:
-            self.adopt(folder, living)  # dying, or the runner of an earlier start whose claim counts
+            self.adopt(folder, living)  # the runner is dying, or it is that of an earlier start and holds the claim
         else:
             self.bury_in_child(folder)
 
     def bury_in_child(self, folder: RunFolder) -> None:
-        """Killing what is left may take seconds."""
+        """Record the end of a run in a child process, because killing what is left may take seconds."""
         self.channel.say(f"the runner of {folder.path.name} is dead; what it left is killed", once=False)
         if os.fork() == 0:
             self.channel.be_child()
@@ -269,14 +269,15 @@ class Supervisor:
             self.channel.end_child(ending(folder, folder.ended()))
 
     def look_at(self, folder: RunFolder) -> wire.Message:
-        """Where a run stands that this launcher did not start. Burying happens here, so that the answer is final."""
+        """Return the state of a run that this launcher did not start. A lost run is recorded here: the answer is
+        final."""
         claim, ended = folder.runner(), folder.ended()
         found = event("run", folder) | {"stands": "ended", "ended": ended}
         if ended is not None:
             return found
         if claim is None or claim == NOBODY:
             if claim is None:
-                with contextlib.suppress(OSError):  # a full disk does no harm: no start is on its way
+                with contextlib.suppress(OSError):  # a full disk does no harm: no start is in progress
                     folder.claim(NOBODY)
             return found | {"stands": "never"}
         if (folder.job_id, folder.attempt) not in self.of_run:
@@ -288,7 +289,8 @@ class Supervisor:
         return found | {"stands": "running", "bound": folder.bound(), "cores_each": each, "bandwidth_mbs": bandwidth}
 
     def bury(self, folder: RunFolder, claim: str) -> dict[str, Any]:
-        """A run whose runner is gone. Where its end cannot be recorded now it is lost all the same."""
+        """Record the end of a run after its runner has gone. If it cannot be recorded now, the run is lost all the
+        same."""
         if not claim.strip():
             self.channel.say(f"the claim of run {folder.path.name} cannot be read: the run counts as lost", once=False)
         try:
@@ -301,15 +303,15 @@ class Supervisor:
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def folder(self, request: Mapping[str, Any]) -> RunFolder:
-        """Of the run it is about."""
+        """Return the folder of the run that a request names."""
         return RunFolder(self.runs, request["job"], request["attempt"])
 
     def observe(self, request: wire.Message) -> list[wire.Message]:
-        """Every run that is not settled."""
+        """Return the state of every run that is not settled."""
         return [self.look_at(folder) for folder in all_runs(self.runs)]
 
     def stop(self, request: wire.Message) -> bool:
-        """Have a run stopped; its end is reported. False: it does not run."""
+        """Stop a run; its end is reported later. Return False if it does not run."""
         folder, why = self.folder(request), request["why"]
         one = self.of_run.get((folder.job_id, folder.attempt))
         if one is None:
@@ -323,7 +325,7 @@ class Supervisor:
         return True
 
     def renew(self, request: wire.Message) -> bool:
-        """Another fuse."""
+        """Set a new fuse."""
         folder = self.folder(request)
         one = self.of_run.get((folder.job_id, folder.attempt))
         if one is None:
@@ -333,7 +335,7 @@ class Supervisor:
         return True
 
     def bind(self, request: wire.Message) -> bool:
-        """Other cores for a run."""
+        """Give a run other cores."""
         folder = self.folder(request)
         before, after = _flat(folder.bound()), _flat(request["nodes"])
         folder.bind(request["nodes"])
@@ -341,7 +343,7 @@ class Supervisor:
         return True
 
     def settle(self, request: wire.Message) -> bool:
-        """The record of a run may go; one that lives stays."""
+        """Remove the record of a run; the record of a live run stays."""
         folder = self.folder(request)
         claim = folder.runner()
         if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
@@ -351,18 +353,18 @@ class Supervisor:
         return True
 
     def threads(self, request: wire.Message) -> list[int]:
-        """All threads of a run, as they are now."""
+        """Return all current threads of a run."""
         return threads_of(processes_of(self.folder(request)))
 
     def probe(self, request: wire.Message) -> dict[str, Any]:
-        """What a job's environment offers to its framework."""
+        """Return what a job's environment offers to its framework."""
         person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
         memory = min(request["memory_bytes"] or acting.MEMORY_OF_PROBE, acting.MEMORY_OF_PROBE)
         groups = control_groups.plan(self.offer, self.folder(request).path.name, memory, "", acting.MOST_PROCESSES)
         return acting.probe_for(person, groups, request["framework"], request["environment"])
 
     def open_output(self, request: wire.Message) -> int:
-        """A descriptor of a job's output; path "": the file that is its output unless its owner named one."""
+        """Return a descriptor of a job's output; path "": the default file, used if the owner named none."""
         person, path = self.settings.users.person(request["uid"], request["gid"], request["groups"]), request["path"]
         if path:
             return acting.open_for(person, path, own=False)
@@ -370,31 +372,31 @@ class Supervisor:
 
 
 def event(kind: str, folder: RunFolder) -> wire.Message:
-    """A report about a run."""
+    """Return a report about a run."""
     return {"event": kind, "job": folder.job_id, "attempt": folder.attempt}
 
 
 def ending(folder: RunFolder, ended: dict[str, Any] | None) -> wire.Message:
-    """The report of its end."""
+    """Return the report of the end of a run."""
     return event("ended", folder) | {"ended": ended or dict(LOST), "notes": folder.notes()}
 
 
 def tell_start(end: socket.socket, folder: RunFolder) -> None:
-    """In a runner: say it once, if the controller listens; the launcher finds it in the folder otherwise."""
+    """Report the start once from a runner if the controller listens; otherwise the launcher finds it in the folder."""
     with contextlib.suppress(OSError):
         wire.send(end, event("started", folder), wait=False)
     end.close()
 
 
 def _check_ours(folder: Path) -> None:
-    """What is in there decides what runs as which user: no other account may own it or write to it."""
+    """Check that no other account owns the folder or can write to it: its content decides what runs as which user."""
     known, own = folder.lstat(), os.geteuid()
     if not stat.S_ISDIR(known.st_mode) or known.st_uid != own or known.st_mode & 0o022:
         raise Refused(f"{folder} must be a folder that belongs to user {own} and that only it can write to")
 
 
 def _make_output_folder(path: Path, person: Mapping[str, Any]) -> None:
-    """output/UID, the user's alone, in a folder that only the launcher can write to."""
+    """Make output/UID, accessible to the user alone, in a folder that only the launcher can write to."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(0o700)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
-"""Removes the folders of settled runs, in a process of its own: what was written a moment ago is removed only when the
-disk has taken it, and a job may have left any number of files. What it does not get to, the next launcher removes."""
+"""Remove the folders of settled runs in a separate process: recently written files are removed only when the disk has
+taken them, and a job may have left any number of files. The next launcher removes what is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cohabit.launcher import wire
 
 
 class Sweeper:
-    """Of one launcher. `close_others` closes what a child must not keep."""
+    """The sweeper of one launcher. `close_others` closes what a child must not keep."""
 
     def __init__(self, close_others: Callable[[], None]) -> None:
         self._close_others = close_others
@@ -22,12 +22,12 @@ class Sweeper:
         self.waiting: deque[str] = deque()
 
     def remove(self, path: str) -> None:
-        """Have a folder removed, some time."""
+        """Have a folder removed at some time."""
         self.waiting.append(path)
         self.flush()
 
     def flush(self) -> None:
-        """What could not be handed over before. One that was killed is followed by another."""
+        """Hand over paths that could not be handed over before. A killed process is replaced."""
         while self.waiting:
             try:
                 if self.end is None:
@@ -60,7 +60,7 @@ class Sweeper:
 
 
 def _remove(path: str) -> None:
-    """Most have a few files of ours and an empty folder of the job's."""
+    """Remove a folder; most have a few files of ours and an empty folder of the job."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
             if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""Which users the launcher starts programs as. The controller names a user; the machine's accounts say its groups."""
+"""Decide which users programs are started as. The controller names a user; the machine's accounts give its groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from cohabit.launcher.requests import Refused
 
-MIN_UID = 1000  # where accounts of people begin, on every common distribution
+MIN_UID = 1000  # first uid of ordinary users on every common distribution
 
 
 @dataclass(frozen=True)
 class Users:
-    """What the site allows. `own` are uid and gid that stand for -1: the controller's account.
+    """The users that the site allows. `own` are the uid and gid that -1 stands for: the controller's account.
 
     `strict`: the controller has fewer rights than the launcher, so root and system accounts are refused.
     """
@@ -26,7 +26,7 @@ class Users:
     listed: tuple[int, ...] = ()
 
     def person(self, uid: int, gid: int, groups: Sequence[int]) -> dict[str, Any] | None:
-        """Whom a program becomes, with groups that the account really has; None: it stays the launcher's own user."""
+        """Return the user a program runs as, with groups that the account really has; None: the launcher's own user."""
         if os.geteuid() != 0:
             if uid in (-1, os.geteuid()):
                 return None
@@ -42,7 +42,7 @@ class Users:
     def _with_groups(self, uid: int, gid: int, groups: Sequence[int]) -> dict[str, Any]:
         try:
             known = pwd.getpwuid(uid)
-        except KeyError:  # no account here: it has the group it came with, unless that is one of the system's
+        except KeyError:  # no account here: keep the group of the request unless it is a system group
             gid = uid if gid < 0 else gid
             if self.strict and gid < self.min_uid and gid not in self.listed:
                 raise Refused(f"user {uid} has no account here, and group {gid} is one of the system's") from None
@@ -56,7 +56,7 @@ class Users:
 
 
 def refusal(uid: int, strict: bool, min_uid: int, listed: Sequence[int], service: int = -1) -> str:
-    """Why jobs of this user are not run; empty: they are."""
+    """Return why jobs of this user are not run; empty: they are run."""
     if not strict or uid in listed:
         return ""
     if uid == service:

@@ -1,7 +1,7 @@
-"""Messages between controller and launcher: one JSON document per datagram, descriptors beside it.
+"""Messages between controller and launcher: one JSON document per datagram, with file descriptors.
 
-The channel is a pair of SOCK_SEQPACKET sockets, so several processes can write to one end and no message is ever torn.
-A document that is too large for a datagram travels in memory behind a descriptor.
+The channel is a pair of SOCK_SEQPACKET sockets, so several processes can write to one end and no message is ever split.
+A document that is too large for a datagram is sent in memory behind a descriptor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DATAGRAM_MOST = 64 << 10
 MESSAGE_MOST = 16 << 20
 DESCRIPTORS_MOST = 4
 _IN_MEMORY = b"*"
-# Plain numbers: to join flags of `socket` with | makes an enum, and costs more than to send a message.
+# Plain numbers: joining flags of `socket` with | makes an enum, which costs more than sending a message.
 _SEND, _RECEIVE, _AT_ONCE = int(socket.MSG_NOSIGNAL), int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_DONTWAIT)
 _CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 _SPACE = socket.CMSG_SPACE(DESCRIPTORS_MOST * array("i").itemsize)
@@ -28,16 +28,16 @@ Message = dict[str, Any]
 
 
 class BadMessage(Exception):
-    """What came is not a message."""
+    """The received data is not a message."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """The two ends of a channel; neither is inherited by programs."""
+    """Return the two ends of a channel; programs do not inherit them."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def send(end: socket.socket, message: Message, descriptors: Sequence[int] = (), wait: bool = True) -> None:
-    """One message; BlockingIOError where it would have to wait and must not."""
+    """Send one message; BlockingIOError if it would have to wait and must not."""
     content = _encode(message).encode()
     flags = _SEND if wait else _SEND | _AT_ONCE
     if len(content) <= DATAGRAM_MOST:
@@ -56,7 +56,7 @@ def send(end: socket.socket, message: Message, descriptors: Sequence[int] = (), 
 
 
 def receive(end: socket.socket, wait: bool = True) -> tuple[Message, list[int]] | None:
-    """The next message with its descriptors, which are the caller's to close; None: the other end is closed."""
+    """Return the next message with its descriptors, which the caller must close; None: the other end is closed."""
     content, ancillary, flags, _ = end.recvmsg(DATAGRAM_MOST, _SPACE, _RECEIVE if wait else _RECEIVE | _AT_ONCE)
     found = array("i")
     for level, kind, data in ancillary:
@@ -83,7 +83,7 @@ def receive(end: socket.socket, wait: bool = True) -> tuple[Message, list[int]] 
 
 
 def close(descriptors: Sequence[int]) -> None:
-    """Let go of them."""
+    """Close all of them."""
     for one in descriptors:
         os.close(one)
 

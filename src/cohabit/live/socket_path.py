@@ -1,4 +1,4 @@
-"""Where a place has its socket. Clients need this and nothing else of live/controller/place.py."""
+"""The path of a place's socket. Clients need this and nothing else of live/controller/place.py."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ SOCKET = "cohabit.sock"
 
 
 def socket_of(place: str) -> str:
-    """The path callers connect to."""
+    """Return the path callers connect to."""
     return os.path.join(place, SOCKET)

@@ -9,7 +9,7 @@ from cohabit.model.errors import InputError
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that are all alike. Ways, bandwidth and closids are for policies that share nodes."""
+    """Identical nodes. Ways, bandwidth and closids are for policies that share nodes."""
 
     count: int
     cores: int = 1
@@ -18,7 +18,7 @@ class NodeGroup:
     min_ways: int = 1
     closids: int = 0
     bandwidth_gbs: tuple[tuple[int, float], ...] = ()  # (active cores, GB/s), linear between
-    domains: int = 1  # L3 domains of one server: so many nodes in a row are one server
+    domains: int = 1  # L3 domains per server: this many consecutive nodes are one server
     partitions: tuple[str, ...] = ()  # none: open to every job that names no partition
     name: str = "node"
 
@@ -47,7 +47,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Window:
-    """Maintenance: these nodes run nothing between begin and end."""
+    """A maintenance window: these nodes run no jobs between begin and end."""
 
     begin_us: int
     end_us: int
@@ -92,15 +92,15 @@ class Cluster:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return sum(group.count for group in self.groups)
 
     @property
     def cores(self) -> int:
-        """How many cores there are in all."""
+        """The number of cores of all nodes."""
         return sum(group.count * group.cores for group in self.groups)
 
 
 def uniform_cluster(nodes: int, cores: int = 1) -> Cluster:
-    """The plain machine of a trace: so many equal nodes."""
+    """Return the plain machine of a trace: this many equal nodes."""
     return Cluster((NodeGroup(nodes, cores),))

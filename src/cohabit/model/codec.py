@@ -1,4 +1,4 @@
-"""Events and commands to bytes and back, the same bytes for the same value on every machine."""
+"""Encode and decode events and commands: the same bytes for the same value on every machine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _commands = msgspec.msgpack.Decoder(list[Command])
 
 
 def encode(items: Sequence[Event] | Sequence[Command]) -> bytes:
-    """One journal entry."""
+    """Encode one journal entry."""
     return _encoder.encode(items)
 
 
 def decode_events(data: bytes) -> list[Event]:
-    """The events of a journal entry."""
+    """Decode the events of a journal entry."""
     return _events.decode(data)
 
 
 def decode_commands(data: bytes) -> list[Command]:
-    """The commands of a journal entry."""
+    """Decode the commands of a journal entry."""
     return _commands.decode(data)

@@ -1,4 +1,4 @@
-"""Orders the core gives, in the imperative. Every one carries (job, attempt), so giving it twice does no harm."""
+"""Commands of the core, named in the imperative. Every one carries (job, attempt), so repeating it does no harm."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ class StartJob(_Command, frozen=True):
     limit_us: int
     scale: int = 1  # scale factor k: k times the nodes it needs at least
     cores: int = 0  # on each node; 0: all of them
-    exclusive: bool = True  # nobody else on its nodes
+    exclusive: bool = True  # no other job on its nodes
     ways: int = 0  # cache ways booked on each node; 0: none in particular
     bandwidth_mbs: int = 0  # memory bandwidth booked on each node; 0: none
     purpose: str = "run"  # "time" or "curve": an exclusive run that also measures the program
-    fuse_us: int = NO_FUSE_US  # the executor stops it then and has it queued again, unless RenewJob came before
+    fuse_us: int = NO_FUSE_US  # the executor stops and requeues it then, unless RenewJob came before
 
 
 class SetShares(_Command, frozen=True):
-    """On each of these nodes (ranges), these jobs have these cache ways: (job_id, first way, ways), contiguous.
+    """Set the cache ways of these jobs on each of these nodes (ranges): (job_id, first way, ways), contiguous.
 
     The same mask holds on every socket of a node. Jobs with equal masks share those ways; masks that differ are
-    disjoint. Jobs not named keep nothing of the cache to themselves. A job named in `caps` (job_id, percent) may draw
-    so much of the memory bandwidth its cores could draw; who is not named there draws as it likes.
+    disjoint. Jobs not named have no cache to themselves. A job named in `caps` (job_id, percent) may draw that
+    percentage of the memory bandwidth its cores could draw; a job not named there is not limited.
     """
 
     nodes: tuple[tuple[int, int], ...]
     shares: tuple[tuple[str, int, int], ...]
     caps: tuple[tuple[str, int], ...] = ()
-    reason: str = ""  # why it is another division than before, where that is not plain from who came and went
+    reason: str = ""  # why the division has changed, if not because jobs started or ended
 
 
 class MoveJob(_Command, frozen=True):
-    """Re-bind a running job to these nodes, which are L3 domains of the server it is on. It cannot be refused: whoever
-    cannot re-bind a process any more reports its end."""
+    """Re-bind a running job to these nodes, which are L3 domains of the server it is on. It cannot be refused: if a
+    process can no longer be re-bound, the executor reports its end."""
 
     job_id: str
     attempt: int
@@ -56,7 +56,7 @@ class MoveJob(_Command, frozen=True):
 
 
 class HoldJob(_Command, frozen=True):
-    """These nodes are kept for the job until then, idle: its mates elsewhere are not ready."""
+    """Keep these nodes idle for the job until then: its mates in other domains are not ready."""
 
     job_id: str
     nodes: tuple[tuple[int, int], ...]
@@ -64,14 +64,14 @@ class HoldJob(_Command, frozen=True):
 
 
 class ReleaseJob(_Command, frozen=True):
-    """The nodes kept for the job are free again; it waits on."""
+    """Free the nodes kept for the job; it continues to wait."""
 
     job_id: str
     reason: str = ""
 
 
 class RenewJob(_Command, frozen=True):
-    """The mates of this run were heard: its fuse is this one now, if the old one has not burnt."""
+    """Set a new fuse for this run, unless the old one has expired: its mates were heard."""
 
     job_id: str
     attempt: int
@@ -79,7 +79,7 @@ class RenewJob(_Command, frozen=True):
 
 
 class StopJob(_Command, frozen=True):
-    """Stop this run; the job waits in the queue again. Report the end with status "stopped"."""
+    """Stop this run and put the job back into the queue. Report the end with status "stopped"."""
 
     job_id: str
     attempt: int
@@ -87,7 +87,7 @@ class StopJob(_Command, frozen=True):
 
 
 class CancelJob(_Command, frozen=True):
-    """Stop a run, or tell its owner that it will never happen."""
+    """Stop a run, or tell its owner that the job will never run."""
 
     job_id: str
     attempt: int
@@ -95,14 +95,14 @@ class CancelJob(_Command, frozen=True):
 
 
 class TellPeer(_Command, frozen=True):
-    """Say this to the controller of another domain; it may be lost, late or heard twice."""
+    """Send a message to the controller of another domain; it may be lost, late or delivered twice."""
 
     domain: str
     message: Message
 
 
 class WakeAt(_Command, frozen=True):
-    """Call again at this instant even if nothing happens."""
+    """Call the core again at this instant even if nothing happens."""
 
     at_us: int
 

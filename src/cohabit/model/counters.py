@@ -15,7 +15,7 @@ Kind = Literal["amount", "level", "ratio"]
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter. `unit` is of the amount itself; `group` as in the paper, or "more" for ours."""
+    """One counter. `unit` is of the amount itself; `group` as in the paper, or "more" for counters not in it."""
 
     name: str
     group: str

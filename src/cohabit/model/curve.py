@@ -20,7 +20,7 @@ class Curve(msgspec.Struct, frozen=True):
     values: tuple[float, ...]
 
     def at(self, ways: float) -> float:
-        """The value at any number of ways."""
+        """Return the value at any number of ways."""
         right = bisect.bisect_right(self.ways, ways)
         if right == 0:
             return self.values[0]
@@ -31,13 +31,13 @@ class Curve(msgspec.Struct, frozen=True):
         return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
 
     def sampled(self, ways: Iterable[int]) -> Curve:
-        """The same curve read at these ways only."""
+        """Return the same curve, read at these ways only."""
         points = tuple(sorted(set(ways)))
         return Curve(points, tuple(self.at(point) for point in points))
 
 
 def curve_from(points: Mapping[str, float] | Mapping[int, float], what: str, where: str) -> Curve:
-    """A curve from a mapping of ways to values; `what` names the program and the quantity in an error."""
+    """Return a curve from a mapping of ways to values; `what` names the program and the quantity in an error."""
     try:
         pairs = sorted((int(ways), float(value)) for ways, value in points.items())
     except (TypeError, ValueError):
@@ -53,7 +53,7 @@ def curve_from(points: Mapping[str, float] | Mapping[int, float], what: str, whe
 
 
 def rising(curve: Curve, what: str, where: str) -> tuple[Curve, int]:
-    """An IPC curve never falls: small dips are raised to the running maximum and counted, larger ones refused."""
+    """Make an IPC curve rise: small dips are raised to the running maximum and counted, larger ones refused."""
     raised, highest, values = 0, 0.0, []
     for ways, value in zip(curve.ways, curve.values, strict=True):
         if value < highest * (1 - LARGEST_DIP):
@@ -69,7 +69,7 @@ def rising(curve: Curve, what: str, where: str) -> tuple[Curve, int]:
 
 
 def never_falling(values: tuple[float, ...], weights: list[int] | None = None) -> tuple[float, ...]:
-    """The rising sequence nearest to noisy readings: neighbours in the wrong order share their mean (S22)."""
+    """Return the rising sequence nearest to noisy readings: neighbours in the wrong order share their mean (S22)."""
     blocks: list[list[float]] = []  # mean, weight, how many values
     for value, weight in zip(values, weights or [1] * len(values), strict=True):
         blocks.append([value, float(weight), 1.0])

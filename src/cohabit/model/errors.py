@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class InputError(Exception):
-    """What is wrong, where it is, and what to do about it, for a person who has never seen the project."""
+    """What is wrong, where it is, and what to do about it, for a user that has never seen the project."""
 
     def __init__(self, what: str, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix
@@ -20,7 +20,7 @@ class InputError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> InputError:
-    """The error for a name that does not exist, with the nearest one that does and the command that lists all."""
+    """Return the error for a name that does not exist, with the nearest existing one and the command that lists all."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Facts the core is told, in the past tense. They are all it ever learns of the world."""
+"""Events: facts for the core, named in the past tense. The core learns of the world only from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class JobSubmitted(_Event, frozen=True):
-    """A job came in."""
+    """A job was submitted."""
 
     job: Job
 
 
 class JobCancelled(_Event, frozen=True):
-    """Somebody does not want the job any more."""
+    """The job was cancelled on request."""
 
     job_id: str
 
@@ -35,7 +35,7 @@ class JobChanged(_Event, frozen=True):
 
 
 class JobHeld(_Event, frozen=True):
-    """The job must not start until released."""
+    """The job must not start until it is released."""
 
     job_id: str
 
@@ -47,31 +47,31 @@ class JobReleased(_Event, frozen=True):
 
 
 class JobRequeued(_Event, frozen=True):
-    """Somebody wants this run stopped and the job to wait in the queue again."""
+    """A request came to stop this run and put the job back into the queue."""
 
     job_id: str
 
 
 class EndsForgotten(_Event, frozen=True):
-    """How jobs ended is kept elsewhere: all that are over may be forgotten."""
+    """The ends of jobs are stored elsewhere: all ended jobs may be forgotten."""
 
 
 class EndRecalled(_Event, frozen=True):
-    """How a forgotten job had ended, because a submission that follows depends on it."""
+    """The end of a forgotten job, because a submission that follows depends on it."""
 
     job_id: str
     status: str
 
 
 class JobStarted(_Event, frozen=True):
-    """The world confirms a start."""
+    """The executor confirmed a start."""
 
     job_id: str
     attempt: int
 
 
 class StartRefused(_Event, frozen=True):
-    """The world could not start the job; not before back_off_us more on these nodes, so that refusals cannot loop."""
+    """The executor could not start the job; no retry on these nodes for back_off_us, so that refusals cannot loop."""
 
     job_id: str
     attempt: int
@@ -80,14 +80,14 @@ class StartRefused(_Event, frozen=True):
 
 
 class JobFinished(_Event, frozen=True):
-    """A run is over: done, killed (limit), failed, cancelled, or lost with its node."""
+    """A run ended: done, killed (limit), failed, cancelled, or lost with its node."""
 
     job_id: str
     attempt: int
     status: str = "done"
-    exit_status: int | None = None  # of its program, where whoever ran it knows
+    exit_status: int | None = None  # of its program, if the executor knows it
     exit_signal: int | None = None  # that ended its program
-    reason: str = ""  # what went wrong beside the program: it could not be started, it went over its memory
+    reason: str = ""  # a failure outside the program: it could not be started, it exceeded its memory
 
 
 class NodeUp(_Event, frozen=True):
@@ -97,13 +97,13 @@ class NodeUp(_Event, frozen=True):
 
 
 class NodeDown(_Event, frozen=True):
-    """The node is gone; whatever ran there is lost."""
+    """The node is down; the jobs on it are lost."""
 
     node: int
 
 
 class NodeDrained(_Event, frozen=True):
-    """Nothing new may start on the node; what runs there goes on."""
+    """No new job may start on the node; running jobs continue."""
 
     node: int
 
@@ -115,26 +115,26 @@ class ProfileLearned(_Event, frozen=True):
     processes: int
     measured: ScaleProfile
     hardware: str = ""
-    owner: str = ""  # whose run it was (model/profile.py); empty: shared
+    owner: str = ""  # user of the run (model/profile.py); empty: shared
 
 
 class ProgramDrifted(_Event, frozen=True):
-    """Runs of a program depart from its profile for good: what was measured is forgotten, and measured again."""
+    """Runs of a program depart from its profile permanently: the profile is dropped, and measured again."""
 
     program: str
     reason: str = ""
-    owner: str = ""  # whose runs; the profiles of other users and the shared one stay
+    owner: str = ""  # user of the runs; the profiles of other users and the shared one stay
 
 
 class ProfileShared(_Event, frozen=True):
-    """An operator made what is known from one user's runs of a program the shared profile, in place of the old one."""
+    """An operator made one user's profile of a program the shared profile, in place of the old one."""
 
     program: str
     owner: str
 
 
 class ProgressMeasured(_Event, frozen=True):
-    """So fast a run was over the last `window_us`, against running alone with as few nodes as hold it (1: as fast)."""
+    """The speed of a run over the last `window_us`, against running alone with as few nodes as hold it (1: as fast)."""
 
     job_id: str
     attempt: int
@@ -143,7 +143,7 @@ class ProgressMeasured(_Event, frozen=True):
 
 
 class SharesRefused(_Event, frozen=True):
-    """The world could not give these jobs what they should have of cache or bandwidth; not before back_off_us more."""
+    """The executor could not set the cache or bandwidth shares of these jobs; no retry for back_off_us."""
 
     job_ids: tuple[str, ...]
     reason: str = ""
@@ -157,19 +157,19 @@ class TelemetryReduced(_Event, frozen=True):
 
 
 class PeerReported(_Event, frozen=True):
-    """The controller of another domain has said something; whether it is genuine was checked before."""
+    """The controller of another domain sent a message; its authenticity was checked before."""
 
     message: Message
 
 
 class SchemeChanged(_Event, frozen=True):
-    """An operator wants jobs with mates elsewhere treated in another way from now on."""
+    """An operator changed how jobs with mates in other domains are treated from now on."""
 
     scheme: Scheme
 
 
 class Recovered(_Event, frozen=True):
-    """The controller has been started again and has caught up. `same_clock`: its clock went on meanwhile."""
+    """The controller was restarted and has caught up. `same_clock`: its clock continued meanwhile."""
 
     same_clock: bool = True
 

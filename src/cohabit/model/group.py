@@ -1,7 +1,7 @@
-"""A group of mates and its terms: who belongs to it, when each member starts, what a silent mate means.
+"""A group of mates and its terms: its members, when each of them starts, and the meaning of a silent mate.
 
-The terms are checked here, once, when a group is made known; the protocol relies on it. Start offsets are difference
-constraints ("b from 0 to 60 s after a"); those that cannot hold together are refused with the cycle that says why.
+The terms are checked here, once, when a group is made; the protocol relies on it. Start offsets are difference
+constraints ("b from 0 to 60 s after a"); contradictory ones are refused with the cycle that shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PPM = 1_000_000
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One job of the group, at home in one domain."""
+    """One job of the group, in one domain."""
 
     domain: str
     job: str
@@ -39,30 +39,30 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What all sides of a group have agreed on beforehand. Durations are each on the clock of the side they bind."""
+    """The terms agreed on beforehand by all domains of a group. Durations are on the clock of the domain they bind."""
 
-    lease_us: int = 60 * SECOND  # a reservation lasts so long; a side runs at most so long without word of its mates
+    lease_us: int = 60 * SECOND  # how long a reservation lasts, and a job runs at most without word from its mates
     lead_us: int = 2 * SECOND  # from the decision to the start: time for the decision to arrive
-    late_us: int = SECOND // 20  # later than this after the agreed instant a job is not started any more
+    late_us: int = SECOND // 20  # a job is not started later than this after the agreed instant
     round_trip_us: int = SECOND // 20  # slower exchanges are not used to compare clocks
-    ask_us: int = 10 * SECOND  # how often a mate is asked how it stands
-    patience_us: int = 2 * SECOND  # a side that could start waits so long for word before it holds or yields
+    ask_us: int = 10 * SECOND  # interval at which a mate is asked for its status
+    patience_us: int = 2 * SECOND  # how long a job that could start waits for its mates before it holds or yields
     retry_us: int = 30 * SECOND  # wait after the first failed attempt; it doubles, four times at most
-    dead_after_us: int = 180 * SECOND  # a mate not heard for so long while this side waits for it counts as dead
-    absent_after_us: int = 86_400 * SECOND  # nor one whose domain answers but has had no such job for so long
+    dead_after_us: int = 180 * SECOND  # a mate not heard for this long while this domain waits for it counts as dead
+    absent_after_us: int = 86_400 * SECOND  # so does a mate whose domain answers but has had no such job for this long
     when_dead: str = START_ALONE
     watch_us: int = WHOLE_RUN  # how long after the start the mates must be heard; the wanted overlap at least
     drift_ppm: int = 500  # no clock gains or loses more than this against true time
-    common_clock: bool = False  # the sides share one clock (a simulator): do not compare clocks
+    common_clock: bool = False  # the domains share one clock (a simulator): do not compare clocks
 
     def apart_us(self, offset_us: int = 0) -> int:
-        """How far apart, in true time, the starts of one attempt can be (each against its offset)."""
+        """Return how far apart, in true time, the starts of one attempt can be (each against its offset)."""
         drift = 4 * self.drift_ppm * (self.lease_us + offset_us) // _PPM
         on_a_clock = self.late_us + (0 if self.common_clock else self.round_trip_us + drift + 2)
         return on_a_clock * _PPM // (_PPM - 4 * self.drift_ppm) + 1
 
     def alone_us(self) -> int:
-        """How long, in true time, a watched side can run while a mate does not."""
+        """Return how long, in true time, a watched job can run while a mate does not."""
         return self.lease_us * _PPM // (_PPM - self.drift_ppm) + 1
 
 
@@ -76,26 +76,26 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> int:
-        """Two sides that compute the same number mean the same group on the same terms."""
+        """The checksum of the group: domains with the same number have the same group on the same terms."""
         return crc32(msgspec.msgpack.encode(self, order="deterministic"))
 
     def domains(self) -> tuple[str, ...]:
-        """The domains of the members."""
+        """Return the domains of the members."""
         return tuple(member.domain for member in self.members)
 
     def job(self, domain: str) -> str:
-        """The member at home there."""
+        """Return the job of the group in this domain."""
         return self.members[self.domains().index(domain)].job
 
     def offset_us(self, domain: str) -> int:
-        """How much later than the group's first its job starts."""
+        """Return how much later than the group's first job the job of this domain starts."""
         return self.offsets_us[self.domains().index(domain)]
 
 
 def make_group(
     name: str, members: list[Member], terms: Terms, windows: tuple[Window, ...] = (), known: tuple[str, ...] = ()
 ) -> Group:
-    """The group, or a refusal with the reason. `known`: the domains there are, if the caller knows them."""
+    """Return the group, or refuse it with the reason. `known`: all domains, if the caller knows them."""
     where = f"group {name}"
     members = sorted(members, key=lambda member: member.domain)
     domains = [member.domain for member in members]
@@ -114,7 +114,7 @@ def make_group(
 
 
 def start_offsets(domains: list[str], windows: tuple[Window, ...], where: str = "group") -> tuple[int, ...]:
-    """The earliest starts that keep every window, the first of them 0; refused with the cycle if there are none."""
+    """Return the earliest starts that keep every window, the first of them 0; refuse with the cycle if none exist."""
     edges: list[tuple[str, str, int]] = []  # (a, b, w): b starts at least w after a
     for window in windows:
         for domain in (window.first, window.second):
@@ -138,8 +138,8 @@ def start_offsets(domains: list[str], windows: tuple[Window, ...], where: str = 
 
 
 def _cycle(cause: dict[str, str], inside: str) -> list[str]:
-    """The domains that push each other later for ever, first and last the same."""
-    for _ in cause:  # after so many steps back one stands on the cycle itself
+    """Return the domains that delay each other without end, first and last the same."""
+    for _ in cause:  # after this many steps back, `inside` is on the cycle itself
         inside = cause[inside]
     found = [inside]
     while cause[found[-1]] != inside:
@@ -164,7 +164,7 @@ def _check_terms(terms: Terms, where: str) -> None:
 
 
 def _check_overlap(members: list[Member], offsets: tuple[int, ...], terms: Terms, where: str) -> None:
-    """An overlap is possible only if nobody's limit ends before the last has run for so long."""
+    """Refuse an overlap if the limit of a member ends before the last member has run for that long."""
     for member, offset in zip(members, offsets, strict=True):
         if terms.watch_us > 0 and offset + member.limit_us < max(offsets) + terms.watch_us:
             what = f"wants {terms.watch_us / SECOND:g} s together, but {member.domain}:{member.job} ends before that"

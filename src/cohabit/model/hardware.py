@@ -10,14 +10,14 @@ _KEY = re.compile(r"(\d+)c(?:-(\d+)w)?(?:-([\d.]+)g)?")
 
 
 def hardware_key(node: NodeGroup) -> str:
-    """Cores, cache ways and peak bandwidth of a node: "28c-20w-118.26g"; what is not stated is left out."""
+    """Return cores, cache ways and peak bandwidth of a node: "28c-20w-118.26g"; what is not stated is left out."""
     ways = f"-{node.ways}w" if node.ways else ""
     peak = f"-{round(node.bandwidth_gbs[-1][1], 2):.12g}g" if node.bandwidth_gbs else ""
     return f"{node.cores}c{ways}{peak}"
 
 
 def node_of_key(key: str, min_ways: int = 1) -> NodeGroup | None:
-    """What the key tells of a node, None where it is somebody else's key; bandwidth at full cores only."""
+    """Return the node that a key describes, with bandwidth at full cores only; None: the key has another format."""
     found = _KEY.fullmatch(key)
     if found is None or int(found[1]) < 1:
         return None

@@ -1,4 +1,4 @@
-"""A job as its owner describes it. True run times are not here: only the world knows them."""
+"""A job as its owner describes it. Its true run time is not here: the scheduler does not know it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORKLOAD_TYPES = ("compute", "network", "io")
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked for. Either `processes` (packed onto as few nodes as hold them) or whole `nodes`."""
+    """A request for either `processes` (packed onto as few nodes as hold them) or whole `nodes`."""
 
     job_id: str
     limit_us: int
@@ -20,7 +20,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: int = 0  # per process; 0: not stated
     user: int = -1
     program: str = ""
-    partition: str = ""  # "": any node open to everyone
+    partition: str = ""  # "": any node open to all users
     qos: int = 0
     after: tuple[str, ...] = ()  # jobs that must have finished first
     after_any: bool = False  # True: however they finished; False: only if they finished well
@@ -30,17 +30,17 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     array_at_most: int = 0  # how many of them may run at once; 0: no bound
     requeue: bool = True  # may be started again after its node was lost
     alpha: float = 0.0  # share of its solo speed it must keep when it shares nodes; 0: the site's default
-    exclusive: bool = False  # its owner wants its nodes to itself
+    exclusive: bool = False  # its owner wants no other job on its nodes
     single_node: bool = False  # it cannot span nodes
     movable: bool = False  # its owner lets it be re-bound to another L3 domain of its server while it runs
     workload_type: str = ""  # compute, network or io for the variability gate; "": not stated
-    skip_threshold: int = -1  # so often that gate may delay it, 0: never; below 0: the site's default
-    reprofile: bool = False  # its program has changed: forget what was measured
+    skip_threshold: int = -1  # how often that gate may delay it, 0: never; below 0: the site's default
+    reprofile: bool = False  # its program has changed: drop its profile
     mates: Group | None = None  # jobs in other domains with which it starts together
-    profile_owner: str = ""  # whose profiles it uses and its runs write (model/profile.py); empty: the shared ones
+    profile_owner: str = ""  # owner of the profiles it uses and its runs write (model/profile.py); empty: shared
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong without knowing the cluster."""
+        """Refuse what is wrong on any cluster."""
         if self.processes < 1 or self.nodes < 0:
             raise InputError(f"job {self.job_id} asks for no processors", "job", "ask for at least one")
         if self.limit_us < 0:

@@ -1,6 +1,6 @@
-"""How a new measurement joins what is known of a program: running mean and variance of the time, newest curves.
+"""Merge a new measurement into the profile of a program: running mean and variance of the time, newest curves.
 
-A measurement that cannot be explained by scatter means that the program has changed: what was known is dropped (S21).
+A measurement that cannot be explained by scatter means that the program has changed: the old profile is dropped (S21).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DRIFT = 0.10  # a measurement this far from what was known, and beyond its scatt
 
 
 def merged(known: Profile, new: Profile) -> Profile:
-    """Both, scale by scale. Measured numbers never mix with calibrated or imported ones: there the new profile wins."""
+    """Merge two profiles by scale. Measured numbers never mix with calibrated or imported ones: the new ones win."""
     about = ("program", "processes", "hardware", "owner")
     if any(getattr(known, name) != getattr(new, name) for name in about):
         raise ValueError(f"profiles of different things: {known.program} and {new.program}")
@@ -29,9 +29,9 @@ def merged(known: Profile, new: Profile) -> Profile:
 
 
 def merged_scale(known: ScaleProfile, new: ScaleProfile) -> ScaleProfile:
-    """The mean and the (population) variance of all timed runs; of everything else, the later measurement.
+    """Return the mean and the (population) variance of all timed runs; of everything else, the later measurement.
 
-    `samples` counts the timed runs, once there is one: a run for the curves alone (time 0) leaves mean and count alone.
+    `samples` counts the timed runs, once there is one: a run for the curves only (time 0) leaves mean and count alone.
     """
     samples, time_s, variance = _pooled(known, new)
     late, early = (new, known) if new.measured_at_us >= known.measured_at_us else (known, new)
@@ -62,7 +62,7 @@ def _pooled(known: ScaleProfile, new: ScaleProfile) -> tuple[int, float, float]:
 
 
 def learned(known: Profile, measured: ScaleProfile) -> Profile:
-    """What is known after one more run; drift starts the profile afresh from that run."""
+    """Return the profile after one more run; on drift it starts again from that run."""
     before = known.at_scale(measured.scale)
     if before is None:
         return known.with_scale(measured)
@@ -72,7 +72,7 @@ def learned(known: Profile, measured: ScaleProfile) -> Profile:
 
 
 def drifted(old: ScaleProfile, new: ScaleProfile) -> str:
-    """What changed beyond doubt between two measurements at one scale, in words; empty if nothing did (S21)."""
+    """Describe a significant change between two measurements at one scale; empty: there is none (S21)."""
     if old.time_s > 0 and new.time_s > 0:
         scatter = 3 * math.sqrt(old.time_variance)
         if abs(new.time_s - old.time_s) > max(DRIFT * old.time_s, scatter):

@@ -1,4 +1,4 @@
-"""Programs that are to share nodes, as curves of misses: what the optimiser works on. Checked where it is read.
+"""Programs that share nodes, as curves of cache misses: the input of the optimiser. Checked where it is read.
 
 A size is a number of *buckets*, equal slices of a node's last-level cache. `mpki[i, s]` is what program i misses per
 thousand instructions with s buckets; index 0 is no cache at all. Laws: docs/partitioning.md.
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Mix:
-    """Nodes that are all alike, and the programs for them, one core each."""
+    """Identical nodes, and the programs for them, one core each."""
 
     nodes: int
     cores_per_node: int
@@ -29,7 +29,7 @@ class Mix:
     mpki: Floats  # one row per program, buckets + 1 columns
     cpi0: Floats  # cycles per instruction if nothing missed
     cycles_per_miss: Floats  # with idle memory
-    alpha: Floats | None = None  # share of its speed alone that each must keep; None: no bounds
+    alpha: Floats | None = None  # share of its solo speed that each must keep; None: no bounds
 
     def __post_init__(self) -> None:
         assert self.mpki.shape == (len(self.names), self.buckets + 1)
@@ -44,7 +44,7 @@ class Mix:
         return min(self.cores_per_node, self.buckets)
 
     def only(self, rows: Sequence[int] | Ints, nodes: int | None = None) -> Mix:
-        """Some of the programs."""
+        """Return a mix of these programs only."""
         chosen = np.asarray(rows, dtype=np.int64)
         return replace(
             self,
@@ -57,7 +57,7 @@ class Mix:
         )
 
     def with_buckets(self, buckets: int) -> Mix:
-        """The same cache cut into another number of slices; misses between the old points are linear."""
+        """Return the same cache cut into another number of slices; misses between the old points are linear."""
         if buckets == self.buckets:
             return self
         points = np.linspace(0.0, self.buckets, buckets + 1)

@@ -1,8 +1,8 @@
-"""What the controllers of coupled domains say to each other: a few messages, all of them safe to lose or to repeat.
+"""Messages between the controllers of coupled domains: a few kinds, all of them safe to lose or to repeat.
 
 Every message names its group, its sender and its receiver, the sender's epoch (how often its controller has started,
-from its store) and a number that grows within the epoch. Instants are always on the clock of the domain whose nodes
-they are about; no message assumes that two clocks agree. Who signs and who checks is the transport's affair: it signs
+from its store) and a number that grows within the epoch. Instants are always on the clock of the domain that has the
+nodes in question; no message assumes that two clocks agree. The transport signs and checks messages: it signs
 `signed_bytes`.
 """
 
@@ -15,10 +15,10 @@ from cohabit.model.texts import wrong_in_name
 
 NAME_LENGTH = 256
 MOST_MEMBERS = 64
-_MOST = 2**48  # no honest controller counts so far
-NEVER = -1  # where an instant is asked for: there is none
+_MOST = 2**48  # no correct controller counts this far
+NEVER = -1  # in place of an instant: there is none
 
-# What a side says about its own job.
+# The phases of a domain's own job.
 UNSUBMITTED = "unsubmitted"  # it knows no such job (yet)
 IDLE = "idle"  # waiting in its queue
 READY = "ready"  # its scheduler would start it now
@@ -48,10 +48,10 @@ class Announce(_Message, frozen=True, kw_only=True):
 
 
 class Status(_Message, frozen=True, kw_only=True):
-    """Where the sender stands; a question if `asked_us` is set, an answer if `answers_us` is set.
+    """The sender's phase; a question if `asked_us` is set, an answer if `answers_us` is set.
 
-    An answer carries the asker's own clock back to it: the asker then knows that the sender stood there at some moment
-    after that reading, whatever the two clocks are and however long the answer took.
+    An answer returns the asker's own clock: the asker then knows that the sender was in this phase at some moment after
+    that reading, whatever the two clocks are and however long the answer took.
     """
 
     phase: str
@@ -61,18 +61,18 @@ class Status(_Message, frozen=True, kw_only=True):
     answers_us: int = NEVER  # on the receiver's clock, as it was asked
     answers_epoch: int = 0
     estimate_us: int = NEVER  # how long until it could start, as far as it knows; a hint
-    wants_estimate: bool = False  # it would like to know the same of the receiver
+    wants_estimate: bool = False  # it asks the receiver for the same
 
 
 class Prepare(_Message, frozen=True, kw_only=True):
-    """Reserve nodes for your job, for so long on your clock, and say whether you could."""
+    """Ask the receiver to reserve nodes for its job, for `lease_us` on its own clock, and to vote."""
 
     attempt: int
     members: tuple[str, ...]  # domains that take part in this attempt
     lease_us: int
     terms: int  # digest of the group's terms: both sides must mean the same group
     asked_us: int
-    wants_estimate: bool = False  # who says no shall say how long until it could, if it can
+    wants_estimate: bool = False  # a vote of no shall say how long until it could, if known
 
 
 class Vote(_Message, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class Vote(_Message, frozen=True, kw_only=True):
     sent_us: int = NEVER  # when this answer left, on the sender's clock
     lease_end_us: int = NEVER
     promised: int = 0  # the latest attempt the sender has promised to
-    estimate_us: int = NEVER  # a no: how long until it could, as far as it knows
+    estimate_us: int = NEVER  # with a no: how long until it could, as far as it knows
 
 
 class Commit(_Message, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class Commit(_Message, frozen=True, kw_only=True):
 
 
 class Abort(_Message, frozen=True, kw_only=True):
-    """The sender is not, or no longer, part of this attempt: nobody may go on with it."""
+    """The sender is not, or no longer, part of this attempt: no domain may continue it."""
 
     attempt: int
     coordinator: str
@@ -122,17 +122,17 @@ _CONTEXT = b"cohabit peer message 1\0"
 
 
 def encode(message: Message) -> bytes:
-    """For the wire; the same bytes for the same message on every machine."""
+    """Encode for the wire; the same bytes for the same message on every machine."""
     return _encoder.encode(message)
 
 
 def signed_bytes(message: Message) -> bytes:
-    """What a signature is made over: the canonical encoding, marked so that it cannot pass for anything else."""
+    """Return the bytes to sign: the canonical encoding, marked so that it cannot pass for anything else."""
     return _CONTEXT + _encoder.encode(message)
 
 
 def decode(data: bytes) -> Message:
-    """A message from the wire, if it is one."""
+    """Decode a message from the wire; raise InputError if it is not valid."""
     try:
         message = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -143,7 +143,7 @@ def decode(data: bytes) -> Message:
 
 
 def what_is_wrong(message: Message) -> str:
-    """What no honest sender would write; empty if nothing."""
+    """Return what is invalid in a message; empty: nothing."""
     names = [message.group, message.sender, message.receiver, getattr(message, "coordinator", "-") or "-"]
     names += getattr(message, "members", ())
     names += [message.job] if isinstance(message, Announce) else []

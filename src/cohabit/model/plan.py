@@ -1,4 +1,4 @@
-"""What a decision says: an ordered list of actions, and for every job left waiting a reason with numbers."""
+"""A scheduling decision: an ordered list of actions, and for every waiting job a reason with numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Placement:
-    """Which nodes, as (first, count) ranges of node numbers, and what share of each."""
+    """The nodes of a job, as (first, count) ranges of node numbers, and its share of each."""
 
     ranges: Ranges
     scale: int = 1
@@ -24,7 +24,7 @@ class Placement:
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """The number of nodes."""
         return sum(count for _, count in self.ranges)
 
 
@@ -55,7 +55,7 @@ class Move:
 
     row: int
     node: int
-    gain: float = 0.0  # expected, in speeds against running alone
+    gain: float = 0.0  # expected, in units of the solo speed
 
 
 @dataclass(frozen=True)
@@ -74,4 +74,4 @@ class Plan:
     actions: list[Start | Move | Reserve] = field(default_factory=list)
     waits: dict[int, str] = field(default_factory=dict)
     wake_us: int | None = None
-    memory: dict[str, Any] = field(default_factory=dict)  # what policies want to remember, by their name; plain data
+    memory: dict[str, Any] = field(default_factory=dict)  # the state of policies, by their name; plain data

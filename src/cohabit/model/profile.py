@@ -1,12 +1,12 @@
-"""What was measured of a program: exclusive time and curves at each scale, and what follows from them in words.
+"""Profiles of programs: exclusive time and curves at each scale, as measured, and what follows from them.
 
 Policies read profiles and nothing else about a program; the ground truth of the simulator is model/program.py, which
 no policy may import. A profile may be noisy, old or incomplete; every function here must cope with that.
 
-A profile belongs to the user whose runs were measured. The owner is the user's number (the uid, where users are
-accounts) as decimal text, the same in events, checkpoints and the store; names exist only where people read them. An
-empty owner means that the profile is shared: it holds for every user who has none of the program. Profiles stay with
-a uid that is given to another person later.
+A profile belongs to the user of the measured runs. The owner is the user's number (the uid, where users are accounts)
+as decimal text, the same in events, checkpoints and the store; names exist only where people read them. An empty owner
+means that the profile is shared: it holds for every user without a profile of the program. Profiles stay with a uid
+that is given to another person later.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cohabit.model.curve import Curve
 SHARED = ""  # the owner of profiles that hold for every user
 SCALING, COMPACT, NEUTRAL, UNKNOWN = "scaling", "compact", "neutral", "unknown"
 NEUTRAL_BAND = 0.05  # exclusive times within this of each other at all scales: neutral (S19)
-ROUNDING = 1e-9  # of an IPC that is exactly enough on paper
+ROUNDING = 1e-9  # tolerance for an IPC that is exactly enough
 BANDWIDTH_BOUND = 0.6  # of what its cores can draw: from here on latency grows
 DEMAND_CEILING = 0.97  # of what the active cores can draw: a job cannot ask for more (laws.md)
 
 
 def owner_of(user: int) -> str:
-    """The owner of what the runs of this user teach; simulated users without a number share everything."""
+    """Return the owner of profiles from this user's runs; simulated users without a number share everything."""
     return str(user) if user >= 0 else SHARED
 
 
@@ -53,7 +53,7 @@ class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that is known of one program at one number of processes on one kind of hardware, from one user's runs."""
+    """The measurements of one program at one number of processes on one kind of hardware, from one user's runs."""
 
     program: str
     processes: int
@@ -61,38 +61,38 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     single_node: bool = False  # cannot span nodes: never spread
     hardware: str = ""
     provenance: str = "measured"  # or calibrated, imported
-    owner: str = SHARED  # number of the user whose runs were measured
+    owner: str = SHARED  # number of the user of the measured runs
 
     def at_scale(self, scale: int) -> ScaleProfile | None:
-        """The measurements at one scale."""
+        """Return the measurements at one scale."""
         return next((one for one in self.scales if one.scale == scale), None)
 
     @property
     def usable_scales(self) -> int:
-        """At how many scales both time and curves are known."""
+        """The number of scales with both time and curves."""
         return sum(one.complete for one in self.scales)
 
     def with_scale(self, measured: ScaleProfile) -> Profile:
-        """The same with one scale replaced or added."""
+        """Return the same profile with one scale replaced or added."""
         others = [one for one in self.scales if one.scale != measured.scale]
         return msgspec.structs.replace(self, scales=tuple(sorted([*others, measured], key=lambda one: one.scale)))
 
 
 class Footprint(NamedTuple):
-    """How a job spreads: so many nodes, so many cores on each (S3)."""
+    """The spread of a job: the number of nodes and the cores on each (S3)."""
 
     nodes: int
     cores: int
 
 
 def footprint(processes: int, cores_per_node: int, scale: int, least_nodes: int = 0) -> Footprint:
-    """n = k * ceil(P / T) nodes with ceil(P / n) cores on each; `least_nodes` where the owner asked for more."""
+    """Return n = k * ceil(P / T) nodes with ceil(P / n) cores on each; `least_nodes` where the owner asked for more."""
     nodes = scale * max(-(-processes // cores_per_node), least_nodes)
     return Footprint(nodes, -(-processes // nodes))
 
 
 def stream_gbs(node: NodeGroup, cores: float) -> float:
-    """What so many active cores can draw from memory together; without limit where the machine does not say."""
+    """Return the memory bandwidth of this many active cores together; infinity if the machine does not state it."""
     points = node.bandwidth_gbs
     if not points:
         return float("inf")
@@ -107,25 +107,25 @@ def stream_gbs(node: NodeGroup, cores: float) -> float:
 def load_factor(
     processes: int, cores_per_node: int, reference: int, reference_nodes: int = 1, least_nodes: int = 0
 ) -> float:
-    """How many times the reference run's processes a node carries at the same scale."""
+    """Return how many times the reference run's processes a node carries at the same scale."""
     nodes = footprint(processes, cores_per_node, 1, least_nodes).nodes
     return (processes / nodes) / (reference / reference_nodes)
 
 
 class Tenant(NamedTuple):
-    """A job on a node as its neighbours meet it, as far as it is known."""
+    """A job on a node as its neighbours see it, as far as it is known."""
 
     program: str
     cores: int  # on the node
     scale: int
     booked_ways: int
-    alpha: float  # share of its speed alone that it must keep; 0: none in particular
+    alpha: float  # share of its solo speed that it must keep; 0: none in particular
     load: float  # how many times the processes of its profile the node carries
     profile: Profile | None  # None: nothing is known of the program
 
 
 class Demand(NamedTuple):
-    """What a job at one scale asks of each node to keep alpha of its speed, with the steps that led there (S23)."""
+    """The needs of a job at one scale on each node to keep alpha of its speed, with intermediate results (S23)."""
 
     scale: int
     nodes: int
@@ -139,7 +139,7 @@ class Demand(NamedTuple):
 
 
 def capped_gbs(gbs: float, factor: float, node: NodeGroup, cores: int) -> tuple[float, float]:
-    """Bandwidth wanted by `factor` times the measured processes, capped; and by how much the run stretches."""
+    """Return the bandwidth of `factor` times the measured processes, capped, and by how much the run stretches."""
     wanted = gbs * factor
     ceiling = DEMAND_CEILING * stream_gbs(node, cores)
     if factor == 1.0 or wanted <= ceiling:
@@ -150,7 +150,7 @@ def capped_gbs(gbs: float, factor: float, node: NodeGroup, cores: int) -> tuple[
 def demand(
     profile: Profile, scale: int, processes: int, alpha: float, node: NodeGroup, least_nodes: int = 0
 ) -> Demand | None:
-    """Estimate the demand at a scale; None where that scale has not been profiled."""
+    """Estimate the demand at a scale; None: that scale has not been profiled."""
     measured = profile.at_scale(scale)
     if measured is None or not measured.complete:
         return None
@@ -181,7 +181,7 @@ class Classification(NamedTuple):
 
 
 def classify(profile: Profile, node: NodeGroup | None = None) -> Classification:
-    """Scaling, compact or neutral by exclusive times (S19); single-node programs are compact by definition (S9)."""
+    """Classify as scaling, compact or neutral by exclusive times (S19); single-node is compact by definition (S9)."""
     times = {one.scale: one.time_s for one in profile.scales if one.time_s > 0}
     if profile.single_node:
         return Classification(COMPACT, 1, "", "it cannot run on more than one node")
@@ -203,7 +203,7 @@ def classify(profile: Profile, node: NodeGroup | None = None) -> Classification:
 
 
 def _constraint(profile: Profile, node: NodeGroup | None) -> str:
-    """What held it back on one footprint: bandwidth near what its cores can draw, or too little cache for its IPC."""
+    """Return the limit on one footprint: bandwidth near what its cores can draw, or too little cache for its IPC."""
     one = profile.at_scale(1)
     if one is None or one.bandwidth_gbs is None or one.ipc is None:
         return ""

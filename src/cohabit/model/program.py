@@ -1,8 +1,8 @@
-"""The ground truth of a program: how fast it really is with so many ways at such a scale. For the simulated world only.
+"""The ground truth of a program: its true speed with given ways at a given scale. For the simulated world only.
 
-Policies and the core may not import this module (import-linter holds them to it): they read profiles, which may be
-noisy, old or missing. `profile_of` is what a perfect profiler would have recorded. Laws: scales, more processes than
-measured and the capped bandwidth follow docs/programs.md; there is no exception by a program's name.
+Policies and the core may not import this module (import-linter enforces it): they read profiles, which may be noisy,
+old or missing. `profile_of` is what a perfect profiler would have recorded. Laws: scales, more processes than measured
+and the capped bandwidth follow docs/programs.md; there is no exception by a program's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CALIBRATED = "calibrated"
 
 
 class ScaleTruth(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known at one scale; what is missing follows from scale 1 by the rule."""
+    """The data at one scale; what is missing follows from scale 1 by the rule."""
 
     ipc: Curve | None = None  # relative
     bandwidth_gbs: Curve | None = None  # of one node
@@ -56,11 +56,11 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The scales something is known of; 1 always, and nothing else where it cannot span nodes."""
+        """The scales with data: always 1, and only 1 for a program that cannot span nodes."""
         return (1,) if self.single_node else tuple(sorted({1, *self.speedup, *self.per_scale}))
 
     def speedup_at(self, scale: int) -> float:
-        """Against scale 1; at a scale nobody stated, linear in log2 of the scale between its neighbours, then flat."""
+        """Return the speed against scale 1; if not stated, linear in log2(scale) between neighbours, then flat."""
         if scale in self.speedup:
             return self.speedup[scale]
         known = {1: 1.0} | {k: self.ce_time_s / one.time_s for k, one in self.per_scale.items() if one.time_s > 0}
@@ -75,14 +75,14 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
         return known[low] + share * (known[high] - known[low])
 
     def time_s(self, scale: int = 1) -> float:
-        """The exclusive run time of the reference number of processes."""
+        """Return the exclusive run time of the reference number of processes."""
         stated = self.per_scale.get(scale)
         if stated is not None and stated.time_s > 0:
             return stated.time_s
         return self.ce_time_s / self.speedup_at(scale)
 
     def ipc_at(self, scale: int, ways: float, total_ways: int = 0) -> float:
-        """Relative IPC with `ways` of `total_ways` ways on each node; 1 with all of them."""
+        """Return the relative IPC with `ways` of `total_ways` ways on each node; 1 with all of them."""
         stated = self.per_scale.get(scale)
         if stated is not None and stated.ipc is not None:
             return stated.ipc.at(ways) / stated.ipc.at(total_ways or stated.ipc.ways[-1])
@@ -90,7 +90,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.ipc.at(effective_ways(ways, scale, most)) / self.ipc.at(most)
 
     def bandwidth_at(self, scale: int, ways: float, total_ways: int = 0) -> float:
-        """GB/s that the reference number of processes asks of each node with `ways` of `total_ways` ways."""
+        """Return the GB/s that the reference number of processes asks of each node with `ways` of `total_ways` ways."""
         stated = self.per_scale.get(scale)
         if stated is not None and stated.bandwidth_gbs is not None:
             return stated.bandwidth_gbs.at(ways)
@@ -98,7 +98,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.bandwidth_gbs.at(effective_ways(ways, scale, most)) * self.speedup_at(scale) / scale
 
     def exclusive_time_s(self, processes: int, node: NodeGroup, scale: int = 1) -> float:
-        """The same for any number of processes: stretched by the share of the demand that memory cannot meet."""
+        """Return the exclusive time of any number of processes, stretched by the share of demand memory cannot meet."""
         factor = load_factor(processes, node.cores, self.processes, -(-self.processes // node.cores))
         cores = footprint(processes, node.cores, scale).cores
         _, stretch = capped_gbs(self.bandwidth_at(scale, node.ways or math.inf, node.ways), factor, node, cores)
@@ -106,14 +106,14 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def effective_ways(ways: float, scale: int, total_ways: int) -> float:
-    """Fewer processes per node share the same ways: they act as more, never as more than there are."""
+    """Return the effective ways: fewer processes per node share the same ways, which act as more, up to all of them."""
     return min(float(total_ways), ways * math.pow(scale, WAYS_EXPONENT))
 
 
 def profile_of(
     program: Program, node: NodeGroup, sampled_ways: Sequence[int] | None = None, processes: int | None = None
 ) -> Profile:
-    """What a perfect profiler would record on such nodes at these ways (2, 4, 8 and all, unless told)."""
+    """Return what a perfect profiler would record on such nodes at these ways (by default 2, 4, 8 and all)."""
     count = processes or program.processes
     most = node.ways or program.ipc.ways[-1]
     asked = SAMPLED_WAYS if sampled_ways is None else sampled_ways

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one result row per input job, and the facts of the machine it ran on.
+"""The results of a run: one row per input job, and the facts of the machine it ran on.
 
 The simulator and the live system both fill a RunTable; `report/` reads nothing else.
 """
@@ -21,7 +21,7 @@ STATUS_NAMES = ("waiting", "done", "killed", "failed", "cancelled", "rejected")
 
 @dataclass(frozen=True)
 class NodeRanges:
-    """Which nodes each job had, as runs of consecutive node numbers: job i owns ranges offsets[i]:offsets[i+1]."""
+    """The nodes of each job, as runs of consecutive node numbers: job i owns ranges offsets[i]:offsets[i+1]."""
 
     offsets: NDArray[np.int64]  # length jobs + 1
     first: NDArray[np.int32]
@@ -43,13 +43,13 @@ class RunTable:
     reasons: tuple[str, ...]  # e.g. ("", "larger than the machine: 64 of 32 nodes", ...)
     cluster_nodes: int
     cluster_cores: int  # all cores of the machine
-    policy: str  # what a reader should call this run, e.g. "fcfs + easy + exclusive"
+    policy: str  # the name of this run for readers, e.g. "fcfs + easy + exclusive"
     seed: int
     events: int  # heap events processed
     node_ranges: NodeRanges | None = None
     shares: list[str] | None = None  # how each job ran on shared nodes, as JSON; "" if it never ran
     settings: dict[str, Any] = field(default_factory=dict)  # the scenario as plain data, for summary.json
-    gates: dict[str, Any] = field(default_factory=dict)  # what each gate was asked and said, by its name
+    gates: dict[str, Any] = field(default_factory=dict)  # questions to each gate and its answers, by its name
     journal_hash: str = ""
     scenario_hash: str = ""
 

@@ -1,4 +1,4 @@
-"""What jobs share on a node: each dimension says how much a node has and how much one job takes of it.
+"""The resources that jobs share on a node: each dimension gives the capacity of a node and the need of a job.
 
 The placement algorithm counts in whole units and knows no dimension by name except that cores come first; adding
 network or I/O bandwidth is one more `Dimension` in the list a placement policy is made with (S39).
@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 class Wish(NamedTuple):
-    """One way a job could run on a node: what a dimension may ask about."""
+    """One way a job could run on a node: the input of a dimension."""
 
     job: Job
     profile: Profile | None
@@ -58,5 +58,5 @@ PARTITIONS = Dimension("partitions", "partitions", lambda node: node.closids or 
 
 
 def weighted(dimension: Dimension, weight: float) -> Dimension:
-    """The same dimension with another weight."""
+    """Return the same dimension with another weight."""
     return replace(dimension, weight=weight)

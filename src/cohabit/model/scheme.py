@@ -1,4 +1,4 @@
-"""How a domain treats a job whose mates elsewhere are not ready. A domain's own affair: no other domain needs to know.
+"""How a domain treats a job while its mates in other domains are not ready. No other domain needs to know this.
 
 The defaults are those of the coscheduling paper and of its simulator (docs/coscheduling.md).
 """
@@ -19,8 +19,8 @@ class Scheme(msgspec.Struct, frozen=True):
 
     enabled: bool = True
     scheme: str = HOLD
-    least_hold_us: int = 600 * SECOND  # a younger hold is left alone by the release
-    release_us: int = 1200 * SECOND  # all older holds are released so often; 0: never (then hold can deadlock)
+    least_hold_us: int = 600 * SECOND  # the release skips younger holds
+    release_us: int = 1200 * SECOND  # interval at which all older holds are released; 0: never (then hold can deadlock)
     offset_us: int = SECOND  # times the domain's rank: no two domains release in the same instant
     most_held: float = 1.0  # of all nodes; a hold that would exceed it yields instead
     most_yields: int = 0  # after so many yields a job holds; 0: it always yields
@@ -28,7 +28,7 @@ class Scheme(msgspec.Struct, frozen=True):
     bounded_hold_us: int = 0  # hold only if the mates expect to be ready within this time, else yield; 0: always hold
 
     def check(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse invalid settings."""
         if self.scheme not in SCHEMES:
             raise InputError(
                 f"does not know the scheme {self.scheme!r}", "coscheduling", f"use {', '.join(SCHEMES[:-1])} or {AGREE}"

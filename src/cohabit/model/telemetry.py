@@ -1,8 +1,8 @@
-"""What the counters of the machine said shortly before now: one window per five minutes, for every node. Data only.
+"""Recent values of the machine's counters: one window per five minutes, for every node. Data only.
 
 A counter is named SOURCE.NAME ("sysclassib.port_xmit_data"); amounts are per second, levels as they are. A feature is
-COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). What a window says
-must have been known at its end: nothing of a job's own run may ever enter the features it is judged by (R60).
+COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). A window holds only
+what was known at its end: nothing of a job's own run may ever enter the features it is judged by (R60).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cohabit.model.errors import InputError
 from cohabit.model.job import WORKLOAD_TYPES as WORKLOAD_TYPES
 
 WINDOW_US = 300_000_000
-STALE_US = 2 * WINDOW_US  # older than this, a window says too little about now to hold a job back
-AHEAD_US = 60_000_000  # clocks of nodes may differ by so much
+STALE_US = 2 * WINDOW_US  # an older window says too little about the present to delay a job
+AHEAD_US = 60_000_000  # how much the clocks of nodes may differ
 _BLOCK = 32
 STATS = ("min", "max", "mean")
 CANARY_TIMES = ("canary.send_wait_s", "canary.recv_wait_s", "canary.allreduce_wait_s")
@@ -31,7 +31,7 @@ Table = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The counters of every node over the time up to `end_us`; NaN where a node said nothing."""
+    """The counters of every node over the time up to `end_us`; NaN: the node did not report."""
 
     end_us: int
     counters: tuple[str, ...]
@@ -76,7 +76,7 @@ class Window:
 
     @cached_property
     def digest(self) -> str:
-        """What a journal keeps of it."""
+        """The digest that a journal keeps."""
         content = hashlib.sha256(repr((self.end_us, self.counters, self.mean.shape)).encode())
         for table in (self.lowest, self.highest, self.mean):
             content.update(np.ascontiguousarray(table, "<f4").tobytes())
@@ -84,7 +84,7 @@ class Window:
 
 
 def _column_sums(table: Table) -> NDArray[np.float64]:
-    """Sums over the nodes; of a large machine blocks are summed first as they are, which is much faster."""
+    """Sum over the nodes; on a large machine blocks are first summed in their own type, which is much faster."""
     whole = len(table) // _BLOCK * _BLOCK if len(table) >= 2 * _BLOCK else 0
     total: NDArray[np.float64] = table[whole:].sum(axis=0, dtype=np.float64)
     if whole:
@@ -94,12 +94,12 @@ def _column_sums(table: Table) -> NDArray[np.float64]:
 
 
 def feature_names(counters: Sequence[str]) -> tuple[str, ...]:
-    """The names of `Window.features`, in its order."""
+    """Return the names of `Window.features`, in its order."""
     return tuple(f"{counter}.{stat}" for counter in counters for stat in STATS)
 
 
 def staleness(newest_end_us: int | None, now_us: int, limit_us: int = STALE_US) -> str:
-    """Why nothing may be gated on what telemetry says, in words; empty where the newest window is good enough."""
+    """Return why telemetry may not be used for gating; empty: the newest window is recent enough."""
     if newest_end_us is None:
         return "stale: there is no window yet"
     age_us = now_us - newest_end_us
@@ -119,13 +119,13 @@ def _minutes(span_us: int) -> str:
 
 
 def encode(window: Window) -> bytes:
-    """A window as plain bytes, for events, journals and checkpoints."""
+    """Encode a window as plain bytes, for events, journals and checkpoints."""
     tables = [np.ascontiguousarray(table, "<f4").tobytes() for table in (window.lowest, window.highest, window.mean)]
     return msgspec.msgpack.encode([window.end_us, window.counters, window.nodes, *tables])
 
 
 def decode(content: bytes) -> Window:
-    """The window again; InputError where it is none."""
+    """Decode a window; raise InputError if the content is not a window."""
     try:
         end_us, counters, nodes, *raw = msgspec.msgpack.decode(
             content, type=tuple[int, tuple[str, ...], int, bytes, bytes, bytes]

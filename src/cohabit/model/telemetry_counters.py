@@ -1,9 +1,9 @@
-"""Every counter telemetry knows, by source: its name there, what kind it is, its unit and what it means. Data only.
+"""Every counter of telemetry, by source: its name there, its kind, its unit and its meaning. Data only.
 
 The three sources of the paper come first, with as many counters as it names (RUSH R2: 22, 34 and 34, so 66, 102 and 102
 features); the paper lists no names. Those of `sysclassib` are the files below /sys/class/infiniband/*/ports/*/counters
 and one of hw_counters; those of `opa_info` are files of the hfi1 driver; those of `lustre2_client` are lines of llite's
-`stats`. The others are what every Linux machine has. An amount only grows and is told per second; a level is as it is.
+`stats`. Every Linux machine has the others. An amount only grows and is reported per second; a level is as it is.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Counter(NamedTuple):
     unit: str
     meaning: str
     bits: int = 64  # where it wraps round, or stays
-    stays: bool = False  # at its highest value it stays until somebody clears it, instead of wrapping
+    stays: bool = False  # at its highest value it stays until it is cleared, instead of wrapping
 
     @property
     def full_name(self) -> str:
-        """As windows and features name it."""
+        """The name in windows and features."""
         return f"{self.source}.{self.name}"
 
 

@@ -1,7 +1,7 @@
-"""From totals to amounts per second: what a counter has grown by, whatever happened to it in between.
+"""Convert totals to amounts per second: the growth of a counter, also across wraps and resets.
 
 A counter that fell has wrapped round (it was near its highest value and is near zero now) or was reset; after a reset
-the growth is not known, and unknown is NaN, never a guess. One that stays at its highest value says nothing either.
+the growth is unknown, and unknown is NaN, never a guess. A counter that stays at its highest value is unknown, too.
 Pure arithmetic on whole arrays, for samplers, for files of other systems and for tests.
 """
 
@@ -26,7 +26,7 @@ class Growth(NamedTuple):
 
 
 def growth(before: ArrayLike, after: ArrayLike, elapsed_s: ArrayLike, bits: ArrayLike, stays: ArrayLike) -> Growth:
-    """What totals grew by per second; NaN in either total is NaN in the answer. All arguments broadcast."""
+    """Return the growth of totals per second; NaN in either total is NaN in the answer. All arguments broadcast."""
     first, last = np.asarray(before, np.float64), np.asarray(after, np.float64)
     seconds, held = np.asarray(elapsed_s, np.float64), np.asarray(stays, np.bool_)
     span = np.exp2(np.asarray(bits, np.float64))

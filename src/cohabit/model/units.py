@@ -1,4 +1,4 @@
-"""Time is int64 microseconds inside and seconds only at the edges; the conversions live here and nowhere else."""
+"""Units of time: int64 microseconds inside, seconds only at the interfaces; all conversions are here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UNITS = {"us": 1, "ms": 1000, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 
 
 def microseconds(seconds: float) -> int:
-    """Seconds, as a number from outside, to the nearest microsecond."""
+    """Convert seconds to the nearest microsecond."""
     return round(seconds * SECOND)
 
 
 def seconds(us: int) -> float:
-    """Microseconds to seconds for people."""
+    """Convert microseconds to seconds."""
     return us / SECOND
 
 

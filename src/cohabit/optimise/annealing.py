@@ -1,7 +1,7 @@
 """Simulated annealing over placements, one stretch of swaps at a time. Compiled.
 
 A swap exchanges two jobs of different nodes, or a job and an empty seat where a node has room. Only the two nodes it
-touches are valued again: from memory where their sets of jobs were met before, and not at all where an estimate says
+touches are valued again: from the memo where their sets of jobs are known, and not at all where an estimate says
 that the swap would be refused by far. A better placement is always taken, a worse one with probability exp(loss /
 temperature). Jobs of the same kind are never exchanged: nothing would change. The random numbers are a splitmix64
 sequence from the word handed in, so a stretch is the same on every machine.
@@ -25,11 +25,11 @@ DIVIDED, SHARED = 0, 1  # how a node's cache is run
 DRAWS = 64  # attempts to find two jobs that differ
 EMPTY = -1
 TABLED = -1
-PATIENCE = 3  # proposals a node sits through before tables are made for it
+PATIENCE = 3  # proposals without a change before tables are made for a node
 
 
 class How(NamedTuple):
-    """What is sought."""
+    """The objective and options of the search."""
 
     run: int
     objective: int
@@ -38,7 +38,7 @@ class How(NamedTuple):
 
 
 class Seating(NamedTuple):
-    """Who sits where: `room` seats per node, one after another."""
+    """The jobs of every node: `room` seats per node, one after another."""
 
     seats: Any  # job, or EMPTY
     seat_of: Any  # of every job
@@ -135,7 +135,7 @@ def work_out(seating, node, room, out_seat, in_kind, key, second, tables, how, w
 
 @compiled_lean
 def tabled(seating, node, room, tables, how, scratch):
-    """Whether the node's tables are there; they are made once it has been left alone for a while."""
+    """Return whether the node's tables exist; they are made once it has not changed for some time."""
     if seating.age[node] == TABLED:
         return True
     seating.age[node] += 1

@@ -1,7 +1,7 @@
-"""Kernels for jobs that come and go: which node, and which one job is worth moving. Compiled.
+"""Kernels for jobs that come and go: choose a node, and the one job worth moving. Compiled.
 
 Every node has its tables at rest (see `estimates`), so what a job would gain or cost anywhere is a few dozen steps. All
-places are estimated, the few best are worked out, and only what is worked out decides.
+places are estimated, the few best are computed exactly, and only exact values decide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cohabit.optimise.estimates import at_most, best_with, fill_spare, with_newc
 from cohabit.optimise.memo import insert, look_up, put, slot_of
 
 EMPTY = -1
-CLOSER = 8  # places that are worked out after all have been estimated
+CLOSER = 8  # places that are computed exactly after all have been estimated
 VACANT = 2  # nodes with room that a displaced job is tried on; more found nothing better and took longer
 
 
@@ -108,7 +108,7 @@ def keep_best(guesses, where, guess, node, seat, to):
 
 @compiled_lean
 def change_at(node, seat, newcomer, state, tables, objective, work, memo, kinds, found):
-    """What a node gains from a newcomer (or none) in the place of the job at a seat (or -1), worked out."""
+    """What a node gains from a newcomer (or none) in the place of the job at a seat (or -1), exactly."""
     count = listed(state.kinds[node], seat, newcomer, kinds)
     set_value(kinds, count, tables, objective, work, memo, found)
     return found[0] - state.value[node]

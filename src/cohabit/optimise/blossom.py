@@ -22,7 +22,7 @@ FAR = np.int64(2**62)
 
 
 class Search(NamedTuple):
-    """All that changes, as flat arrays; the first index of most is a vertex or a blossom."""
+    """The state of the search, as flat arrays; the first index of most is a vertex or a blossom."""
 
     weight: np.ndarray  # even whole numbers, both halves
     dual: np.ndarray
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     child_of: np.ndarray  # [blossom, vertex]: the member that holds the vertex
     members: np.ndarray  # [blossom, place]: its cycle, beginning at the base
     size: np.ndarray
-    queue: np.ndarray  # OUTER vertices not looked at yet
+    queue: np.ndarray  # OUTER vertices not examined yet
     stack: np.ndarray
     seen: np.ndarray
     counts: np.ndarray  # queue head, queue tail, numbers in use, mark of the last walk
@@ -47,7 +47,7 @@ HEAD, TAIL, USED, MARK = 0, 1, 2, 3
 
 @compiled
 def _gap(s, x, y):
-    """How far the tightest edge between x and y is from tight."""
+    """Return how far the tightest edge between x and y is from tight."""
     u, v = s.end[x, y], s.end[y, x]
     return s.dual[u] + s.dual[v] - 2 * s.weight[u, v]
 
@@ -144,7 +144,7 @@ def _augment(s, x, y):
 
 @compiled
 def _meeting(s, x, y):
-    """Where the paths of x and y to their roots meet, NOTHING if their roots differ."""
+    """Return where the paths of x and y to their roots meet, NOTHING if their roots differ."""
     s.counts[MARK] += 1
     mark = s.counts[MARK]
     while x != NOTHING or y != NOTHING:
@@ -161,7 +161,7 @@ def _meeting(s, x, y):
 
 @compiled
 def _shrink(s, x, meeting, y):
-    """The odd cycle through x, y and where their paths meet becomes one vertex."""
+    """Shrink the odd cycle through x, y and the meeting point of their paths to one vertex."""
     n = len(s.weight)
     new = n
     while new < s.counts[USED] and s.top[new] != NOTHING:
@@ -229,7 +229,7 @@ def _expand(s, whole):
 
 @compiled
 def _use_edge(s, u, v):
-    """A tight edge from an OUTER vertex u: grow the tree, shrink a cycle, or augment (True)."""
+    """Use a tight edge from an OUTER vertex u: grow the tree, shrink a cycle, or augment (True)."""
     x, y = s.top[u], s.top[v]
     if s.label[y] == FREE:
         s.parent[y], s.label[y] = u, INNER
@@ -329,7 +329,7 @@ def _one_stage(s):
 
 @compiled
 def _begin(s):
-    """Duals so low that every vertex has a tight edge, and as many tight pairs as come by; fewer stages are left."""
+    """Set the lowest duals that give every vertex a tight edge, and match tight pairs at once; this saves stages."""
     n = len(s.weight)
     for u in range(n):
         most = np.int64(0)

@@ -18,7 +18,7 @@ from cohabit.optimise.occupancy import AT_REST, settle
 
 ROUNDS = 3  # of clustering at the load found before
 ROUGH = 1e-5
-INNER = 60  # alternations of shares and load in a final reckoning
+INNER = 60  # alternations of shares and load in the final evaluation
 LOAD_AT_REST = 1e-12
 
 

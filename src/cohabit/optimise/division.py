@@ -19,9 +19,9 @@ from cohabit.optimise.law import HIGHEST_LOAD, latency, latency_slope, solve_loa
 
 WEIGHTED, HARMONIC, MINIMUM = 0, 1, 2
 ROUNDS = 8
-FEW = 64  # divisions that are tried one by one instead: as quick, and surely the best
+FEW = 64  # divisions that are tried one by one instead: as fast, and exact
 FEW_FOR_FAIRNESS = 4096  # of the minimum, which is not searched with: its fixed point may miss the best by some 0.3 %
-MISSED = 1e6  # what falling short of a bound by the whole speed costs; far above any gain
+MISSED = 1e6  # the cost of missing a bound by the whole speed; far above any gain
 SLACK = 1e-12
 
 
@@ -50,7 +50,7 @@ class Work(NamedTuple):
     kept: Any
     before: Any
     rest: Any  # load and price at the sizes kept
-    shares: Any  # sizes that need not be whole, for the cache nobody divides
+    shares: Any  # sizes that need not be whole, for the undivided cache
     aims: Any
 
 
@@ -103,7 +103,7 @@ def value_of(kinds, count, tables, objective, load, work):
 
 @compiled_lean
 def price_of(kinds, count, tables, objective, load, work):
-    """What one more unit of load per unit of demand costs everybody, per miss and instruction per cycle."""
+    """Return what one more unit of load per unit of demand costs all jobs, per miss and instruction per cycle."""
     if load >= HIGHEST_LOAD:
         return 0.0
     cost_now = latency(load)
@@ -192,7 +192,7 @@ def largest_sum(count, buckets, values, best, sizes):
 
 @compiled_lean
 def divisions(count, buckets):
-    """In how many ways the cache can be divided; counts no further than needed."""
+    """Return in how many ways the cache can be divided; it counts no further than needed."""
     found = 1
     for i in range(1, count):
         found = found * (buckets - i) // i
@@ -263,7 +263,7 @@ def divide(kinds, count, tables, objective, charged, work):
         return highest
     if divisions(count, buckets) <= (FEW_FOR_FAIRNESS if objective == MINIMUM else FEW):
         return try_all(kinds, count, tables, objective, work)
-    aim = WEIGHTED if objective == MINIMUM else objective  # fairness begins where throughput ends
+    aim = WEIGHTED if objective == MINIMUM else objective  # the search for fairness starts from the best throughput
     for _ in range(ROUNDS):
         floor = 0.0
         if aim == MINIMUM:

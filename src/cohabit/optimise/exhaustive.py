@@ -1,4 +1,4 @@
-"""Proven optima of small cases, by trying everything: what the quick methods are measured against."""
+"""Proven optima of small cases, by exhaustive search: the reference for the fast methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def best_division(problem: Problem, jobs: Sequence[int], worth: Callable[[Divisi
 def best_placement(problem: Problem, dividing: bool = True, exactly: bool = False) -> tuple[float, Ints]:
     """The largest weighted speedup of any placement, and one that has it; `exactly`: nodes by best_division, too.
 
-    Nodes are alike, so the first job that has no node yet begins the next one: every set of sets is met once.
+    Nodes are alike, so the first job that has no node yet begins the next one: every set of sets is tried once.
     """
     jobs, room = len(problem.mix), problem.mix.room
     assert jobs <= MOST_JOBS, f"{jobs} jobs are too many to try everything"

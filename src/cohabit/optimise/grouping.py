@@ -22,7 +22,7 @@ from cohabit.optimise.ways import Group, Limits
 
 @dataclass(frozen=True)
 class Grouped:
-    """What became of the jobs of one node: speeds, and who shares which ways."""
+    """The result for the jobs of one node: speeds, and which jobs share which ways."""
 
     division: Division  # sizes are the shares, in buckets
     groups: tuple[Group, ...]  # from the lowest ways up
@@ -51,7 +51,7 @@ def clustered(problem: Problem, jobs: Sequence[int] | Ints, limits: Limits, obje
 def one_each(
     problem: Problem, jobs: Sequence[int] | Ints, limits: Limits, objective: str = "weighted", equal: bool = False
 ) -> Grouped:
-    """Every job its own run of ways: equal ones, or by the dynamic programme over whole units at rest."""
+    """Give every job its own run of ways: equal ones, or by the dynamic programme over whole units at rest."""
     ordered = by_kind(problem, jobs)
     check_one_each(len(ordered), limits)
     ways, capacity = limits.reach(problem.mix.buckets)
@@ -85,7 +85,7 @@ def one_each(
 
 
 def check_one_each(count: int, limits: Limits) -> None:
-    """Refuse where not every job can have ways and a group of its own."""
+    """Refuse if not every job can have ways and a group of its own."""
     most = min(limits.groups, limits.most_runs())
     if count > most:
         have = f"{limits.groups} groups, {limits.ways} ways, at least {limits.min_ways} each"

@@ -1,9 +1,9 @@
-"""Jobs come and go: the best node for a newcomer, with at most k moves of running jobs, without a search.
+"""Place jobs that come and go: the best node for a newcomer, with at most k moves of running jobs, without a search.
 
 A move takes one job from a node to another (between L3 domains of a server, or in the plan of a job not yet started);
 the caller says which jobs may move and which nodes are open. With k = 0 only caches are divided anew. With k > 0 a
 newcomer may take the place of a job that is better off elsewhere, which may in turn displace another, k times; after
-a departure up to k jobs may follow into the room. Every step must gain more than `least_gain` of weighted speedup.
+a departure up to k jobs may follow into the free room. Every step must gain more than `least_gain` of weighted speedup.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Move:
-    """A job changes its node."""
+    """A move of a job to another node."""
 
     job: int
     origin: int
@@ -82,30 +82,30 @@ class Nodes:
 
     @property
     def value(self) -> float:
-        """Of all nodes together, by the objective."""
+        """Return the value of all nodes together, by the objective."""
         return float(self.state.value.sum())
 
     @property
     def values(self) -> Floats:
-        """Of every node."""
+        """Return the value of every node."""
         found: Floats = self.state.value
         return found
 
     def node_of(self, job: int) -> int:
-        """Where a job is."""
+        """Return the node of a job."""
         return self._seat[job][0]
 
     def kind_of(self, job: int) -> int:
-        """What a job is."""
+        """Return the kind of a job."""
         node, seat = self._seat[job]
         return int(self.state.kinds[node, seat])
 
     def on(self, node: int) -> list[int]:
-        """The jobs of a node."""
+        """Return the jobs of a node."""
         return [job for job in self.jobs[node].tolist() if job != EMPTY]
 
     def put(self, job: int, kind: int, node: int, movable: bool = True) -> None:
-        """A job is there, whoever decided it."""
+        """Record that a job is on this node, whatever decided it."""
         assert job not in self._seat, f"job {job} has a node"
         free = np.flatnonzero(self.jobs[node] == EMPTY)
         assert len(free), f"node {node} is full"
@@ -113,7 +113,7 @@ class Nodes:
         self._refresh([node])
 
     def remove(self, job: int) -> int:
-        """A job is gone; its node."""
+        """Remove a job; return its node."""
         node, seat = self._seat.pop(job)
         self.jobs[node, seat] = EMPTY
         self.state.kinds[node, seat] = EMPTY
@@ -157,7 +157,7 @@ class Nodes:
             return Decision(node if first < 0 else first, tuple(done), gained)
 
     def leave(self, job: int, moves: int = 0, least_gain: float = LEAST_GAIN) -> Decision:
-        """A job is gone: at most `moves` jobs follow into the room, one after another."""
+        """Remove a job; at most `moves` jobs follow into the free room, one after another."""
         before = self.value
         to = self.remove(job)
         done: list[Move] = []

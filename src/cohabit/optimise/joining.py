@@ -1,6 +1,6 @@
-"""What nodes gain from one more job, or lose with one fewer, for many nodes in one call. Compiled.
+"""Compute what nodes gain from one more job, or lose with one fewer, for many nodes in one call. Compiled.
 
-A node is a row of kinds, EMPTY where nobody is, with what is worked out once per set of residents (`describe`): the two
+A node is a row of kinds, EMPTY where no job is, with what is computed once per set of residents (`describe`): the two
 sums by which the memo knows the set, and its value with the cache divided in the best way. A question about a set the
 memo knows is one look-up.
 """

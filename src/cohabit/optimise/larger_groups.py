@@ -1,8 +1,8 @@
-"""Taking the cheapest first, and groups of three and more jobs, compiled: what a group costs, and a search for better.
+"""Greedy pairs, and groups of three and more jobs, compiled: the cost of a group, and a search for better ones.
 
 Degradations add up: a job beside two others slows by the sum of what each does to it alone (the additive pressure of
 Bubble-Up). Exact grouping is NP-hard from three jobs up; the search ends where no swap, move or merger helps.
-The readable cover is `matching`. No clock, no files, no randomness: equal input, equal groups.
+The readable cover is `matching`. No clock, no files, no randomness: equal input gives equal groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def worst_slowdown(group, degradation):
 
 @compiled
 def group_makespan(group, degradation, durations):
-    """Seconds until all members are done if they start together; who ends stops hurting the others."""
+    """Seconds until all members are done if they start together; a job that has ended slows no other."""
     left = np.zeros(len(group))
     for place, i in enumerate(group):
         if i != EMPTY:
@@ -136,7 +136,7 @@ def improve(slots, degradation, durations, by_saving, least):
 
 @compiled_free
 def fill_greedily(first, second, count, size, degradation):
-    """Full groups: the cheapest free pair, then whoever adds least; `first`, `second` are all pairs, cheapest first."""
+    """Fill groups: the cheapest free pair, then the job that adds least; `first`, `second`: pairs, cheapest first."""
     groups = (count + size - 1) // size
     slots, taken = np.full((groups, size), EMPTY, np.int64), np.zeros(count, np.bool_)
     nothing, at = np.zeros(0), 0

@@ -1,4 +1,4 @@
-"""How fast programs run that share a node's cache and memory: the law every reported IPC obeys. Compiled.
+"""The speed of programs that share a node's cache and memory: the law behind every reported IPC. Compiled.
 
 CPI_i = cpi0_i + cost_i * MPKI_i * L(u), L(u) = 1 + 0.4 u^2 / (1 - u), u = min(demand / capacity, 0.98), and the
 demand is the sum of MPKI_i * IPC_i times `rate`. More load means longer latency, hence fewer misses per second: the

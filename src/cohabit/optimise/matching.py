@@ -1,4 +1,4 @@
-"""Who runs beside whom: pairs (and larger groups) of jobs from the degradations they cause each other.
+"""Form pairs (and larger groups) of jobs that share nodes, from the degradations they cause each other.
 
 Entry (i, j) of a degradation matrix is the percentage by which job i slows beside job j. Optimal pairs are a perfect
 matching of least total weight max(D_ij, D_ji) (Intelligent Colocation, section II-C); greedy pairs take the cheapest
@@ -23,16 +23,16 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Matching:
-    """What was decided, by row of the matrix."""
+    """The decision, by row of the matrix."""
 
-    groups: tuple[Group, ...]  # who runs together, each in rising order, the groups by their first member
+    groups: tuple[Group, ...]  # jobs that run together, each in rising order, the groups by their first member
     weights: tuple[float, ...]  # of each group: the largest percentage by which a member slows
     alone: Group
     total_matched: float  # over all groups before the threshold
 
     @property
     def total(self) -> float:
-        """Over the groups that are kept."""
+        """The total weight of the groups that are kept."""
         return float(sum(self.weights))
 
 
@@ -80,7 +80,7 @@ def pair_makespans(degradation: Floats, durations: Floats) -> Floats:
     """Seconds until both jobs are done if they start together: after the first end the other runs at full speed."""
     slowed = durations[:, None] * (1.0 + degradation / 100.0)
     first, second = np.minimum(slowed, slowed.T), np.maximum(slowed, slowed.T)
-    longer = np.where(slowed >= slowed.T, durations[:, None], durations[None, :])  # solo time of whoever ends last
+    longer = np.where(slowed >= slowed.T, durations[:, None], durations[None, :])  # solo time of the job that ends last
     with np.errstate(invalid="ignore", divide="ignore"):
         done = np.where(second > 0, first / second, 1.0)
     return np.asarray(first + (1.0 - done) * longer)
@@ -114,7 +114,7 @@ def saving(degradation: Floats, durations: Floats, threshold: float = np.inf) ->
 
 
 def kept(pairs: Iterable[Group], weights: Floats, threshold: float) -> Matching:
-    """The pairs within the threshold; the others, and who has no partner, alone."""
+    """Return the pairs within the threshold; all other jobs, and those without a partner, are alone."""
     ordered = sorted(pairs)
     within = [pair for pair in ordered if weights[pair] <= threshold]
     return _matching(within, [float(weights[pair]) for pair in within], len(weights),

@@ -1,8 +1,8 @@
-"""What sets of jobs are worth on a node, remembered: a hash table for the kernels. Compiled.
+"""Cache the values of sets of jobs on a node: a hash table for the kernels. Compiled.
 
 A set is known by two sums of random words, one word of each sum per kind of its members: the same whatever the order,
 and brought up to date by one addition and one subtraction when a job is exchanged. Both sums are compared, 128 bits,
-so two different sets are practically never taken for each other. A full table forgets the set at the place of the new
+so two different sets are practically never taken for each other. A full table drops the set at the place of the new
 one.
 """
 

@@ -1,6 +1,6 @@
 """One node, readable: how its cache is divided, or not, and what every job's speed is then.
 
-A thin cover over the kernels for whatever is not a search. Jobs are handed to the kernels in order of kind, so that a
+A thin cover over the kernels for all that is not a search. Jobs are handed to the kernels in order of kind, so that a
 set of jobs has one division whatever the order of its members.
 """
 
@@ -21,7 +21,7 @@ GROWTH_STEPS = 512
 
 @dataclass(frozen=True)
 class Division:
-    """What became of the jobs of one node."""
+    """The result for the jobs of one node."""
 
     jobs: Ints
     sizes: Floats  # buckets; whole where the cache is divided by buckets, shares of it where not
@@ -31,7 +31,7 @@ class Division:
 
     @property
     def speeds(self) -> Floats:
-        """Of every job against running alone."""
+        """The speed of every job relative to running alone."""
         return self.ipc / self.alone
 
     @property
@@ -66,7 +66,7 @@ def equally_divided(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
 
 
 def undivided(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
-    """A cache nobody divides: sizes are the shares that misses win."""
+    """Evaluate an undivided cache: sizes are the shares that misses win."""
     ordered = by_kind(problem, jobs)
     work = make_work(len(ordered), problem.mix.buckets)
     occupancy.share(problem.kind_of[ordered], len(ordered), problem.tables, 0, work)
@@ -74,7 +74,7 @@ def undivided(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
 
 
 def grown(problem: Problem, jobs: Sequence[int] | Ints, steps: int = GROWTH_STEPS) -> Division:
-    """A cache nobody divides by the second law: shares grow with misses until the cache is full."""
+    """Evaluate an undivided cache by the second law: shares grow with misses until the cache is full."""
     ordered = by_kind(problem, jobs)
     work = make_work(len(ordered), problem.mix.buckets)
     occupancy.grow(problem.kind_of[ordered], len(ordered), problem.tables, 0, steps, work)

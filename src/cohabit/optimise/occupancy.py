@@ -1,4 +1,4 @@
-"""A cache that nobody divides: each program holds the share that its misses per second win it. Compiled.
+"""An undivided cache: each program holds the share that its misses per second win it. Compiled.
 
 A line comes in at a miss and pushes out another program's as easily as one's own, so in the long run a program's
 share of the space is its share of all misses per second. More space means fewer misses, so the shares settle; from
@@ -21,7 +21,7 @@ AT_REST = 1e-11  # of the cache
 
 @compiled_lean
 def miss_rates(count, load, work):
-    """Misses per second of everybody at this load, in work.aims; returns their sum."""
+    """Put the misses per second of all programs at this load into work.aims and return their sum."""
     cost_now = latency(load)
     total = 0.0
     for i in range(count):
@@ -50,7 +50,7 @@ def settle(kinds, count, tables, capacity, load, precision, work):
         if solving:
             load = solve_load(count, work.misses, work.cpi0, work.cost, tables.relative)
         total = miss_rates(count, load, work)
-        if total <= 0.0:  # nobody misses: nobody is in anybody's way
+        if total <= 0.0:  # no program misses, so none displaces another
             break
         moved = 0.0
         for i in range(count):
@@ -71,7 +71,7 @@ def settle(kinds, count, tables, capacity, load, precision, work):
 def grow(kinds, count, tables, objective, steps, work):
     """The second law of undivided caches: shares grow from nothing, each by its misses per second, until it is full.
 
-    This is the growth rule of Whirlpool and KPart; it never looks back, so it is no state of rest.
+    This is the growth rule of Whirlpool and KPart; it is never revised, so it is not a state of rest.
     """
     capacity = float(tables.mpki.shape[1] - 1)
     for i in range(count):
@@ -93,6 +93,6 @@ def grow(kinds, count, tables, objective, steps, work):
 
 @compiled_lean
 def share(kinds, count, tables, objective, work):
-    """Value of the programs `kinds[:count]` on a node whose cache nobody divides; their shares are in work.shares."""
+    """Value of the programs `kinds[:count]` on a node with an undivided cache; their shares are in work.shares."""
     load = settle(kinds, count, tables, float(tables.mpki.shape[1] - 1), -1.0, AT_REST, work)
     return value_of(kinds, count, tables, objective, load, work)

@@ -1,4 +1,4 @@
-"""The schemes of the Shepherd poster (PACT 2017): who decides on placement, and whether the cache is divided.
+"""The schemes of the Shepherd poster (PACT 2017): how placement is decided, and whether the cache is divided.
 
 baseline: random placement, nothing divided. part-only: the same placement, every node's cache divided. shepherd:
 divided and placed by a search that knows the division. place-only: Shepherd's placement with nothing divided (the
@@ -20,13 +20,13 @@ from cohabit.optimise.tables import Problem
 BASELINE, PART_ONLY, PLACE_ONLY = "baseline", "part-only", "place-only"
 PLACE_ONLY_DIRECT, SHEPHERD = "place-only-direct", "shepherd"
 SCHEMES = (BASELINE, PART_ONLY, PLACE_ONLY, PLACE_ONLY_DIRECT, SHEPHERD)
-SEARCHED = {PLACE_ONLY: DIVIDED, PLACE_ONLY_DIRECT: SHARED, SHEPHERD: DIVIDED}  # what the search believes of the cache
+SEARCHED = {PLACE_ONLY: DIVIDED, PLACE_ONLY_DIRECT: SHARED, SHEPHERD: DIVIDED}  # what the search assumes of the cache
 DIVIDING = (PART_ONLY, SHEPHERD)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A placement, run: what every job's speed is."""
+    """The result of a placement: the speed of every job."""
 
     place: Ints
     nodes: list[Division | None]  # None: an empty one
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def lowest_speed(self) -> float:
-        """The speed of the job that suffers most."""
+        """The lowest speed of any job."""
         return float((self.ipc / self.alone).min())
 
 
@@ -53,7 +53,7 @@ def outcome(problem: Problem, place: Ints, dividing: bool, objective: str = "wei
     """Run a placement, with every node's cache divided or not."""
     nodes: list[Division | None] = []
     ipc = np.zeros(len(problem.mix))
-    known: dict[bytes, Division] = {}  # nodes with the same kinds of jobs are worked out once
+    known: dict[bytes, Division] = {}  # nodes with the same kinds of jobs are computed once
     for node in range(problem.mix.nodes):
         jobs = np.flatnonzero(place == node)
         if not len(jobs):

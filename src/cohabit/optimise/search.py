@@ -1,4 +1,4 @@
-"""The search for a placement: annealing from a start, in stretches, with somebody else's clock if there is one.
+"""The search for a placement: annealing from a start, in stretches, with the caller's clock if there is one.
 
 The same problem, start, word and number of swaps always give the same placement, and renumbering the nodes of the start
 renumbers the result. The result is never worse than the start: the best placement seen is kept.
@@ -19,7 +19,7 @@ from cohabit.optimise.tables import OBJECTIVES, Problem
 SWAPS_PER_JOB = 256  # enough to come within a tenth of a percent of a search ten times as long
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.003, 2e-5  # of weighted speedup
 MARGIN = 0.001
-STRETCH = 4096  # swaps between two looks at the clock, at most
+STRETCH = 4096  # most swaps between two checks of the clock
 TIMED_STRETCH = 256
 
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to."""
+    """The result of a search."""
 
     place: Ints  # node of every job
     value: float  # by the search's own objective
@@ -46,7 +46,7 @@ class Found:
 
 
 def default_swaps(jobs: int) -> int:
-    """A number of swaps that serves most."""
+    """Return a number of swaps that is enough for most mixes."""
     return SWAPS_PER_JOB * jobs
 
 

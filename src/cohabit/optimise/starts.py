@@ -1,6 +1,6 @@
 """Where a search begins: at random, or with the jobs that need cache most spread over the nodes.
 
-A placement is one number per job: its node. Nothing here draws random numbers of its own; a stream is handed in.
+A placement is one number per job: its node. The caller passes the random stream.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ STARTS = (RANDOM, UTILITY)
 
 
 def random_start(problem: Problem, rng: np.random.Generator) -> Ints:
-    """Any job anywhere; nodes have the same number of jobs, or one more."""
+    """Place jobs at random; nodes have the same number of jobs, or one more."""
     return dealt(rng.permutation(len(problem.mix)), problem.mix.nodes)
 
 
 def utility_start(problem: Problem) -> Ints:
-    """In order of what cache is worth to a job, dealt out to and fro: every node gets its share of the needy."""
+    """Deal jobs out in order of cache utility, to and fro: every node gets its share of cache-hungry jobs."""
     order = np.lexsort((np.arange(len(problem.mix)), -utility(problem)))
     nodes = problem.mix.nodes
     place = np.empty(len(order), np.int64)
@@ -31,7 +31,7 @@ def utility_start(problem: Problem) -> Ints:
 
 
 def utility(problem: Problem) -> Floats:
-    """What cache is worth to each job: speed with all of it, less its mean speed over all sizes (idle memory)."""
+    """Return each job's cache utility: speed with all of it, less its mean speed over all sizes (idle memory)."""
     tables = problem.tables
     speeds = 1.0 / (tables.cpi0[:, None] + tables.cost[:, None] * tables.mpki[:, 1:])
     gain: Floats = (speeds[:, -1] - speeds.mean(axis=1)) / speeds[:, -1]
@@ -39,16 +39,16 @@ def utility(problem: Problem) -> Floats:
 
 
 def dealt(order: Ints, nodes: int) -> Ints:
-    """Jobs in this order, one to each node in turn."""
+    """Deal jobs in this order, one to each node in turn."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order)) % nodes
     return place
 
 
 def canonical(place: Ints, nodes: int) -> tuple[Ints, Ints]:
-    """The same placement with nodes numbered by their first job, empty ones last; and the old number of every new one.
+    """Renumber nodes by their first job, empty ones last; return the placement and the old number of every new one.
 
-    What is searched from here cannot depend on how nodes were numbered.
+    A search from here does not depend on how nodes were numbered.
     """
     first = np.full(nodes, len(place), np.int64)
     np.minimum.at(first, place, np.arange(len(place)))
@@ -59,7 +59,7 @@ def canonical(place: Ints, nodes: int) -> tuple[Ints, Ints]:
 
 
 def seats_of(place: Ints, nodes: int, room: int) -> Ints:
-    """Seat by seat, node after node: the job there, or -1."""
+    """Return the job of every seat, node after node, or -1."""
     seats = np.full((nodes, room), -1, np.int64)
     taken = np.zeros(nodes, np.int64)
     for job, node in enumerate(place.tolist()):
@@ -69,7 +69,7 @@ def seats_of(place: Ints, nodes: int, room: int) -> Ints:
 
 
 def place_of(seats: Ints, jobs: int, room: int) -> Ints:
-    """The node of every job."""
+    """Return the node of every job."""
     place = np.empty(jobs, np.int64)
     taken = np.flatnonzero(seats >= 0)
     place[seats[taken]] = taken // room

@@ -1,4 +1,4 @@
-"""From a mix of named programs to the arrays the kernels work on: equal programs are one kind, whatever their names.
+"""Convert a mix of named programs into arrays for the kernels: equal programs are one kind, whatever their names.
 
 Two programs with the same curve, costs and bound behave alike, so sets of jobs that differ in names only are one set to
 the search. Kinds are numbered in the order in which they first appear; no name reaches a kernel.

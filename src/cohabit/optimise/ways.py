@@ -2,7 +2,7 @@
 
 Ways are counted from 0, the lowest bit of a mask. A *unit* is what can be given away: one way, or several that the
 hardware cannot separate (on the Xeon D-1540 ways 10 and 11). The uppermost `io_ways` are also written by devices, so
-they are worth less to a program; they go to whom that hurts least. The kernel's root group is not ours: `groups`
+they are worth less to a program; they go to the program that loses least. The kernel's root group is not ours: `groups`
 counts the others.
 """
 

@@ -1,4 +1,4 @@
-"""Compile an order for one job at a time, where numba can; any other order stays a numpy function.
+"""Compile an order for one job at a time, if numba can; any other order stays a numpy function.
 
 The compiled form is the definition of the order: the simulator, the live core and the readable twin all call it. It
 uses the mathematical library of the system, so scores are the same on every processor. An order that stays in numpy
@@ -24,14 +24,14 @@ EXACT = {
 
 
 def compiled_order(order: Order, module: str, in_passes: bool) -> Order:
-    """The order with its compiled form, if it has one; in_passes: it is asked in every pass, not once per job.
+    """Return the order with its compiled form, if it has one; in_passes: it is called in every pass, not once per job.
 
     module: the module or file its function comes from.
     """
     source = None if PLAIN else for_one_job(order.function, "score_one")
     if source is None or not (in_passes or _differs_in_numpy(source)):
         return order
-    with suppress(Exception):  # numba raises many kinds
+    with suppress(Exception):  # numba raises many kinds of exceptions
         return replace(order, entry=compile_order(module, source, len(order.parameters)))
     return order
 

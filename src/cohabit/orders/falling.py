@@ -48,12 +48,12 @@ def check_falling(order: Order) -> None:
 def _scores(
     order: Order, jobs: NDArray[np.int64], usage: NDArray[np.float64], rows: NDArray[np.int64], now_us: int
 ) -> NDArray[np.float64]:
-    with np.errstate(all="ignore"):  # some of these jobs ask for no time
+    with np.errstate(all="ignore"):  # some of these jobs request no time
         return np.asarray(order.scores(columns_of(jobs, usage), rows, now_us), np.float64)
 
 
 def _samples() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Jobs of many sizes and lengths by several users, some of which have used much."""
+    """Return jobs of many sizes and lengths by several users, some of which have used much."""
     rng = np.random.default_rng(20191117)
     jobs = np.zeros((JOB_COLUMNS, JOBS), np.int64)
     jobs[NODES] = rng.choice([1, 2, 3, 8, 64, 1000], JOBS)

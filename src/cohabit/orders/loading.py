@@ -22,7 +22,7 @@ GIVEN = "cohabit_given_order_"  # modules of orders given as a function object
 
 
 class OrderEntry(NamedTuple):
-    """Where an order lives and what a person should know of it."""
+    """The source of an order and its description for users."""
 
     module: str
     function: str
@@ -33,7 +33,7 @@ class OrderEntry(NamedTuple):
 
 
 def entry_of_file(path: Path) -> OrderEntry:
-    """The order in a file with a function `scores`."""
+    """Return the order in a file with a function `scores`."""
     if not path.is_file():
         raise InputError("there is no such file", str(path), "give the path of a Python file with a function scores()")
     if doubt := doubt_of(path):
@@ -50,7 +50,7 @@ def entry_of_file(path: Path) -> OrderEntry:
 
 
 def given_entry(name: str, scores: Callable[..., Any], changing: bool, falling: bool, summary: str) -> OrderEntry:
-    """An order as a function object, which must be able to score three ordinary jobs."""
+    """Return an order given as a function object, which must be able to score three ordinary jobs."""
     if not name.isidentifier():
         raise InputError(f"{name!r} is no name for an order", "", "use letters, digits and underscores")
     module = ModuleType(f"{GIVEN}{name}", "An order given as a function; it has no file.")
@@ -72,7 +72,7 @@ def given_entry(name: str, scores: Callable[..., Any], changing: bool, falling: 
 
 
 def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float, ...]:
-    """The numbers an order is called with: its defaults, changed by `options`; unknown names are refused."""
+    """Return the numbers an order is called with: its defaults, changed by `options`; refuse unknown names."""
     function = getattr(load_source(entry.module), entry.function)
     defaults = {
         name: parameter.default
@@ -94,11 +94,11 @@ def refers_to_usage(entry: OrderEntry) -> bool:
 
 
 def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
-    """Whether a function, or one that it calls by its name, uses one of these words for an attribute or its name."""
+    """Whether a function, or one that it calls by its name, uses one of these words as an attribute or a name."""
     if not isinstance(function, FunctionType) or function.__code__ in seen:
         return False
     codes = [function.__code__]
-    for code in codes:  # grows: functions within the function
+    for code in codes:  # the list grows: functions within the function
         seen.add(code)
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     names = {name for code in codes for name in code.co_names}
@@ -108,7 +108,7 @@ def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
 
 
 def load_order(name: str, entry: OrderEntry, options: dict[str, Any], in_passes: bool) -> Order:
-    """The order with its parameters; in_passes: it is asked in every pass, not once per job."""
+    """Return the order with its parameters; in_passes: it is called in every pass, not once per job."""
     from cohabit.orders.compiling import compiled_order
     from cohabit.orders.falling import check_falling
 
@@ -124,7 +124,7 @@ def load_order(name: str, entry: OrderEntry, options: dict[str, Any], in_passes:
 
 
 def _example() -> tuple[Columns, NDArray[np.int64], int]:
-    """Three ordinary jobs: an order that cannot score them is refused before anything runs."""
+    """Return three ordinary jobs: an order that cannot score them is refused before anything runs."""
     jobs = np.arange(1, 3 * JOB_COLUMNS + 1, dtype=np.int64).reshape(JOB_COLUMNS, 3)
     jobs[USER] = 0
     return columns_of(jobs, np.ones((2, 2))), np.arange(3), 10**9

@@ -21,7 +21,7 @@ from cohabit.core.columns import Columns
 
 BY_USER = ("usage", "usage_share")  # columns with a number per user
 BY_ROW = tuple(name for name in Columns._fields if name not in BY_USER)
-# numpy's names for what Python's operators do to arrays
+# numpy's names for Python's operators on arrays
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "true_divide", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "power", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
@@ -35,7 +35,7 @@ class _Beyond(Exception):
 
 
 def for_one_job(function: Callable[..., Any], name: str) -> str | None:
-    """The source of a function `name` for one row, which needs `numpy` and `power`; None: it cannot be rewritten."""
+    """Return the source of a function `name` for one row, which needs `numpy` and `power`; None: not possible."""
     if not isinstance(function, FunctionType) or function.__closure__:
         return None
     try:
@@ -92,7 +92,7 @@ class _Rewriter:
         name = target.id if isinstance(target, ast.Name) else ""
         users = self._is_column(value, ("user",))
         others = (self.numbers if vector else self.vectors) | (self.users if not users else self.vectors - self.users)
-        if name in ("", self.jobs, self.rows, *others):  # it would be one thing here and another there
+        if name in ("", self.jobs, self.rows, *others):  # the name would have two meanings
             raise _Beyond
         (self.vectors if vector else self.numbers).add(name)
         self.parameters.discard(name)
@@ -101,7 +101,7 @@ class _Rewriter:
         return ast.Assign([ast.Name(name, ast.Store())], found)
 
     def _value(self, node: ast.expr) -> tuple[ast.expr, bool]:
-        """The expression for one job, and whether it stood for one value per row."""
+        """Return the expression for one job, and whether it stood for one value per row."""
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             return node, False
         if isinstance(node, ast.Name):
@@ -169,7 +169,7 @@ class _Rewriter:
         raise _Beyond
 
     def _function(self, name: str, values: list[ast.expr]) -> ast.expr:
-        """A function of numpy; for one exponent that is a fraction, `power` of orders/power.py."""
+        """Return a call of a numpy function; for one exponent that is a fraction, `power` of orders/power.py."""
         exponent = values[-1] if name == "power" else None
         parameter = isinstance(exponent, ast.Name) and exponent.id in self.parameters
         if parameter or (isinstance(exponent, ast.Constant) and type(exponent.value) is float):

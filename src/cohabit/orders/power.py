@@ -9,7 +9,7 @@ from cohabit.compiled import compiled_lean
 
 @compiled_lean
 def power(value, exponent):
-    """value ** exponent; numpy takes some exponents in another way than by `pow`."""
+    """Return value ** exponent; like numpy, compute some exponents without `pow`."""
     if exponent == 2.0:
         return np.float64(value) * np.float64(value)
     if exponent == 0.5:

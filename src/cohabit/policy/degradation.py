@@ -1,7 +1,7 @@
 """How much jobs slow each other, as far as a scheduler can know: measured, predicted by a model, or from profiles.
 
-Percent, entry (i, j): job i beside job j. A program of which nothing is known has NaN in its row and column; whoever
-asks leaves such a job alone.
+Percent, entry (i, j): job i beside job j. An unknown program has NaN in its row and column; the
+caller leaves such a job alone.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a nod
 
 
 class Degradations(Protocol):
-    """Who slows whom."""
+    """How much jobs slow each other."""
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Percent for every ordered pair of these jobs on such a node."""
+        """Return percent for every ordered pair of these jobs on such a node."""
         ...
 
     def knows(self, program: str, profile: Profile | None) -> bool:
-        """Whether anything can be said of a program with this profile; if not, its jobs run alone."""
+        """Return whether a program with this profile can be judged; if not, its jobs run alone."""
         ...
 
 
 class KnownPairs:
-    """By program, as measured beforehand."""
+    """Degradations by program, as measured beforehand."""
 
     def __init__(self, names: Sequence[str], percent: Floats) -> None:
         self._place: Mapping[str, int] = {name: place for place, name in enumerate(names)}
-        self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: nobody knows
+        self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: unknown programs
         self._percent[:-1, :-1] = np.maximum(percent, 0.0)
 
     def knows(self, program: str, profile: Profile | None) -> bool:
-        """Whether the program is in the matrix."""
+        """Return whether the program is in the matrix."""
         return program in self._place
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Percent for every ordered pair of these jobs on such a node."""
+        """Return percent for every ordered pair of these jobs on such a node."""
         places = [self._place.get(job.program, -1) for job in jobs]
         found: Floats = self._percent[np.ix_(places, places)]
         return found
 
 
 class PredictedPairs:
-    """By a model, from the counters each program had when it ran alone; equal programs are predicted once."""
+    """Degradations by a model, from each program's counters when alone; equal programs are predicted once."""
 
     def __init__(self, model: Predictor) -> None:
         self._model = model
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
 
     def knows(self, program: str, profile: Profile | None) -> bool:
-        """Whether all counters the model learned from were measured."""
+        """Return whether all counters the model learned from were measured."""
         return profile is not None and self._row(profile) is not None
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Percent for every ordered pair of these jobs on such a node."""
+        """Return percent for every ordered pair of these jobs on such a node."""
         profiles = {id(job.profile): job.profile for job in jobs if job.profile is not None}
         rows = {key: row for key, row in ((key, self._row(one)) for key, one in profiles.items()) if row is not None}
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
@@ -77,7 +77,7 @@ class PredictedPairs:
         return chosen
 
     def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:
-        """Its features as the one that is slowed and as the one beside; None where a counter is missing."""
+        """Return its features as the slowed job and as the neighbour; None if a counter is missing."""
         if id(profile) not in self._rows:
             one = profile.at_scale(1)
             have = {} if one is None else {**one.counters, TIME: one.time_s}
@@ -89,17 +89,17 @@ class PredictedPairs:
 
 
 class ProfiledPairs:
-    """From profiles alone: the law of an undivided cache, and cores shared in time where threads outnumber them."""
+    """Degradations from profiles: the law of an undivided cache, and time-shared cores if threads outnumber them."""
 
     def __init__(self) -> None:
         self._forecasts = Forecasts()
 
     def knows(self, program: str, profile: Profile | None) -> bool:
-        """Yes: where nothing was measured, a job is taken to keep its cores busy and to need nothing else."""
+        """Return True: an unmeasured job is assumed to keep its cores busy and to need nothing else."""
         return True
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Percent for every ordered pair of these jobs on such a node."""
+        """Return percent for every ordered pair of these jobs on such a node."""
         threads = np.array([busy_cores(job) for job in jobs])
         cores = np.array([job.cores for job in jobs])
         crowded = cores[:, None] + cores > node.cores
@@ -109,7 +109,7 @@ class ProfiledPairs:
         return found
 
     def _speeds(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Of every job beside every other, against running alone, as far as cache and memory go."""
+        """Return the speed of every job beside every other, relative to running alone, by cache and memory."""
         forecast = self._forecasts.of(node)
         kinds = [forecast.kind_of(job) if forecast.knows(job) else -1 for job in jobs]
         different = sorted(set(kinds) - {-1})
@@ -126,7 +126,7 @@ class ProfiledPairs:
 
 
 def busy_cores(job: Tenant) -> float:
-    """Cores of a node the job keeps busy when alone; all it has where nobody measured it."""
+    """Return the cores of a node the job keeps busy when alone; all its cores if it was never measured."""
     one = None if job.profile is None else job.profile.at_scale(1)
     usage = None if one is None else one.counters.get(CPU_USAGE)
     return float(job.cores) if usage is None else min(max(usage * job.load, 0.0), float(job.cores))

@@ -18,7 +18,7 @@ from cohabit.model.profile import Profile, ScaleProfile, footprint
 
 
 class Trial(NamedTuple):
-    """One run to make: at which scale, and what it measures."""
+    """A run to be made: its scale, and what it measures."""
 
     scale: int
     purpose: str  # "time" or "curve"
@@ -40,7 +40,7 @@ class Trials:
     def due(
         self, job: Job, known: Mapping[int, Profile], cores: int, under_way: Collection[tuple[int, str]]
     ) -> Trial | None:
-        """The next trial for this job; none once the program is known well with any number of processes."""
+        """Return the next trial for this job; none once the program is well known with any number of processes."""
         for profile in known.values():
             if self.next_for(msgspec.structs.replace(job, processes=profile.processes), profile, cores, ()) is None:
                 return None
@@ -49,7 +49,7 @@ class Trials:
     def next_for(
         self, job: Job, profile: Profile | None, cores_per_node: int, under_way: Collection[tuple[int, str]]
     ) -> Trial | None:
-        """The next trial for this job; None if the profile is finished or its next trial is being run already."""
+        """Return the next trial for this job; None if the profile is finished or its next trial is already running."""
         best, idle_steps = 0.0, 0
         first: float | None = None
         for scale in self.scales:

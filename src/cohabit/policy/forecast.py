@@ -1,10 +1,10 @@
-"""What the scheduler expects of jobs that share a node, from their profiles: speeds, gains, and the best division.
+"""Predict jobs that share a node from their profiles: speeds, gains, and the best division.
 
 The bridge from profiles (IPC and bandwidth against ways, as measured alone) to the surfaces of optimise/: relative CPI
 at w ways is split into a part that does not wait for memory and one that does, mu of the time with the whole cache. mu
 is fitted to how CPI follows traffic as ways are taken away, and leans on "the share of what its cores could draw" where
 the curves say little. The curve of CPI is then met exactly; traffic between ways is as good as the fit. Everything kept
-here can be worked out again from the tenants: nothing depends on what was asked before.
+here can be computed again from the tenants: nothing depends on earlier calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FREQ_GHZ = 1.0 / rate_of(1.0)  # one unit of traffic is one GB/s at relative IPC
 NO_LIMIT_GBS = 1e9  # of memory, where the machine states none
 LEAST_MU, PRIOR_MU, PRIOR_WEIGHT = 0.05, 0.3, 0.05
 MEMO = 2**16
-Shares = list[tuple[int, int]]  # (first way, ways); those who share a mask share the ways
+Shares = list[tuple[int, int]]  # (first way, ways); jobs that share a mask share the ways
 
 
 class Forecast:
@@ -39,7 +39,7 @@ class Forecast:
     def __init__(self, node: NodeGroup) -> None:
         assert node.ways, "a forecast needs a cache"
         self.node = node
-        self.buckets = node.ways * -(-node.cores // node.ways)  # a bucket for everyone even where cores outnumber ways
+        self.buckets = node.ways * -(-node.cores // node.ways)  # a bucket for every job even where cores outnumber ways
         groups = max(node.closids - 1, 1) if node.closids else USUAL_GROUPS  # one class is the kernel's own
         self.limits = Limits(node.ways, node.min_ways, groups).checked("cluster")
         self._kinds: dict[tuple[object, ...], tuple[int, Profile]] = {}
@@ -51,16 +51,16 @@ class Forecast:
 
     @property
     def seats(self) -> int:
-        """Jobs a node can have: a core and a bucket each."""
+        """Return how many jobs a node can have: a core and a bucket each."""
         return min(self.node.cores, self.buckets)
 
     def knows(self, tenant: Tenant) -> bool:
-        """Whether there is a profile to go by."""
+        """Return whether there is a profile to use."""
         measured = None if tenant.profile is None else tenant.profile.at_scale(tenant.scale)
         return measured is not None and measured.complete
 
     def kind_of(self, tenant: Tenant) -> int:
-        """The number of this kind of tenant; a program measured anew becomes another kind."""
+        """Return the number of this kind of tenant; a program measured again becomes another kind."""
         assert tenant.profile is not None
         about = (tenant.program, tenant.profile.owner, tenant.profile.processes)
         key = (*about, tenant.cores, tenant.scale, tenant.load, tenant.alpha)
@@ -72,13 +72,13 @@ class Forecast:
         return known[0]
 
     def tables(self) -> Tables:
-        """All kinds so far. Kinds are only added, so that what the memo knows stays true."""
+        """Return all kinds so far. Kinds are only added, so that the memo stays valid."""
         if self._tables is None:
             self._tables = tables_of(self._mix())
         return self._tables
 
     def gains(self, nodes: Mixes, places: Ints, newcomer: int) -> Floats:
-        """What the nodes at these places would gain from a newcomer, in speeds against running alone."""
+        """Return what the nodes at these places would gain from a newcomer, in speeds relative to running alone."""
         gained = np.zeros(len(places))
         joining.gains(
             places, nodes.kinds, nodes.words, nodes.values, newcomer, self.tables(), WEIGHTED, self._work, self._memo,
@@ -87,19 +87,19 @@ class Forecast:
         return gained
 
     def losses(self, mix: Ints) -> Floats:
-        """What the node would lose without each of its tenants."""
+        """Return what the node would lose without each of its tenants."""
         lost = np.zeros(self.seats)
         joining.losses(mix, self.tables(), WEIGHTED, self._work, self._memo, lost)
         return lost
 
     def describe(self, nodes: Mixes, place: int) -> None:
-        """Work out what `gains` wants to know of a node beforehand."""
+        """Compute what `gains` needs to know of a node in advance."""
         joining.describe(
             nodes.kinds[place], self.tables(), WEIGHTED, self._work, self._memo, nodes.words, nodes.values, place
         )
 
     def divide(self, kinds: Sequence[int]) -> Shares:
-        """Ways for each of these tenants, in their order; at most as many different masks as the hardware has."""
+        """Return the ways of these tenants, in their order; at most as many different masks as the hardware has."""
         order = np.argsort(np.array(kinds), kind="stable")
         key = tuple(kinds[index] for index in order)
         if key not in self._shares:
@@ -117,7 +117,7 @@ class Forecast:
         return found
 
     def undivided_pair(self, first: int, second: int) -> tuple[float, float]:
-        """Speeds of two tenants side by side where nobody divides the cache, against running alone."""
+        """Return the speeds of two tenants that share an undivided cache, relative to running alone."""
         if (first, second) not in self._pairs:
             problem = Problem(self._mix().only([first, second]), self.tables(), np.array([first, second]))
             found = undivided(problem, [0, 1])
@@ -136,7 +136,7 @@ class Forecast:
 
 
 class Mixes:
-    """Who is on nodes, as the kernels want it; a place has one node, or one class of nodes that are alike."""
+    """The tenants of nodes in the form the kernels take; a place is one node, or one class of identical nodes."""
 
     def __init__(self, forecast: Forecast) -> None:
         self._forecast = forecast
@@ -144,7 +144,7 @@ class Mixes:
         self.words, self.values = np.zeros((2, 0), np.uint64), np.zeros(0)
 
     def grow(self, places: int) -> None:
-        """Room for so many places."""
+        """Make room for so many places."""
         more = places - len(self.values)
         if more > 0:
             self.kinds = np.concatenate([self.kinds, np.full((more, self.kinds.shape[1]), EMPTY, np.int64)])
@@ -152,7 +152,7 @@ class Mixes:
             self.values = np.concatenate([self.values, np.zeros(more)])
 
     def put(self, place: int, kinds: Sequence[int]) -> None:
-        """These are there now."""
+        """Set the tenants of a place."""
         self.kinds[place] = EMPTY
         self.kinds[place, : len(kinds)] = kinds
         if kinds:
@@ -162,20 +162,20 @@ class Mixes:
 
 
 class Forecasts:
-    """One forecast for every kind of node, made when it is first asked for."""
+    """One forecast for every kind of node, made at its first use."""
 
     def __init__(self) -> None:
         self._known: dict[NodeGroup, Forecast] = {}
 
     def of(self, node: NodeGroup) -> Forecast:
-        """The forecast for such nodes."""
+        """Return the forecast for such nodes."""
         if node not in self._known:
             self._known[node] = Forecast(node)
         return self._known[node]
 
 
 def surface(tenant: Tenant, node: NodeGroup, buckets: int) -> tuple[Floats, float, float]:
-    """Traffic per unit of progress by bucket, CPI that waits for nothing, and the cost of traffic; CPI alone is 1."""
+    """Return traffic per unit of progress by bucket, CPI without waits, and the cost of traffic; CPI alone is 1."""
     assert tenant.profile is not None
     measured = tenant.profile.at_scale(tenant.scale)
     assert measured is not None and measured.ipc is not None and measured.bandwidth_gbs is not None
@@ -191,8 +191,8 @@ def surface(tenant: Tenant, node: NodeGroup, buckets: int) -> tuple[Floats, floa
     peak = stream_gbs(node, tenant.cores)
     prior = min(1.0, gbs[-1] / peak) if np.isfinite(peak) else PRIOR_MU
     more = traffic * waiting / (traffic[-1] * waiting[-1]) - 1.0
-    products = (more * (cpi - 1.0)).sum(), (more * more).sum()  # @ adds in another order on every processor
+    products = (more * (cpi - 1.0)).sum(), (more * more).sum()  # @ adds in a different order on every processor
     fitted = (products[0] + PRIOR_WEIGHT * prior) / (products[1] + PRIOR_WEIGHT)
     mu = float(np.clip(fitted, LEAST_MU, 1.0))
-    stalled = np.maximum(1.0 + (cpi - 1.0) / mu, 0.0)  # so that CPI at every size is as measured
+    stalled = np.maximum(1.0 + (cpi - 1.0) / mu, 0.0)  # makes CPI at every size equal to the measured one
     return traffic[-1] * stalled, 1.0 - mu, mu / float(traffic[-1] * waiting[-1])

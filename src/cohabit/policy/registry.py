@@ -15,17 +15,17 @@ from cohabit.policy.placement.options import PlacementOptions
 
 
 class PlacementEntry(NamedTuple):
-    """Where a placement lives and what a person should know of it."""
+    """The location of a placement and what a user should know of it."""
 
     module: str
     name: str  # of a class with `from_options`
-    partitions: tuple[str, ...]  # how it can have the cache divided, the usual way first; none: it cannot
+    partitions: tuple[str, ...]  # the cache divisions it supports, the default first; none: it cannot
     summary: str
     source: str
 
 
 class PartitionEntry(NamedTuple):
-    """Where a way to divide the cache lives and what a person should know of it."""
+    """The location of a cache division and what a user should know of it."""
 
     module: str
     name: str  # of a class with `from_options`
@@ -34,7 +34,7 @@ class PartitionEntry(NamedTuple):
 
 
 class GateEntry(NamedTuple):
-    """Where a gate lives and what a person should know of it."""
+    """The location of a gate and what a user should know of it."""
 
     module: str
     name: str  # of a class with `from_options`
@@ -242,22 +242,22 @@ def give_order(name: str, scores: Callable[..., Any], *, changing: bool, falling
 
 
 def is_given(name: str) -> bool:
-    """Whether an order came as a function object."""
+    """Return whether an order was given as a function object."""
     return name in ORDERS and ORDERS[name].module.startswith(GIVEN)
 
 
 def looks_at_usage(name: str) -> bool:
-    """Whether an order refers to what users have used; only then is usage counted."""
+    """Return whether an order depends on the users' usage; only then is usage counted."""
     return refers_to_usage(order_entry(name))
 
 
 def make_order(name: str, options: dict[str, Any], in_passes: bool) -> Order:
-    """The order by name with its parameters; in_passes: it is asked in every pass, not once per job."""
+    """Return the order by name with its parameters; in_passes: it is called in every pass, not once per job."""
     return load_order(name, order_entry(name), options, in_passes)
 
 
 def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlacer:
-    """The placement by name, with its options."""
+    """Return the placement by name, with its options."""
     from cohabit.compiled import load_source
 
     if name not in PLACEMENTS:
@@ -268,7 +268,7 @@ def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlace
 
 
 def make_gates(name: str, options: GateOptions) -> tuple[Gate, ...]:
-    """The gate by name, with its options; none where none is wanted."""
+    """Return the gate by name, with its options; none if none is configured."""
     from cohabit.compiled import load_source
 
     if name == UNGATED:
@@ -281,7 +281,7 @@ def make_gates(name: str, options: GateOptions) -> tuple[Gate, ...]:
 
 
 def make_partitioner(placement: str, name: str | None, options: PlacementOptions) -> Partitioner | None:
-    """How the cache is divided under a placement: as named, or as is usual for it; None: it is not divided."""
+    """Return the cache division for a placement: as named, or its default; None: it is not divided."""
     from cohabit.compiled import load_source
 
     possible = PLACEMENTS[placement].partitions
@@ -299,7 +299,7 @@ def make_partitioner(placement: str, name: str | None, options: PlacementOptions
         return None
     entry = PARTITIONS[chosen]
     kind = getattr(load_source(entry.module), entry.name)
-    if chosen == GUARANTEE:  # stands over the usual division of the placement
+    if chosen == GUARANTEE:  # wraps the default division of the placement
         over: Partitioner = kind.over(make_partitioner(placement, possible[0], options), options)
         return over
     made: Partitioner = kind.from_options(options)

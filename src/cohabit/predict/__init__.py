@@ -1,4 +1,4 @@
-"""Learning who hurts whom, and when the machine is too noisy: data, training, and inference on flat arrays.
+"""Learn how much jobs slow each other, and when the machine is too noisy: data, training, and inference on flat arrays.
 
 Inference may be used inside a decision (pure, numpy and one kernel module): `features`, `flat`, `trees`, `degradation`;
 `variability_data`, `variability_flat`, `variability_calibration`, `variability`. Learning has scikit-learn behind it:

@@ -2,7 +2,7 @@
 
 The file is a ZIP with `manifest.json`, `arrays/*.npy` (the deployed form, all that a prediction reads) and
 `training.skops`. It ends in a digest of itself. Loading runs nothing that is in the file: arrays are plain numbers, and
-skops refuses every type it does not know. What the numbers mean is for `model_file` and `variability_file` to say.
+skops refuses every type it does not know. `model_file` and `variability_file` define what the numbers mean.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIGN = b"cohabit sha256 "
 DIGEST_LENGTH = 64
 TREE = "sklearn.tree._tree.Tree"  # skops leaves it to the reader to check where its nodes point
 AGAIN = "train it again with `cohabit train`"
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a ZIP knows: no clock is read
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of a ZIP: no clock is read
 WRONG_FORM = (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile)
 
 
@@ -98,7 +98,7 @@ def format_of(path: Path) -> str:
 
 
 def read_archive(path: Path, form: str, version: int) -> Archive:
-    """Manifest and arrays of a file of this format and version; every number in it is one."""
+    """Return manifest and arrays of a file of this format and version; NaN and infinity are refused."""
     members, where = _members(path), str(path)
     try:
         manifest = json.loads(members[MANIFEST])

@@ -1,4 +1,4 @@
-"""The deployed predictor of degradations: counters of two applications in, percent of slow-down out.
+"""The deployed predictor of degradations: from the counters of two applications to percent of slow-down.
 
 Pure functions of arrays, for use inside a decision: no clock, no files, no learning library. Answers below zero count
 as zero. With a margin (`--quantile`) the answer is raised so that it is exceeded as rarely as asked: a pair that turns
@@ -20,11 +20,11 @@ MARGIN_FLOOR_PCT = 10.0  # a margin grows with the answer; this much of it is th
 
 
 class Predictor(Protocol):
-    """What a policy asks."""
+    """The interface that policies use."""
 
     @property
     def schema(self) -> Schema:
-        """Which counters it goes by."""
+        """The counters it uses."""
         ...
 
     def estimate(self, primary_rows: Floats, other_rows: Floats) -> Floats:
@@ -59,7 +59,7 @@ class DegradationModel:
         return answers
 
     def finished(self, raw: Floats) -> Floats:
-        """Kept above zero, and with the margin."""
+        """Return answers kept above zero and with the margin."""
         answer = np.maximum(raw, 0.0)
         return np.asarray(answer + self.margin * (answer + MARGIN_FLOOR_PCT))
 

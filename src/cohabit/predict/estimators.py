@@ -26,7 +26,7 @@ Integers = NDArray[np.int32]
 FOREST, MLP, SVR, ELASTIC_NET, FACTOR = KINDS = ("forest", "mlp", "svr", "elastic-net", "factor")
 TREES, TREES_IN_SEARCH = 200, 50
 
-# What the search tries, the usual choice first: it wins ties.
+# What the search tries, the default first: it wins ties.
 GRIDS: Mapping[str, Sequence[Parameters]] = {
     FOREST: tuple({"max_features": share, "min_samples_leaf": leaf} for share in (0.33, 1.0) for leaf in (1, 3)),
     MLP: tuple({"hidden": hidden, "alpha": alpha} for alpha in (10.0, 1.0) for hidden in ((32,), (32, 16))),
@@ -46,7 +46,7 @@ class Fitted:
 
 
 def need_scikit_learn() -> None:
-    """One sentence where the learning libraries are not installed."""
+    """Raise a one-sentence error if the learning libraries are not installed."""
     try:
         import sklearn  # noqa: F401
         import skops.io  # noqa: F401
@@ -66,7 +66,7 @@ def fit_kind(kind: str, data: CoRuns, parameters: Parameters, seed: int, trees: 
     chance = int(stream(seed, f"fit {kind}").integers(2**31))
     # One thread: the matrices are small, and sums in another order would give another model on another machine.
     with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # "did not converge" is no news: the score says what the fit is worth
+        warnings.simplefilter("ignore")  # "did not converge" is not useful: the score shows the quality of the fit
         if kind == FOREST:
             return _forest(data, sides, parameters, chance, trees)
         unit = float(data.truth.std()) or 1.0

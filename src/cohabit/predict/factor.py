@@ -1,8 +1,8 @@
-"""Pressure and sensitivity: degradation as a product of what the one suffers and what the other does (low rank).
+"""Pressure and sensitivity: degradation as a product of one job's sensitivity and the other's pressure (low rank).
 
 A few co-runs per application pin down its two vectors, so n applications need O(n) co-runs instead of n^2 (the paper's
 section II-B suggests it and does not do it). A second, linear step learns the vectors from counters, for applications
-that never ran beside anyone. Alternating least squares with a ridge; deterministic.
+that never shared a node. Alternating least squares with a ridge; deterministic.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _linear(scaling: Scaling, rows: Floats, vectors: Floats) -> Floats:
 
 
 def references(data: CoRuns, count: int) -> tuple[str, ...]:
-    """Applications that differ most in their counters: everybody runs beside these, and they beside everybody."""
+    """Return the applications that differ most in their counters: all others run beside these, in both orders."""
     profiles = profiles_of(data)
     if len(profiles.names) <= count:
         return profiles.names

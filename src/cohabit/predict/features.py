@@ -2,7 +2,7 @@
 
 The target is the percentage by which the first slows beside the second (Intelligent Colocation, equation 1). Features
 are the first's time alone and the counters of both (the paper's Table I, each as mean, minimum, maximum and deviation
-over the run); any other numeric columns will do as well. Pure: no files, no randomness.
+over the run); any other numeric columns work as well. Pure: no files, no randomness.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CoRuns:
         return self.target
 
     def only(self, rows: Flags) -> CoRuns:
-        """Some of the rows."""
+        """Return some of the rows."""
         chosen = np.flatnonzero(rows)
         return replace(
             self,
@@ -107,7 +107,7 @@ class CoRuns:
         return np.array([name in wanted for name in self.app]), np.array([name in wanted for name in self.other])
 
     def digest(self) -> str:
-        """Of everything that is learned from."""
+        """Return a digest of all training data."""
         total = hashlib.sha256(repr((self.app, self.other, self.schema.columns)).encode())
         for column in (self.primary, self.beside, self.truth):
             total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
@@ -145,7 +145,7 @@ class Scaling:
         return np.asarray((np.arcsinh(rows[:, self.chosen] / self.unit) - self.mean) / self.deviation)
 
 
-SAME = 0.999  # correlation from which the later of two columns tells nothing new
+SAME = 0.999  # correlation from which the later of two columns adds nothing
 
 
 def fit_scaling(rows: Floats) -> Scaling:

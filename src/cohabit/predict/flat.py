@@ -19,14 +19,14 @@ Arrays = dict[str, NDArray[np.generic]]
 
 
 class FlatModel(Protocol):
-    """What all of them do; answers are percentages, not yet kept above zero."""
+    """The common interface of all models; answers are percentages, not yet kept above zero."""
 
     def rows(self, primary: Floats, beside: Floats) -> Floats:
-        """Row i of the one beside row i of the other."""
+        """Predict row i of the first table beside row i of the second."""
         ...
 
     def pairs(self, primary: Floats, beside: Floats) -> Floats:
-        """Every row of the one beside every row of the other."""
+        """Predict every row of the first table beside every row of the second."""
         ...
 
     def arrays(self) -> Arrays:
@@ -68,7 +68,7 @@ def _floats(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Floats:
 class FlatForest:
     """Trees one after the other: node -> feature, threshold, children; a leaf has a value."""
 
-    sides: Sides  # only the choice of columns; a tree does not care for scale
+    sides: Sides  # only the choice of columns; a tree does not depend on scale
     feature: NDArray[np.int32]
     threshold: Floats
     left: NDArray[np.int32]
@@ -214,9 +214,9 @@ class FlatFactor:
 def load_flat(
     form: str, arrays: Mapping[str, NDArray[np.generic]], primary: int, other: int, names: Sequence[str] = ()
 ) -> FlatModel:
-    """A model again from its arrays, for tables of these widths; KeyError or ValueError where they do not fit.
+    """Load a model from its arrays, for tables of these widths; KeyError or ValueError where they do not fit.
 
-    Everything that points somewhere is checked, because a kernel follows it without looking.
+    All indices are checked, because a kernel follows them without checks.
     """
     sides = Sides.load(arrays)
     for scaling, width in ((sides.primary, primary), (sides.beside, other)):
@@ -257,7 +257,7 @@ def load_flat(
 def check_nodes(
     feature: NDArray[np.generic], left: NDArray[np.generic], right: NDArray[np.generic], columns: int
 ) -> int:
-    """How many nodes there are, if all ask about an existing column and lead further down, never in a circle."""
+    """Return the number of nodes, if all test an existing column and lead further down, never in a circle."""
     feature, left, right = (np.asarray(part, np.int64) for part in (feature, left, right))
     inner = left > np.arange(len(left)) if len(left) == len(right) == len(feature) else None
     if inner is None:

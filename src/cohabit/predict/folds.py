@@ -1,4 +1,4 @@
-"""Who is learned from and who is asked about: folds by application, and folds by pair to show what those leak.
+"""Split data into training and test parts: folds by application, and folds by pair to show what those leak.
 
 In a fold by application, the pairs asked about consist of applications the model has never seen, neither as the first
 nor as the second; pairs of one seen and one unseen application are in neither part. A fold by pair asks about new pairs
@@ -19,13 +19,13 @@ from cohabit.predict.features import CoRuns, Flags
 
 FOLDS = 5
 FEWEST_APPLICATIONS = 4
-ENOUGH_ROWS = 100  # asked about, over all folds; with fewer, the applications are dealt again, up to REPEATS times
+ENOUGH_ROWS = 100  # asked about, over all folds; with fewer, the applications are split again, up to REPEATS times
 REPEATS = 3
 BOTH, FIRST = "both applications", "the slowed application"
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """A named stream of chance."""
+    """Return a named random stream."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
@@ -78,7 +78,7 @@ def _by_first(data: CoRuns, seed: int, count: int) -> Folds:
 
 
 def by_pair(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
-    """Rows dealt at random, as in the paper."""
+    """Split rows at random, as in the paper."""
     order = stream(seed, "folds by pair").permutation(len(data))
     found = []
     for part in np.array_split(order, min(count, len(data))):
@@ -89,13 +89,13 @@ def by_pair(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
 
 
 def leave_one_out(app: Sequence[str]) -> Folds:
-    """One application at a time, with all of its rows."""
+    """Leave out one application at a time, with all of its rows."""
     names = np.array(app)
     return Folds(tuple(Fold(names != name, names == name) for name in dict.fromkeys(app)), FIRST)
 
 
 def some_left_out(app: Sequence[str], seed: int, count: int) -> Folds:
-    """Several applications at a time: fewer folds where they are many."""
+    """Leave out several applications at a time: fewer folds if there are many."""
     names = tuple(dict.fromkeys(app))
     groups = _dealt(names, min(count, len(names)), stream(seed, "folds of several applications"))
     asked = [np.array([name in group for name in app]) for group in groups]
@@ -103,7 +103,7 @@ def some_left_out(app: Sequence[str], seed: int, count: int) -> Folds:
 
 
 def stratified(labels: NDArray[np.int64], seed: int, count: int = FOLDS) -> Folds:
-    """Rows dealt at random, every label in the same proportion everywhere; applications are seen on both sides."""
+    """Split rows at random, every label in the same proportion everywhere; applications are seen on both sides."""
     rng, turn = stream(seed, "stratified folds"), np.zeros(len(labels), np.int64)
     dealt = 0
     for label in np.unique(labels).tolist():  # the next label goes on where the last one stopped: folds of one size
@@ -120,7 +120,7 @@ def _dealt(names: tuple[str, ...], groups: int, rng: np.random.Generator) -> lis
 
 
 def check_applications(data: CoRuns) -> None:
-    """Enough to leave some out."""
+    """Check that there are enough applications to leave some out."""
     count = len(dict.fromkeys(data.app))
     if count < FEWEST_APPLICATIONS:
         what = f"has {count} applications to learn from, too few to leave some out and ask about them"

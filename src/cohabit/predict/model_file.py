@@ -73,7 +73,7 @@ def load_model(path: Path) -> StoredModel:
 
 
 def check_fits(schema: Schema, data: CoRuns, where: str) -> None:
-    """Refuse data whose columns are others, or were measured by something else than what the model learned from."""
+    """Refuse data whose columns, or their sources, differ from those the model learned from."""
     present = set(data.schema.columns)
     for column in schema.columns:
         if column not in present:

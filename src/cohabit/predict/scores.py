@@ -1,4 +1,4 @@
-"""How good answers are: R^2, error by range of degradation, surprises, importance of counters. Pure arithmetic."""
+"""Quality of answers: R^2, error by range of degradation, surprises, importance of counters. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Asked:
     other: tuple[str, ...]
     truth: Floats
     answer: Floats  # as the model gave it, perhaps below zero
-    mean: Floats  # what somebody would say who knows only the mean of the rows learned from
+    mean: Floats  # the prediction from the mean of the training rows alone
 
     @staticmethod
     def joined(parts: Sequence[Asked]) -> Asked:
-        """One after the other."""
+        """Concatenate several sets of answers."""
         return Asked(
             tuple(name for part in parts for name in part.app),
             tuple(name for part in parts for name in part.other),
@@ -37,7 +37,7 @@ class Asked:
         )
 
     def only(self, rows: Flags) -> Asked:
-        """Some of them."""
+        """Return some of them."""
         kept = np.flatnonzero(rows)
         return Asked(tuple(self.app[row] for row in kept), tuple(self.other[row] for row in kept), self.truth[kept],
                      self.answer[kept], self.mean[kept])  # fmt: skip
@@ -74,7 +74,7 @@ def summary(asked: Asked) -> dict[str, Any]:
 
 
 def by_range(truth: Floats, answer: Floats) -> list[dict[str, Any]]:
-    """Error where the truth is small, middling and large; `bias` below zero means promised too little."""
+    """Error where the truth is small, middling and large; `bias` below zero means predictions are too low."""
     found = []
     for low, high, name in RANGES:
         rows = (truth >= low) & (truth < high)
@@ -93,7 +93,7 @@ def surprises(truth: Floats, answer: Floats) -> int:
 
 
 def importance(model: DegradationModel, data: CoRuns, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """What the model relies on: how far R^2 falls when a counter is dealt anew among the rows, largest first."""
+    """What the model relies on: how far R^2 falls when a counter is shuffled among the rows, largest first."""
     whole = r_squared(data.truth, model.flat.rows(data.primary, data.beside)) or 0.0
     found = []
     for side, columns, table in (("primary", data.schema.primary, data.primary),

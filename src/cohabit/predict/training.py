@@ -1,7 +1,7 @@
 """Training a degradation model: parameters by search, scores on applications never seen, the deployed form.
 
 Parameters are searched with folds by application inside the rows that may be learned from, anew for every outer fold:
-no application that is asked about has a say in them. Nothing here writes files or prints.
+no tested application influences them. Nothing here writes files or prints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, and how it did on what it had not seen."""
+    """A model, and its scores on unseen data."""
 
     kind: str
     parameters: Parameters
@@ -93,7 +93,7 @@ def _asked(
 
 
 def asked_of(model: DegradationModel, new: CoRuns, known_mean: float) -> Asked:
-    """What a model says about rows with a known target."""
+    """Return a model's predictions for rows with a known target."""
     raw = model.raw(new.primary, new.beside, new.app, new.other)
     return Asked(new.app, new.other, new.truth, raw, np.full(len(new), known_mean))
 
@@ -131,7 +131,7 @@ def margin_for(asked: Asked, quantile: float) -> float:
 
 
 def with_margin(trained: Trained, margin: float) -> Trained:
-    """The same model, more careful."""
+    """Return the model with this safety margin."""
     return replace(trained, deployed=replace(trained.deployed, margin=margin))
 
 

@@ -1,4 +1,4 @@
-"""The deployed predictor of variability: what the counters say now in, whether a job started now would vary out.
+"""The deployed predictor of variability: from the present counters, whether a job started now would vary.
 
 Pure functions of arrays, for use inside a decision: no clock, no files, no learning library. Names are looked up once
 (`bind`); a decision takes the ready vector of a telemetry window. A counter that is missing is named, never guessed.
@@ -22,7 +22,7 @@ from cohabit.predict.variability_flat import FlatClassifier
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is expected of a run that would start now; where something is missing, nothing is."""
+    """The expectation for a run that starts now; none if an input is missing."""
 
     label: int  # of CLASSES
     probability: tuple[float, float, float]  # calibrated, of none, little, variation
@@ -31,7 +31,7 @@ class Verdict:
 
     @property
     def known(self) -> bool:
-        """Whether there is an answer at all."""
+        """Return whether there is an answer."""
         return not self.missing
 
 
@@ -41,7 +41,7 @@ class VariabilityModel:
 
     kind: str  # adaboost, extra-trees, forest, knn
     columns: tuple[str, ...]  # everything it was trained on, types of work last
-    chosen: NDArray[np.int64]  # the columns it goes by
+    chosen: NDArray[np.int64]  # the columns it uses
     flat: FlatClassifier
     calibration: Calibration
     norms: Norms  # frozen: later runs are judged with these
@@ -49,7 +49,7 @@ class VariabilityModel:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The names of the columns it goes by."""
+        """The names of the columns it uses."""
         return tuple(self.columns[at] for at in self.chosen.tolist())
 
     def shares(self, chosen_rows: Floats) -> Floats:
@@ -102,7 +102,7 @@ class Binding:
         return Binding(model, source.copy(), target.copy(), blanks, absent)
 
     def judge(self, vector: Floats, workload_type: str) -> Verdict:
-        """What to expect of a run of this type of work, by what the vector says."""
+        """Return the verdict for a run of this type of work and this vector."""
         blank = self.blanks.get(workload_type)
         if self.absent or blank is None:
             return self._unknown(self.absent or ("workload_type",))

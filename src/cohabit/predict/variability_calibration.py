@@ -1,4 +1,4 @@
-"""From a model's shares per class to probabilities that mean what they say: one rising curve per class.
+"""Calibrate a model's shares per class to probabilities: one rising curve per class.
 
 A classifier says 0.6 where three of ten such runs vary; a delay that weighs costs needs the 0.3. The curve of a class
 is fitted on answers about applications the model had not seen, by isotonic regression where there is enough data, else
@@ -21,7 +21,7 @@ EDGE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The curve of every class of CLASSES, all with the same number of knots; a class nobody was in stays at zero."""
+    """The curve of every class of CLASSES, all with the same number of knots; an empty class stays at zero."""
 
     knots: Floats  # [class, knot], rising; the last may be repeated to fill the row
     chances: Floats
@@ -34,7 +34,7 @@ class Calibration:
 
 
 def identity() -> Calibration:
-    """Shares as they are."""
+    """Return a calibration that leaves shares unchanged."""
     line = np.tile([0.0, 1.0], (len(CLASSES), 1))
     return Calibration(line, line)
 
@@ -61,7 +61,7 @@ def _curve(shares: Floats, own: Floats) -> tuple[Floats, Floats]:
     x = np.linspace(float(shares.min()), float(shares.max()), KNOTS)
     logistic = LogisticRegression().fit(_logit(shares)[:, None], own)
     y = np.asarray(logistic.predict_proba(_logit(x)[:, None])[:, 1], np.float64)
-    # A curve that falls would mean that the model is wrong way round for this class: then its answer says nothing.
+    # A falling curve would mean that the model is inverted for this class: then its answer is useless.
     return (x, y) if y[-1] >= y[0] else (x, np.full(KNOTS, rate))
 
 

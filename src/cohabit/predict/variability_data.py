@@ -1,8 +1,8 @@
-"""Runs of applications, each with what the counters said before it began; frozen means and deviations; labels.
+"""Runs of applications with the counters before each began; frozen means and deviations; labels.
 
 A run varies if it took longer than the mean of its application by more than 1.5 deviations (RUSH R10). Means and
 deviations are taken once, from the runs that are learned from, and every later run is judged with them (R60): a norm
-that moved along with what it judges would hide a slow week. Pure: no files, no randomness.
+that followed the judged runs would hide a slow week. Pure: no files, no randomness.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Runs:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What a model sees: the counters, then the type of work as one column each."""
+        """The inputs of a model: the counters, then the type of work as one column each."""
         return self.columns + TYPE_COLUMNS
 
     @cached_property
@@ -64,7 +64,7 @@ class Runs:
         return np.hstack([self.table, types.reshape(len(self), len(WORKLOAD_TYPES))])
 
     def only(self, rows: Flags) -> Runs:
-        """Some of the runs."""
+        """Return some of the runs."""
         chosen = np.flatnonzero(rows)
         return replace(
             self,
@@ -76,7 +76,7 @@ class Runs:
         )
 
     def digest(self) -> str:
-        """Of everything that is learned from."""
+        """Return a digest of all training data."""
         total = hashlib.sha256(repr((self.app, self.workload_type, self.columns)).encode())
         for column in (self.start_s, self.times_s, self.table):
             total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())

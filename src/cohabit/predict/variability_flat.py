@@ -23,11 +23,11 @@ TREES, NEIGHBOURS, CONSTANT = FORMS = ("trees", "neighbours", "constant")
 
 
 class FlatClassifier(Protocol):
-    """What all of them do."""
+    """The common interface of all classifiers."""
 
     @property
     def form(self) -> str:
-        """Which of FORMS."""
+        """The form, one of FORMS."""
         ...
 
     @property
@@ -113,7 +113,7 @@ class FlatNeighbours:
 
 @dataclass(frozen=True, eq=False)
 class FlatConstant:
-    """Learned from runs of one class only: it knows no other."""
+    """A classifier that learned from runs of one class only."""
 
     classes: Labels
     form: str = CONSTANT
@@ -126,9 +126,9 @@ class FlatConstant:
 
 
 def load_classifier(form: str, arrays: Mapping[str, NDArray[np.generic]], inputs: int) -> FlatClassifier:
-    """A classifier again from its arrays, for rows of this width; KeyError or ValueError where they do not fit.
+    """Load a classifier from its arrays, for rows of this width; KeyError or ValueError where they do not fit.
 
-    Everything that points somewhere is checked, because a kernel follows it without looking.
+    All indices are checked, because a kernel follows them without checks.
     """
 
     def floats(name: str) -> Floats:

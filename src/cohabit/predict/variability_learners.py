@@ -72,7 +72,7 @@ def _trees(kind: str, x: Any, classes: Labels, weight: Floats, chance: int, effo
 
     own = PARAMETERS[kind]
     if kind == ADABOOST:
-        # Every split sees a few columns only, as in a forest: else round after round goes to columns that say nothing.
+        # Every split sees a few columns only, as in a forest: else rounds go to uninformative columns.
         tree = DecisionTreeClassifier(
             max_depth=own["depth"], min_samples_leaf=own["fewest_in_leaf"], max_features="sqrt"
         )
@@ -123,7 +123,7 @@ def _neighbours(x: Floats, classes: Labels, present: Labels, rare: Labels) -> Fi
     votes = (classes[:, None] == present[None, :]).astype(np.float64)
     if rare.min() == rare.max():
         apart = np.zeros(x.shape[1])
-    else:  # it has no idea of importance of its own: how far the two sides lie apart in each column
+    else:  # it has no importance of its own: use how far the two sides are apart in each column
         apart = np.nan_to_num(np.asarray(f_classif(x, rare)[0], np.float64), posinf=np.finfo(float).max)
     return FittedClassifier(FlatNeighbours(present, mean, deviation, points, votes, count), estimator, apart)
 

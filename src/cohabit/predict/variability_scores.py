@@ -1,4 +1,4 @@
-"""How good verdicts are: F1 of "it varies", fold by fold, and confusion. Pure arithmetic."""
+"""Quality of verdicts: F1 of "it varies", fold by fold, and confusion. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Judged:
 
 
 def f1(truth: Labels, answer: Labels) -> float | None:
-    """tp / (tp + (fp + fn) / 2); None where nothing varied and nothing was said to."""
+    """tp / (tp + (fp + fn) / 2); None where nothing varied and nothing was predicted to."""
     tp = int(((truth == 1) & (answer == 1)).sum())
     wrong = int((truth != answer).sum())
     return tp / (tp + wrong / 2.0) if tp + wrong else None
@@ -46,7 +46,7 @@ def pooled(folds: Sequence[Judged]) -> tuple[Labels, Labels]:
 
 
 def confusion(truth: Labels, answer: Labels, classes: int = len(CLASSES)) -> list[list[int]]:
-    """Rows are what happened, columns what was said."""
+    """Return the confusion matrix: rows are the truth, columns the predictions."""
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (truth, answer), 1)
     return [[int(count) for count in row] for row in counts]

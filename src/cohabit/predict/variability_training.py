@@ -1,7 +1,7 @@
 """Training a variability model: learners compared on applications never seen, columns chosen, the deployed form.
 
-No run of an application that is left out has a say in what it is asked with: not in labels of others, not in scaling,
-not in the choice of columns (RUSH R60). Learners are compared with all columns; for the chosen one columns are
+No run of a left-out application influences the model that is tested on it: not labels of others, not scaling,
+not the choice of columns (RUSH R60). Learners are compared with all columns; for the chosen one columns are
 eliminated recursively inside every fold, and the score reported is that of the whole procedure. Nothing here writes
 files or prints.
 """
@@ -26,7 +26,7 @@ from cohabit.predict.variability_learners import KINDS, fit_classifier
 from cohabit.predict.variability_scores import Judged, f1, mean_f1
 
 FEWEST_APPLICATIONS = 2
-FEWEST_RUNS = 5  # of an application, for a mean and a deviation worth the name
+FEWEST_RUNS = 5  # of an application, for a usable mean and deviation
 FEWEST_COLUMNS = 4
 KEPT_EACH_TIME = 0.5
 EFFORT_IN_SEARCH = 0.25
@@ -46,7 +46,7 @@ class TrainedVariability:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One learner with all columns, asked about runs it had not learned from: does it vary?"""
+    """One learner with all columns, tested on unseen runs: does it vary?"""
 
     kind: str
     grouped: tuple[Judged, ...]  # one application each, never seen
@@ -66,7 +66,7 @@ class Chosen:
 
 
 def check_runs(data: Runs) -> None:
-    """Enough to learn from and to leave an application out."""
+    """Check that there are enough runs to learn from and to leave an application out."""
     names = data.applications
     if len(names) < FEWEST_APPLICATIONS:
         what = f"has runs of {len(names)} application, too few to leave one out and ask about it"
@@ -79,7 +79,7 @@ def check_runs(data: Runs) -> None:
 
 
 def _alive(x: Floats) -> Columns:
-    """Columns that say anything; all where none does."""
+    """Return the columns that are not constant; all columns if there are none."""
     found = np.flatnonzero(np.ptp(x, axis=0) > 0)
     return found if len(found) else np.arange(x.shape[1])
 
@@ -94,7 +94,7 @@ def _norms(data: Runs, fold: Fold) -> Norms:
 def _fold_answers(
     data: Runs, kind: str, fold: Fold, columns: Columns, seed: int, effort: float, three: bool = False
 ) -> Judged:
-    """What a model of this fold says about the rows it has not seen."""
+    """Return the predictions of this fold's model for its unseen rows."""
     norms = _norms(data, fold)
     rare = norms.varies(data.app, data.times_s)
     labels = norms.classes(data.app, data.times_s) if three else rare
@@ -147,7 +147,7 @@ def best_kind(compared: Sequence[Compared]) -> str:
 
 
 def sizes(count: int) -> list[int]:
-    """How many columns are tried: all, then half of them, again and again."""
+    """Return the numbers of columns tried: all, then repeatedly half of them."""
     found = [count]
     while found[-1] > FEWEST_COLUMNS:
         found.append(max(FEWEST_COLUMNS, int(np.ceil(found[-1] * KEPT_EACH_TIME))))
@@ -263,7 +263,7 @@ def calibration_gain(unseen: Sequence[Judged]) -> dict[str, float] | None:
 
 
 def slowdowns(norms: Norms, data: Runs, classes: Labels) -> Floats:
-    """The mean of run time / mean of the application in every class; a class nobody was in lies at its border."""
+    """The mean of run time / mean of the application in every class; an empty class is at its border."""
     relative = norms.relative(data.app, data.times_s)
     spread = float(np.mean([norms.deviation_s[name] / norms.mean_s[name] for name in norms.mean_s]))
     border = (1.0, 1.0 + 1.35 * spread, 1.0 + 1.5 * spread)

@@ -1,1 +1,1 @@
-"""What a finished run looks like to people: metrics, tables, figures and a page. Reads `RunTable` and nothing else."""
+"""Reports of a finished run: metrics, tables, figures and a page. Reads `RunTable` and nothing else."""

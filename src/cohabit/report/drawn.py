@@ -1,7 +1,7 @@
 """The pictures of a report as plotly figures for a notebook, in the light or dark colours of report.html.
 
-`figures.py` and `gantt_figures.py` say what is drawn, `page.css` has the colours; nothing is decided here. The only
-module of `report/` that imports plotly's Python side, and only when a picture is asked for.
+`figures.py` and `gantt_figures.py` define what is drawn, `page.css` the colours; nothing is decided here. The only
+module of `report/` that imports plotly's Python side, and only when a figure is drawn.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def colour(number: int) -> str:
 
 
 def layout(height: int, x_title: str, y_title: str, **more: Any) -> Figure:
-    """What all pictures share; the script adds fonts and colours of the theme."""
+    """Return the common layout of all figures; the script adds fonts and colours of the theme."""
     base: Figure = {
         "height": height,
         "margin": {"l": 64, "r": 16, "t": 38, "b": 52},

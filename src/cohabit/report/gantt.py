@@ -1,4 +1,4 @@
-"""Who had which nodes when: bars for what fits on a screen, a raster of the whole machine for what does not."""
+"""Gantt charts, the nodes of jobs over time: bars where they fit on a screen, else a raster of the whole machine."""
 
 from __future__ import annotations
 

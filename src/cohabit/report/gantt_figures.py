@@ -25,12 +25,12 @@ from cohabit.report.series import horizon
 from cohabit.report.wording import duration, time_unit
 
 GROUPS = SERIES - 1  # groups with a colour of their own; the rest share a neutral one
-PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out by us
+PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture, what to call it and how to read it; `figure` is None where there is only something to say."""
+    """One picture, what to call it and how to read it; `figure` is None where there is only text."""
 
     title: str
     caption: str
@@ -156,7 +156,7 @@ def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill:
 
 
 def _words(run: RunTable, row: int) -> str:
-    """What a reader sees when pointing at a job."""
+    """Return the hover text of a job."""
     jobs = run.workload
     program, user = int(jobs.program[row]), int(jobs.user[row])
     who = [safe(jobs.program_names[program])] if program >= 0 else []

@@ -1,4 +1,4 @@
-"""What a report says before any picture: what ran, on what, and what came out, in sentences."""
+"""The opening sentences of a report: what ran, on what, and with what result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _number(summary: Summary, key: str) -> float:
 
 
 def losses(run: RunTable, summary: Summary) -> str:
-    """What did not go well, as one sentence, or nothing."""
+    """Return what went wrong, as one sentence, or nothing."""
     verbs = {
         "jobs_killed": "cut at the time asked for", "jobs_failed": "failed", "jobs_cancelled": "cancelled",
         "jobs_waiting": "still waiting when the run ended", "jobs_rejected": "rejected",

@@ -2,7 +2,7 @@
 
 The page carries plotly's script, the figures as data and its own style; a content security policy forbids it to
 load anything else. Text from users (names of programs, users, policies, files) is escaped on its way into the
-page and again, inside figures, for plotly. Plotly is touched only here, when a page is written.
+page and again, inside figures, for plotly. Plotly is used only here, when a page is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Page:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.figures: dict[str, figures.Figure] = {}
-        self.panels = 0  # so far, for names no other has
+        self.panels = 0  # so far, for unique names
 
     def picture(self, figure: figures.Figure, label: str, caption: str) -> str:
         """The place of a figure, with its caption."""
@@ -169,7 +169,7 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
 
 
 def _inline_json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end its script element."""
     text = msgspec.json.encode(value).decode("utf-8")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -116,7 +116,7 @@ def _verdict(entry: Entry, cell: Cell) -> str:
 
 
 def origin(runs: Sequence[RunTable]) -> str:
-    """Where the numbers come from, for whoever has to repeat them."""
+    """Return where the numbers come from, for repeating the run."""
     rows = []
     for run in runs:
         hashes = (run.scenario_hash or MISSING, run.journal_hash or MISSING)

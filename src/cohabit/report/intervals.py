@@ -1,8 +1,8 @@
-"""How sure a comparison is: bootstrap confidence intervals over repeats, and policies beside each other.
+"""Uncertainty of a comparison: bootstrap confidence intervals over repeats, and policies beside each other.
 
 Repeats are runs of one policy with different seeds. The i-th repeat of every policy is expected to see the same
 jobs, so ratios are bootstrapped in pairs where the numbers of repeats agree. With one repeat there is nothing
-to resample: low and high are None rather than a false promise.
+to resample: low and high are None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPARED = (
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean over repeats and where it plausibly lies."""
+    """The mean over repeats and its confidence interval."""
 
     mean: Metric
     low: Metric
@@ -141,5 +141,5 @@ def by_policy(runs: Sequence[RunTable]) -> dict[str, list[RunTable]]:
 
 
 def compare_runs(runs: Sequence[RunTable], rng: np.random.Generator) -> Comparison:
-    """`compare` for runs that are at hand."""
+    """Compare runs that are in memory."""
     return compare({policy: [summarise(run) for run in group] for policy, group in by_policy(runs).items()}, rng)

@@ -4,7 +4,7 @@ Exact formulas, units and the paper each one comes from: docs/metrics.md. Everyt
 nothing here may change a run. A value that has no meaning (no job ran, no user is known) is None, never NaN,
 so that the JSON stays valid.
 
-Who counts: every mean, percentile and sum over jobs covers the jobs that ran, that is every row with a start
+What counts: every mean, percentile and sum over jobs covers the jobs that ran, that is every row with a start
 and an end, whether it was done, killed or failed. Jobs still waiting also count in the queue length. Rejected
 and cancelled jobs that never started appear only in the counts.
 """
@@ -48,7 +48,7 @@ def ran_rows(run: RunTable) -> Ints:
 
 
 def ran_jobs(run: RunTable) -> RanJobs:
-    """The times every other metric is made of."""
+    """Return the times from which all other metrics are computed."""
     row = ran_rows(run)
     if len(row) == len(run):
         submit_us, start_us, end_us = run.workload.submit_us, run.start_us, run.end_us
@@ -70,7 +70,7 @@ def slowdown(wait_s: Floats, run_s: Floats) -> Floats:
 
 
 def bounded_slowdown(wait_s: Floats, run_s: Floats, bound_s: float = BOUND_S) -> Floats:
-    """max(1, (wait + run) / max(run, bound)): defined for every job, also one of no length."""
+    """max(1, (wait + run) / max(run, bound)): defined for every job, also one of zero length."""
     return np.maximum((wait_s + run_s) / np.maximum(run_s, bound_s), 1.0)
 
 
@@ -85,7 +85,7 @@ def busy_core_seconds(run: RunTable, jobs: RanJobs) -> float:
 
 
 def user_slowdowns(run: RunTable, jobs: RanJobs, per_job: Floats) -> Floats:
-    """Each known user's mean of a per-job slowdown, for the users who had at least one job run."""
+    """Each known user's mean of a per-job slowdown, for the users with at least one job that ran."""
     user = run.workload.user[jobs.row]
     known = user >= 0
     if not known.any():

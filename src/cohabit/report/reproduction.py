@@ -35,7 +35,7 @@ INPUT = (
 
 
 def number(value: float | None) -> str:
-    """A value of any size, short."""
+    """Return a value of any size as short text."""
     if value is None:
         return MISSING
     text = f"{value:.4g}"
@@ -43,7 +43,7 @@ def number(value: float | None) -> str:
 
 
 def span(low: float | None, high: float | None) -> str:
-    """Two ends; an open one is said."""
+    """Return a range as text; an open end is marked."""
     if low is None and high is None:
         return MISSING
     if low is None:
@@ -54,7 +54,7 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def judged(holds: bool | None) -> str:
-    """In a word."""
+    """Return the verdict as one word."""
     return MISSING if holds is None else "yes" if holds else "no"
 
 
@@ -131,7 +131,7 @@ def _add_rows(page: Any, words: tuple[str, str], rows: Sequence[Mapping[str, Any
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Two lines per row: the numbers, and below them what is to be said about them."""
+    """Two lines per row: the numbers, and below them the remarks."""
     head = "".join(f'<th scope="col" class="{style}">{escaped(text)}</th>' for text, style in HEADS)
     body = "".join(_line(one) for one in rows)
     return f'<div class="scroll"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,4 +1,4 @@
-"""The tables of a run on disk: jobs.csv for people and scripts, jobs.parquet for going on, summary.json.
+"""The tables of a run on disk: jobs.csv for people and scripts, jobs.parquet for further processing, summary.json.
 
 jobs.csv has one row per input job in the order of the input, with times in seconds on the trace's own clock.
 jobs.parquet holds the same columns and everything needed to rebuild the workload and the run from that file
@@ -88,8 +88,8 @@ def jobs_frame(run: RunTable) -> pl.DataFrame:
 
 
 def write_jobs_csv(run: RunTable, path: str | os.PathLike[str]) -> None:
-    """One row per input job, in the order of the input; what never ran has empty start_s and end_s."""
-    # null is written as nothing and the empty text as "", and a reader expects nothing
+    """One row per input job, in the order of the input; a job that never ran has empty start_s and end_s."""
+    # null is written as an empty field and the empty text as ""; readers expect an empty field
     reason = name_column("reason", run.reason, [text or None for text in run.reasons])
     frame = jobs_frame(run).with_columns(reason)
     with replacing(path) as stream:

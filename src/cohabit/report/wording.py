@@ -1,6 +1,6 @@
-"""Numbers as people read them, and what each metric means in one plain sentence.
+"""Numbers formatted for readers, and what each metric means in one plain sentence.
 
-`GLOSSARY` must name every key of `metrics.summarise`; a test holds the two together.
+`GLOSSARY` must name every key of `metrics.summarise`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOG_TICKS_S = (
 
 @dataclass(frozen=True)
 class Entry:
-    """How a metric is called, shown and explained; `better` is "lower", "higher" or nothing."""
+    """The name, format and explanation of a metric; `better` is "lower", "higher" or nothing."""
 
     label: str
     kind: str  # duration, number, share, count, hours, per_hour

@@ -1,1 +1,1 @@
-"""The published results again: one package per paper, with its value beside the measured one."""
+"""Reproductions of published results: one package per paper, with its value beside the measured one."""

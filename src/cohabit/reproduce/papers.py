@@ -26,7 +26,7 @@ PREFIXES = {"sns": "S", "shepherd": "P", "colocation": "I", "rush": "R", "cosche
 
 @dataclass(frozen=True)
 class Options:
-    """What a person may choose."""
+    """The options of a user."""
 
     seed: int = 1
     quick: bool = False
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure of the report: plotly's data, and words for somebody who never saw the paper."""
+    """One figure of the report: plotly's data, and text for a reader without the paper."""
 
     title: str
     figure: dict[str, Any]
@@ -53,7 +53,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out."""
+    """The result of a reproduction."""
 
     paper: str
     seed: int
@@ -73,37 +73,37 @@ class Reproduction:
 
 
 class Paper(Protocol):
-    """A paper: what to run, what it comes to, and how to draw it."""
+    """A paper: its tasks, its rows and its figures."""
 
     name: str
     title: str
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the paper's order."""
+        """Return every row, in the paper's order."""
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The paper's figures from our runs."""
+        """Return the paper's figures from our runs."""
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
 
     def calibration_hash(self, options: Options) -> str:
-        """A digest of all that was calibrated."""
+        """Return a digest of all that was calibrated."""
 
 
 @runtime_checkable
 class WritesFiles(Protocol):
-    """A paper whose reproduction leaves something to use: a trained model, say."""
+    """A paper whose reproduction writes further files, such as a trained model."""
 
     def files(self, options: Options, results: dict[str, Any]) -> dict[str, bytes]:
-        """Content by file name."""
+        """Return contents by file name."""
 
 
 def chosen(name: str) -> list[str]:
-    """The papers a name stands for."""
+    """Return the papers a name stands for."""
     if name == ALL:
         return list(PAPERS)
     if name not in PAPERS:
@@ -112,7 +112,7 @@ def chosen(name: str) -> list[str]:
 
 
 def paper_of(name: str) -> Paper:
-    """The paper itself."""
+    """Return the paper of this name."""
     paper: Paper = import_module(PAPERS[name]).PAPER
     return paper
 
@@ -124,7 +124,7 @@ def reproduce(
     draw: bool = False,
     run: Callable[..., Any] = run_tasks,
 ) -> Reproduction:
-    """Run everything, judge it, and draw it where asked."""
+    """Run everything, judge it, and draw it if requested."""
     papers = [paper_of(one) for one in chosen(name)]
     plans = [paper.tasks(options) for paper in papers]
     names = [f"{paper.name}: {task.name}" for paper, tasks in zip(papers, plans, strict=True) for task in tasks]
@@ -150,7 +150,7 @@ def reproduce(
 
 
 def complete(paper: str, rows: Sequence[Row]) -> list[Row]:
-    """Hold a reproduction to the contract: every row of rows.csv is there, measured or explained."""
+    """Check a reproduction against the contract: every row of rows.csv is there, measured or explained."""
     there = {one.id for one in rows}
     prefix = PREFIXES[paper]
     absent = [name for name in contract() if name.startswith(prefix) and name not in there]

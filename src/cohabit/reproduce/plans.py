@@ -1,4 +1,4 @@
-"""What the plans of all papers share: how much is run, which seed an experiment has, what a shortened one says."""
+"""Common parts of the plans of all papers: how much is run, the seed of an experiment, the note of a shortened one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from cohabit.reproduce.papers import Options
 
-HIDDEN = "hidden"  # programs nobody has seen, drawn from priors
+HIDDEN = "hidden"  # unseen programs, drawn from priors
 Sizes = TypeVar("Sizes")
 
 
@@ -22,7 +22,7 @@ class PlanOf(Generic[Sizes]):
 
     @property
     def sizes(self) -> Sizes:
-        """How much: as the options say in numbers (for tests), quick, or all of it."""
+        """The sizes: as given in the options (for tests), quick, or full."""
         if isinstance(self.options.sizes, type(self.full)):
             return self.options.sizes
         return self.quick if self.options.quick else self.full
@@ -33,9 +33,9 @@ class PlanOf(Generic[Sizes]):
 
     @property
     def hidden(self) -> bool:
-        """Whether the main programs are unknown ones."""
+        """Return whether the main programs are hidden ones."""
         return self.options.programs == HIDDEN
 
     def shortened(self, done: object, full: object, what: str) -> str:
-        """What a note says of an experiment that was cut short."""
+        """Return the note of a shortened experiment."""
         return "" if done == full else f"quick: {done} instead of {full} {what}"

@@ -1,7 +1,7 @@
-"""One line of a reproduction: what the paper says, what was measured, and whether that lies in the band.
+"""One line of a reproduction: what the paper says, what was measured, and whether that is in the band.
 
-Names, bands, roles and paper values of the rows everybody relies on stand in rows.csv, a copy of the specification's
-table; a reproduction may add rows of its own, but can change nothing about those. Nothing here runs an experiment.
+Names, bands, roles and paper values of the common rows are in rows.csv, a copy of the specification's
+table; a reproduction may add rows of its own, but cannot change these. Nothing here runs an experiment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sample = TypeVar("Sample")
 
 @dataclass(frozen=True)
 class Expected:
-    """What a row is about and where it should lie; None: the paper or the band says nothing."""
+    """What a row is about and where it should lie; None: the paper or the band states nothing."""
 
     id: str
     claim: str
@@ -39,7 +39,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Row:
-    """One measured line, in the form of the command contract: numbers or None, words only in `note`."""
+    """One measured line, in the form of the command contract: numbers or None, text only in `note`."""
 
     id: str
     claim: str
@@ -144,7 +144,7 @@ def _over_members(
 
 
 def noted(one: Row, *words: str) -> Row:
-    """The same row with more to say."""
+    """Return the row with a longer note."""
     data = asdict(one)
     data["note"] = _joined(one.note, *words)
     return Row(**data)
@@ -163,7 +163,7 @@ joined = _joined
 
 
 def check_rows(rows: Sequence[Row]) -> None:
-    """No row twice, no unknown role, every band in order."""
+    """Check that no row comes twice, no role is unknown, and every band is in order."""
     names = [one.id for one in rows]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"rows come twice: {sorted(twice)}"

@@ -1,7 +1,7 @@
 """Seeds of experiments: development seeds as they are given, evaluation seeds from a salt only the reviewer holds.
 
-Numbers 0 to 99 are for development. With a salt (--salt or COHABIT_EVALUATION_SALT) every experiment has a seed nobody
-could have looked at before: hash(salt, experiment, seed).
+Numbers 0 to 99 are for development. With a salt (--salt or COHABIT_EVALUATION_SALT) every experiment has a seed that
+was unknown before: hash(salt, experiment, seed).
 """
 
 from __future__ import annotations

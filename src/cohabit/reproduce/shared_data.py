@@ -9,7 +9,7 @@ SHARED = "COHABIT_SHARED"
 
 
 def shared_file(relative: str, folder: str = "") -> Path | None:
-    """The file, or None where it is not there."""
+    """Return the file, or None if it does not exist."""
     named = folder or os.environ.get(SHARED, "")
     folders = [Path(named)] if named else [parent / "shared" for parent in Path(__file__).resolve().parents]
     return next((one / relative for one in folders if (one / relative).is_file()), None)

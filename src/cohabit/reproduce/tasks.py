@@ -1,4 +1,4 @@
-"""Independent pieces of work on all cores: experiments are cut into tasks, longest first, and gathered by name."""
+"""Run independent tasks on all cores: experiments are split into tasks, longest first, and gathered by name."""
 
 from __future__ import annotations
 

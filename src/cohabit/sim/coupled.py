@@ -22,26 +22,26 @@ from cohabit.model.units import DAY, FOREVER, HOUR, SECOND
 from cohabit.sim.streams import stream
 from cohabit.sim.world import World
 
-QUIET_INSTANTS = 20_000  # so many wakes in a row with nothing else to come and no start: nobody will start any more
+QUIET_INSTANTS = 20_000  # wakes in a row without a start or anything else pending: no job will start any more
 
 
 @dataclass(frozen=True)
 class Link:
-    """How messages travel."""
+    """How messages are delivered."""
 
     latency_us: int = 0
-    jitter_us: int = 0  # up to so much more
+    jitter_us: int = 0  # maximum extra latency
     loss: float = 0.0
     duplicate: float = 0.0
 
     @property
     def reliable(self) -> bool:
-        """Whether every message arrives, at once and in order."""
+        """Return whether every message arrives, at once and in order."""
         return not (self.loss or self.duplicate or self.jitter_us)
 
 
 def fitting_terms(link: Link, when_dead: str = "wait", common_clock: bool = True) -> Terms:
-    """Terms for groups on this link: as few questions as it allows, since in a simulation each costs an event."""
+    """Return terms for groups on this link: as few questions as it allows, since each costs a simulated event."""
     trip_us = 2 * (link.latency_us + link.jitter_us)
     if link.reliable:
         return Terms(
@@ -84,11 +84,11 @@ class CoupledWorlds:
 
     @property
     def events(self) -> int:
-        """Facts told to all cores."""
+        """Return the number of events and messages passed to the cores."""
         return self.messages + sum(world.events for world in self.worlds.values())
 
     def run(self, progress: Callable[[int], None] | None = None, until_us: int = FOREVER) -> None:
-        """Until nothing is left to happen, or nobody will start any more."""
+        """Run until no event is left, or no job will start any more."""
         quiet, instants, since_us, patience_us = 0, 0, 0, self._longest_patience_us()
         while quiet < QUIET_INSTANTS and self.now_us <= since_us + patience_us:
             started = self._started()
@@ -102,7 +102,7 @@ class CoupledWorlds:
         self.deadlock = self.find_deadlock()
 
     def advance(self, until_us: int = FOREVER) -> bool:
-        """Deliver what has arrived, or let one world go on; False if nothing is left before `until_us`."""
+        """Deliver arrived messages, or advance one world; return False if nothing is left before `until_us`."""
         world = min(self.worlds.values(), key=lambda one: (one.next_us, one.only_wakes))
         mail_us = self._mail[0][0] if self._mail else FOREVER
         now = min(mail_us, world.next_us)
@@ -119,11 +119,11 @@ class CoupledWorlds:
         return world.advance()
 
     def find_deadlock(self) -> list[str]:
-        """Groups that wait for each other's nodes in a circle, named in its order; nobody if none do."""
+        """Return the groups that wait for each other's nodes in a circle, in its order; empty if there is none."""
         return deadlock.find_deadlock(*self.reports())
 
     def reports(self) -> tuple[list[MateReport], dict[str, int]]:
-        """What each domain would report of its waiting jobs with mates, and how many idle nodes it has."""
+        """Return each domain's report of its waiting jobs with mates, and its number of idle nodes."""
         found, free = [], {}
         for name, world in self.worlds.items():
             state = world.core.state
@@ -137,7 +137,7 @@ class CoupledWorlds:
         return found, free
 
     def _longest_patience_us(self) -> int:
-        """After so long with no run, no submission and no start every timer there is has come to nothing."""
+        """Return the time after which every timer has expired, if there is no run, no submission and no start."""
         terms = [
             job.job.mates.terms for world in self.worlds.values() for job in world.jobs if job.job.mates is not None
         ]

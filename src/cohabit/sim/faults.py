@@ -24,5 +24,5 @@ def node_failures(
 
 
 def late_reports(rng: np.random.Generator, mean_us: float) -> Callable[[str], int]:
-    """How late the end of a job is told, drawn anew for every job."""
+    """Return how late the end of a job is reported, drawn for every job."""
     return lambda job_id: int(rng.exponential(mean_us))

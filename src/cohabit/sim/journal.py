@@ -1,4 +1,4 @@
-"""The columnar journal of a run: every fact the core was told and every start it ordered, in order.
+"""The columnar journal of a run: every event given to the core and every start it commanded, in order.
 
 Three flat columns (when, what, which job row), so that a million-job journal hashes in a tenth of a second. The same
 scenario and seed give the same hash whichever engine ran it.
@@ -23,7 +23,7 @@ KIND_NAMES = {
 
 @dataclass(frozen=True)
 class Journal:
-    """Facts (kinds below 20) and orders (20 and above) in the order they happened."""
+    """Events (kinds below 20) and commands (20 and above) in the order they happened."""
 
     time_us: NDArray[np.int64]
     kind: NDArray[np.int8]
@@ -32,7 +32,7 @@ class Journal:
     learned: tuple[bytes, ...] = ()  # measurements, encoded; the row of a LEARNED line is a place in here
 
     def hash(self) -> str:
-        """A digest of the whole journal, independent of the machine's byte order."""
+        """Return a digest of the whole journal, independent of the machine's byte order."""
         digest = hashlib.blake2b(digest_size=16)
         columns = [(self.time_us, "<i8"), (self.kind, "<i1"), (self.row, "<i4")]
         if self.attempt is not None and bool(((self.attempt > 1) | (self.kind == MOVE)).any()):

@@ -1,4 +1,4 @@
-"""What a monitor on every node says of the jobs that share it: how fast each one was, against running alone.
+"""Simulate a monitor on every node that measures the speed of the jobs that share it, relative to running alone.
 
 Every `period_us` it reads the counters of all runs on shared nodes and divides by what was read when the program ran
 alone; each reading has a relative error of its own. It knows no causes and never looks ahead.
@@ -19,16 +19,16 @@ LEAST = 0.0
 
 
 class Monitor:
-    """Looks at all runs at once, every so often, for as long as somebody runs."""
+    """Measures all running jobs together, periodically, while any job runs."""
 
     def __init__(self, period_us: int, seed: int, noise: float = 0.0) -> None:
         self.period_us, self.noise = period_us, noise
         self._rng: np.random.Generator = stream(seed, "progress of jobs")
-        self._seen: dict[tuple[str, int], tuple[int, float]] = {}  # run -> when it was looked at last, work left then
+        self._seen: dict[tuple[str, int], tuple[int, float]] = {}  # run -> time of its last measurement, work left then
         self._next_us = FOREVER
 
     def next_us(self, now_us: int, busy: bool) -> int:
-        """When it looks again; never while nobody runs."""
+        """Return the time of the next measurement; never while no job runs."""
         if not busy:
             self._next_us = FOREVER
         elif self._next_us >= FOREVER:
@@ -36,7 +36,7 @@ class Monitor:
         return self._next_us
 
     def look(self, now_us: int, runs: Mapping[str, Run]) -> list[Event]:
-        """The progress of every shared run since the last look; of one that has just begun nothing is said yet."""
+        """Return the progress of every shared run since the last measurement; a run that has just begun has none."""
         if now_us < self._next_us:
             return []
         self._next_us = now_us + self.period_us

@@ -1,4 +1,4 @@
-"""A job of the trace, one run of it, and what became of it: what only the world knows."""
+"""A job of the trace, its runs and its outcome: data that only the world knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cohabit.sim.machine.phases import STEADY, Track
 
 @dataclass(frozen=True)
 class TracedJob:
-    """A job of the trace: what its owner asked for and what only the world knows."""
+    """A job of the trace: its owner's request and what only the world knows."""
 
     job: Job
     submit_us: int
@@ -33,22 +33,22 @@ class Run:
     as_of_us: int = 0
     ends_us: int = FOREVER
     killed: bool = False
-    fuse_us: int = FOREVER  # it is stopped then, unless word from its mates moves it
+    fuse_us: int = FOREVER  # it is stopped then, unless a message from its mates changes that
     burnt: bool = False
     track: Track = STEADY  # stages of the program, by fraction of the work
     stage: int = 0
     stage_ends_us: int = FOREVER
-    early: float = 0.0  # share of its work after which the weather matters no more; 0: that is over, or there is none
+    early: float = 0.0  # share of its work in which the weather matters; 0: that part is over, or there is none
     settles_us: int = FOREVER
-    queued_us: int = FOREVER  # where on the heap it will be looked at next
+    queued_us: int = FOREVER  # the time of its next entry on the heap
 
     def proceed(self, now_us: int) -> None:
-        """Work done until now."""
+        """Account for the work done until now."""
         self.remaining_us = max(0.0, self.remaining_us - (now_us - self.as_of_us) * self.rate)
         self.as_of_us = now_us
 
     def foresee(self, kill: bool) -> None:
-        """When it ends if nothing changes, its work done or its limit reached, and when its stage ends."""
+        """Compute when the run ends (work done or limit reached) and when its stage ends, if nothing changes."""
         limit_end_us = self.started_us + self.order.limit_us
         done = self._when(self.remaining_us)
         self.killed = kill and done > limit_end_us
@@ -66,13 +66,13 @@ class Run:
 
     @property
     def next_us(self) -> int:
-        """When something happens to it if nothing changes."""
+        """Return the time of its next event if nothing changes."""
         return min(self.ends_us, self.stage_ends_us, self.settles_us)
 
 
 @dataclass
 class Outcome:
-    """What became of one job."""
+    """The outcome of one job."""
 
     start_us: int | None = None
     end_us: int | None = None
@@ -87,23 +87,23 @@ class Outcome:
     ways: int = 0  # booked on each node, as is the bandwidth
     bandwidth_mbs: int = 0
     first_ready_us: int | None = None  # with mates: when there were first nodes for it
-    held_us: int = 0  # how long it kept nodes without running
+    held_us: int = 0  # how long it held nodes without running
     keeps_since_us: int | None = None
     yields: int = 0
 
     def keep(self, now_us: int) -> None:
-        """Nodes are kept for it while it waits for its mates."""
+        """Record that nodes are held for it while it waits for its mates."""
         self.first_ready_us = now_us if self.first_ready_us is None else self.first_ready_us
         self.keeps_since_us = now_us
 
     def let_go(self, now_us: int) -> None:
-        """They are kept no more."""
+        """Record that its nodes are no longer held."""
         if self.keeps_since_us is not None:
             self.held_us += now_us - self.keeps_since_us
             self.keeps_since_us = None
 
     def begin(self, now_us: int, order: StartJob) -> None:
-        """It runs, like this."""
+        """Record its start."""
         self.let_go(now_us)
         self.start_us, self.end_us, self.status = now_us, None, "running"
         self.nodes, self.attempts = order.nodes, order.attempt

@@ -8,5 +8,5 @@ import numpy as np
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """The generator of this name; adding another stream never disturbs it."""
+    """Return the generator of this name; adding another stream never changes it."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])

@@ -69,7 +69,7 @@ PAUSE_AFTER = 1_000_000  # events
 
 
 class Trace(NamedTuple):
-    """What only the world knows: when jobs end, and how far the replay is."""
+    """Data that only the world knows: when jobs end, and how far the replay is."""
 
     duration: NDArray[np.int64]
     start_us: NDArray[np.int64]
@@ -80,7 +80,7 @@ class Trace(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is written down."""
+    """The recorded output."""
 
     when: NDArray[np.int64]
     lines: NDArray[np.int32]  # kind and row
@@ -137,7 +137,7 @@ def _write_event(clock, record, kind, row, now):
 
 @compiled_lean
 def _write_ranges(clock, row, jobs, pool, record):
-    """The nodes a job was given."""
+    """Record the nodes a job was given."""
     link = jobs[RANGES, row]
     while link >= 0:
         record.ranges[0, clock[RANGE_LINES]] = pool[RANGE_FIRST, link]
@@ -159,7 +159,7 @@ def _next_instant(clock, heap, jobs, gauges):
 
 @compiled_inline
 def _end_jobs(now, rule, trace, queue, machine, usage, record):
-    """End all jobs whose time has come."""
+    """End all jobs whose end time has come."""
     clock, heap, jobs, gauges = trace.clock, trace.heap, queue.jobs, machine.gauges
     while clock[HEAP] > 0 and heap[0, 0] == now:
         row = heap[2, 0]
@@ -176,7 +176,7 @@ def _end_jobs(now, rule, trace, queue, machine, usage, record):
 
 @compiled_inline
 def _submit_jobs(now, rule, trace, queue, scorer, work, record):
-    """Put all jobs into the queue that are submitted now; return how many."""
+    """Put all jobs submitted now into the queue; return how many."""
     clock, jobs, count = trace.clock, queue.jobs, 0
     while clock[NEXT] < jobs.shape[1] and jobs[SUBMIT, clock[NEXT]] == now:
         row = clock[NEXT]
@@ -192,7 +192,7 @@ def _submit_jobs(now, rule, trace, queue, scorer, work, record):
 
 @compiled_inline
 def _start_jobs(now, trace, queue, machine, started, record):
-    """The world learns which jobs were started."""
+    """Record which jobs were started."""
     clock = trace.clock
     for index in range(machine.gauges[STARTED]):
         row = started[index]
@@ -263,7 +263,7 @@ DRIVES: dict[Pass, Callable[..., int]] = {
 
 @dataclass(frozen=True)
 class Replay:
-    """What came out, by row in order of submission."""
+    """The result, by row in order of submission."""
 
     start_us: NDArray[np.int64]
     end_us: NDArray[np.int64]
@@ -341,7 +341,7 @@ def _queue_of(
     usage: NDArray[np.float64],
     policies: PolicySet,
 ) -> tuple[Queue, Rule]:
-    """The job table with an empty queue, and how passes decide."""
+    """Return the job table with an empty queue, and the settings of passes."""
     total, depth, second = len(submit_us), policies.backfill.depth, policies.backfill_order
     jobs, keys = np.zeros((JOB_COLUMNS, total), np.int64), np.zeros((KEY_COLUMNS, total))
     jobs[NODES], jobs[LIMIT], jobs[SUBMIT], jobs[ELIGIBLE] = nodes, limit_us, submit_us, submit_us
@@ -363,7 +363,7 @@ def _queue_of(
 
 
 def _machine_of(total: int, cluster_nodes: int, policies: PolicySet) -> Machine:
-    """All nodes idle."""
+    """Return a machine with all nodes idle."""
     idle, pool = np.zeros((cluster_nodes + 63) // 64, np.uint64), np.zeros((3, cluster_nodes + 1), np.int64)
     gauges, reserving = np.zeros(GAUGES, np.int64), policies.backfill.depth > EASY
     idle_nodes.initialise(idle, pool, gauges, cluster_nodes)
@@ -374,7 +374,7 @@ def _machine_of(total: int, cluster_nodes: int, policies: PolicySet) -> Machine:
 
 
 def _set_keys(policies: PolicySet, falling: bool, columns: Columns, keys: NDArray[np.float64]) -> bool:
-    """Set the scores that stay the same, and sizes where a ladder is kept by them; whether one is."""
+    """Set constant scores, and sizes if a ladder is kept by them; return whether one is."""
     everyone, second, depth = np.arange(keys.shape[1]), policies.backfill_order, policies.backfill.depth
     if not policies.changing:
         keys[SCORE] = policies.order.scores(columns, everyone, 0)
@@ -390,7 +390,7 @@ def _set_keys(policies: PolicySet, falling: bool, columns: Columns, keys: NDArra
 
 
 def _by_size(nodes: NDArray[np.int64], limit_us: NDArray[np.int64]) -> tuple[NDArray[np.float64], bool]:
-    """Narrow jobs first, of these the short ones; whether that is exact where limits hardly differ."""
+    """Order narrow jobs first, then short ones; return whether that is exact where limits hardly differ."""
     unit = 1 if (limit_us % SECOND).any() else SECOND
     lengths = int(limit_us.max(initial=0)) // unit + 1
     if (int(nodes.max(initial=0)) + 1) * lengths < 2**53:
@@ -399,7 +399,7 @@ def _by_size(nodes: NDArray[np.int64], limit_us: NDArray[np.int64]) -> tuple[NDA
 
 
 def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Users as 0, 1, 2 ... in the order they come, as core/state.py numbers them; -1 stays."""
+    """Number users 0, 1, 2 ... by first appearance, as core/state.py does; -1 stays."""
     known = np.flatnonzero(user >= 0)
     if len(known) == 0:
         return user
@@ -407,7 +407,7 @@ def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
     if ids.max() >= MANY_USERS:
         ids = np.unique(ids, return_inverse=True)[1]
     first = np.full(int(ids.max()) + 1, len(ids))
-    first[ids[::-1]] = np.arange(len(ids))[::-1]  # of several the last counts, which is the first to come
+    first[ids[::-1]] = np.arange(len(ids))[::-1]  # of several the last counts, which appears first
     numbers, place = np.full(len(user), -1), np.empty_like(first)
     place[np.argsort(first, kind="stable")] = np.arange(len(first))
     numbers[known] = place[ids]
@@ -415,5 +415,5 @@ def _numbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _wider(array: NDArray[Any]) -> NDArray[Any]:
-    """Twice the columns, the old ones kept."""
+    """Return an array with twice the columns, the old ones kept."""
     return np.concatenate([array, np.empty_like(array)], axis=-1)

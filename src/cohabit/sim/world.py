@@ -1,9 +1,9 @@
-"""The simulated world, one event at a time: runs what the core orders and tells it what happened.
+"""The simulated world, one event at a time: carries out the core's commands and reports events to it.
 
 It owns true run times and the machine's faults; the core learns of them only through events. Jobs have remaining work
-and a rate. Without a machine every job runs at its traced speed; with one (sim/machine/) rates follow from who shares
-which nodes, with weather (sim/weather/) also from the load of network and filesystem, and the two are multiplied. They
-are set once per instant, after all orders. Instants are handled in the contract's order: completions,
+and a rate. Without a machine every job runs at its traced speed; with one (sim/machine/) rates follow from which jobs
+share nodes, with weather (sim/weather/) also from the load of network and filesystem, and the two are multiplied. They
+are set once per instant, after all commands. Instants are handled in the contract's order: completions,
 other facts, submissions in trace order, then one step of the core.
 """
 
@@ -42,7 +42,7 @@ from cohabit.sim.runs import Outcome, Run, TracedJob
 if TYPE_CHECKING:
     from cohabit.sim.weather.weather import Weather
 
-# ranks: what comes first within one instant
+# ranks: the order of events within one instant
 COMPLETION, OTHER, SUBMISSION, WAKE = 0, 1, 2, 3
 
 
@@ -52,18 +52,18 @@ class World:
 
     core: SchedulerCore
     kill: bool = True
-    machine: Machine | None = None  # who slows whom; None: nobody anybody
+    machine: Machine | None = None  # contention; None: jobs do not slow each other
     phases: Phases | None = None  # programs vary while they run; only with a machine
-    profiler: Profiler | None = None  # exclusive runs are measured and told; only with a machine
-    monitor: Monitor | None = None  # how fast jobs on shared nodes are is measured and told
+    profiler: Profiler | None = None  # exclusive runs are measured and reported; only with a machine
+    monitor: Monitor | None = None  # the speed of jobs on shared nodes is measured and reported
     weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
-    report_delay_us: Callable[[str], int] | None = None  # late reports: a finished job is told this much later
+    report_delay_us: Callable[[str], int] | None = None  # late reports: the end of a job is reported this much later
     mail: Callable[[TellPeer], None] | None = None  # carries messages to other domains
-    clock_offset_us: int = 0  # the core's clock is ahead of ours by so much
+    clock_offset_us: int = 0  # how far the core's clock is ahead of ours
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    faults: Iterator[tuple[int, Event]] | None = None  # endless, in order of time; heeded while work is left
+    faults: Iterator[tuple[int, Event]] | None = None  # unbounded, in order of time; applied while work is left
     events: int = 0
     starts: int = 0  # runs begun so far
     now_us: int = 0
@@ -84,13 +84,13 @@ class World:
             self._push(at_us, OTHER, event)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
-        """Until nothing is left to happen."""
+        """Run until no event is left."""
         while self.advance():
             if progress is not None and self.events % 256 == 0:
                 progress(self.events)
 
     def advance(self) -> bool:
-        """One instant; False if there is none left."""
+        """Process one instant; return False if there is none left."""
         now = self.next_us
         if now >= FOREVER:
             return False
@@ -123,7 +123,7 @@ class World:
 
     @property
     def next_us(self) -> int:
-        """When something happens next."""
+        """Return the time of the next event."""
         self._draw_fault()
         looked_us = FOREVER
         if self.monitor is not None:
@@ -137,22 +137,22 @@ class World:
 
     @property
     def only_wakes(self) -> bool:
-        """Whether what happens next is only that the core wanted to be woken."""
+        """Return whether the next event is only a wake requested by the core."""
         return not self._heap or self._heap[0][0] > self._wake_us
 
     @property
     def busy(self) -> bool:
-        """Whether anything is to come but wakes: submissions, ends of runs, faults."""
+        """Return whether events other than wakes are pending: submissions, ends of runs, faults."""
         return bool(self._heap)
 
     def hear(self, event: Event) -> None:
-        """Tell the core at the present instant."""
+        """Pass an event to the core at the present instant."""
         self._tell(self.now_us, [event])
         self._set_rates(self.now_us)
 
     @property
     def _weather_us(self) -> int:
-        """When the weather changes next; it matters while somebody runs or is told, and ends with the work."""
+        """Return when the weather changes next; FOREVER while no job runs and no counters are to be reported."""
         if self.weather is None or not (self._runs or (self.weather.telling and self._work_left)):
             return FOREVER
         return self.weather.next_us
@@ -172,14 +172,14 @@ class World:
                 self.set_rate(job_id, rate * self._runs[job_id].machine_rate)
 
     def _draw_fault(self) -> None:
-        """Keep the next fault on the heap as long as somebody runs, waits or is still to come."""
+        """Keep the next fault on the heap while a job runs, waits or is still to be submitted."""
         if self.faults is None or self._next_fault is not None or not (self._heap or self.core.state.rows):
             return
         self._next_fault = next(self.faults)
         self._push(self._next_fault[0], OTHER, self._next_fault[1])
 
     def set_rate(self, job_id: str, rate: float) -> None:
-        """A running job goes on at another speed from now."""
+        """Change the speed of a running job from now on."""
         run = self._runs[job_id]
         run.proceed(self.now_us)
         run.rate = rate
@@ -211,13 +211,13 @@ class World:
                     self._deal_with_mates(now, command)
         if self.machine is not None:
             for command in commands:
-                if isinstance(command, SetShares):  # last: whoever they name has started by now
+                if isinstance(command, SetShares):  # last: the jobs they name have started by now
                     self.machine.set_shares(command)
         if confirmations:
             self._carry_out(now, self.core.step(now + self.clock_offset_us, confirmations))
 
     def _deal_with_mates(self, now: int, command: Command) -> None:
-        """Orders about jobs with mates in other domains."""
+        """Carry out commands about jobs with mates in other domains."""
         match command:
             case HoldJob(job_id):
                 self.outcomes[job_id].keep(now)
@@ -239,7 +239,7 @@ class World:
                 self.mail(command)
 
     def _stopped(self, run: Run) -> Event:
-        """A run that was stopped without its owner's fault: the job waits again."""
+        """Record that a run was stopped through no fault of its owner: the job waits again."""
         outcome = self.outcomes[run.order.job_id]
         outcome.start_us, outcome.end_us, outcome.status = None, None, "waiting"
         return fact.JobFinished(run.order.job_id, run.order.attempt, "stopped")
@@ -268,7 +268,7 @@ class World:
         self.machine.start(order.job_id, traced.job.program, traced.job.processes, order, run.track.levels[0])
 
     def _move(self, now: int, command: MoveJob) -> None:
-        """The job goes on elsewhere, with a cold cache: some work is lost."""
+        """Move the job to other nodes; its cache is cold, so some work is lost."""
         run = self._runs.get(command.job_id)
         if run is None or run.order.attempt != command.attempt:
             return  # it has just ended
@@ -284,20 +284,20 @@ class World:
     # ---- running jobs on the heap -----------------------------------------------------------------------------------
 
     def _look_again(self, run: Run) -> None:
-        """See to it that the run comes up when something happens to it.
+        """Put the run on the heap for its next event.
 
-        An entry that is too early is left on the heap and put off when it comes up: rates change far more often than
-        runs end.
+        An entry that is too early stays on the heap and is postponed when it comes up: rates change far more often
+        than runs end.
         """
         if run.next_us < run.queued_us:
             run.queued_us = run.next_us
             self._push(run.next_us, COMPLETION, (run.order.job_id, run.next_us))
 
     def _looked_at(self, job_id: str, at_us: int) -> list[Event]:
-        """A run has come up: it ends, enters its next stage, or was looked at too early."""
+        """Handle a run that came up on the heap: it ends, enters its next stage, or came up too early."""
         run = self._runs.get(job_id)
         if run is None or run.queued_us != at_us:
-            return []  # it was stopped, or an earlier entry took this one's place
+            return []  # it was stopped, or an earlier entry replaced this one
         run.queued_us = FOREVER
         if run.ends_us <= at_us:
             return self._completed(run)
@@ -315,7 +315,7 @@ class World:
         return []
 
     def _completed(self, run: Run) -> list[Event]:
-        """The facts of an end, now or later."""
+        """Return the events of an end, now or later."""
         job_id, ends_us = run.order.job_id, run.ends_us
         self._remove(job_id)
         if run.burnt:

@@ -1,1 +1,1 @@
-"""What outlives a run: profiles of programs, in a database or as one JSON file. Imports the model only."""
+"""Persistent data: profiles of programs, in a database or as one JSON file. Imports the model only."""

@@ -24,7 +24,7 @@ FORMAT, VERSION, ALL_SHARED = "cohabit-profiles", 2, 1
 
 
 class Key(NamedTuple):
-    """What a profile is about."""
+    """The key of a profile."""
 
     program: str
     processes: int
@@ -44,7 +44,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def key_of(profile: Profile) -> Key:
-    """The key under which a profile is kept."""
+    """Return the key under which a profile is kept."""
     return Key(profile.program, profile.processes, profile.hardware, profile.owner)
 
 
@@ -89,7 +89,7 @@ def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
 
 
 def check_profile(profile: Profile, where: str) -> None:
-    """Refuse what could not be stored or reckoned with."""
+    """Refuse a profile that cannot be stored or used."""
     name = profile.program
     if not name.strip():
         raise InputError("a profile has no program", where, "give it a name")

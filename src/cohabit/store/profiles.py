@@ -1,7 +1,7 @@
 """The profile store: what was measured of programs, in SQLite by default or in PostgreSQL by URL.
 
 Profiles are read from a cache in memory (key-value pairs, S18) that notices when another process has written. Writers
-queue up: a merge is one transaction that reads, merges and writes. SQLAlchemy is imported with this module, so only
+queue: a merge is one transaction that reads, merges and writes. SQLAlchemy is imported with this module, so only
 commands that use the store should import it.
 """
 
@@ -56,7 +56,7 @@ def open_store(place: str | Path | None = None, *, create: bool = True) -> Profi
 
 
 def empty_store() -> ProfileStore:
-    """A store in memory that is gone with the process."""
+    """Return a store in memory that ends with the process."""
     return ProfileStore(_engine(sa.URL.create("sqlite")), "a store in memory")
 
 
@@ -73,7 +73,7 @@ class ProfileStore:
                 migrate(connection, where)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._engine.dispose()
 
     def __enter__(self) -> ProfileStore:
@@ -83,7 +83,7 @@ class ProfileStore:
         self.close()
 
     def put(self, profile: Profile) -> Profile:
-        """Merge new measurements into what is known and keep each as a sample; returns what is known now."""
+        """Merge new measurements into the profile and keep each as a sample; return the profile."""
         check_profile(profile, self.where)
         with self._writing() as (connection, written):
             known = _load(connection, key_of(profile))
@@ -93,7 +93,7 @@ class ProfileStore:
         return both
 
     def replace(self, given: Iterable[Profile]) -> int:
-        """Take these as they are in place of what is known of the same things; all of them or none."""
+        """Replace the profiles with the same keys by these; all of them or none."""
         count = 0
         with self._writing() as (connection, written):
             for profile in given:
@@ -106,7 +106,7 @@ class ProfileStore:
     def get(
         self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
     ) -> Profile | None:
-        """The profile of a program; where several fit, the one measured last, then the one of fewest processes."""
+        """Return the profile of a program; if several fit, the one measured last, then the one of fewest processes."""
         found = self.profiles(program, processes, hardware, owner)
         return max(found, key=lambda one: (measured_at_us(one), -one.processes), default=None)
 
@@ -114,13 +114,13 @@ class ProfileStore:
         self, program: str | None = None, processes: int | None = None, hardware: str | None = None,
         owner: str | None = None,
     ) -> list[Profile]:  # fmt: skip
-        """All profiles that fit, by program, processes, hardware and owner; the owner of shared ones is empty."""
+        """Return all matching profiles by program, processes, hardware and owner; the owner of shared ones is empty."""
         wanted = (program, processes, hardware, owner)
         fitting = (key for key in self.cached() if all(w is None or w == k for w, k in zip(wanted, key, strict=True)))
         return [self._cache[key] for key in sorted(fitting)]
 
     def cached(self) -> dict[Key, Profile]:
-        """Everything as key-value pairs in memory; read again only if somebody has written since."""
+        """Return all profiles as key-value pairs in memory; read again only after a write."""
         with self._talking() as connection, connection.begin():
             generation = _generation(connection)
             if generation != self._generation:
@@ -130,7 +130,7 @@ class ProfileStore:
     def history(
         self, program: str, processes: int | None = None, hardware: str | None = None, scale: int | None = None
     ) -> list[Sample]:
-        """Every measurement of a program as it came, the first one first."""
+        """Return every measurement of a program in order of arrival."""
         key = (profiles.c.program, profiles.c.processes, profiles.c.hardware, profiles.c.owner)
         query = sa.select(samples, *key).join_from(samples, profiles)
         query = query.where(*_fitting(program, processes, hardware))
@@ -143,14 +143,14 @@ class ProfileStore:
     def delete(
         self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
     ) -> int:
-        """Forget a program, its samples too; returns how many profiles went."""
+        """Delete a program with its samples; return how many profiles were deleted."""
         with self._writing() as (connection, written):
             gone = _delete(connection, _fitting(program, processes, hardware, owner))
             written.update(dict.fromkeys(gone))
         return len(gone)
 
     def share(self, program: str, owner: str) -> int:
-        """What an owner's runs taught becomes shared, in place of what was, on the same hardware; how many profiles."""
+        """Make an owner's profiles shared, replacing those on the same hardware; return how many."""
         with self._writing() as (connection, written):
             found = _load_all(connection, *_fitting(program, None, None, owner)).values()
             copies = [msgspec.structs.replace(one, owner=SHARED) for one in found]
@@ -169,12 +169,12 @@ class ProfileStore:
         return write_json(self.cached().values(), path)
 
     def import_json(self, path: Path) -> int:
-        """Take the profiles of such a file in place of what is known of the same things; returns how many."""
+        """Replace the profiles with the same keys by those of such a file; return how many."""
         return self.replace(read_json(path).values())
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, dict[Key, Profile | None]]]:
-        """A transaction that holds back all other writers; what it wrote goes into the cache too."""
+        """A transaction that blocks all other writers; what it wrote goes into the cache too."""
         written: dict[Key, Profile | None] = {}
         with self._talking(writes=True) as connection, connection.begin():
             bump = sa.update(meta).where(meta.c.key == "generation").values(value=meta.c.value + 1)
@@ -182,14 +182,14 @@ class ProfileStore:
             generation = _generation(connection)
             yield connection, written
         if generation != self._generation + 1:
-            return  # others have written as well: read everything again when asked
+            return  # others have written as well: read everything again at the next access
         self._generation = generation
         cache = self._cache | {key: profile for key, profile in written.items() if profile is not None}
         self._cache = {key: profile for key, profile in cache.items() if written.get(key, profile) is not None}
 
     @contextmanager
     def _talking(self, writes: bool = False) -> Iterator[sa.Connection]:
-        """A connection; what the database says against it becomes one sentence."""
+        """A connection; an error of the database becomes one sentence."""
         try:
             with self._engine.connect().execution_options(cohabit_writes=writes) as connection:
                 yield connection
@@ -202,7 +202,7 @@ class ProfileStore:
 
 
 def measured_at_us(profile: Profile) -> int:
-    """When anything of it was measured last; 0: nobody wrote that down."""
+    """Return when any part of it was measured last; 0: not recorded."""
     return max((one.measured_at_us for one in profile.scales), default=0)
 
 
@@ -274,7 +274,7 @@ def _key(row: sa.Row[Any]) -> Key:
 
 
 def _delete(connection: sa.Connection, where: list[sa.ColumnElement[bool]]) -> list[Key]:
-    """Profiles with their scales and samples; the keys of those that went."""
+    """Delete profiles with their scales and samples; return the deleted keys."""
     found = connection.execute(sa.select(profiles).where(*where)).all()
     numbers = [row.id for row in found]
     for table in (samples, scales):
@@ -317,7 +317,7 @@ def _load(connection: sa.Connection, key: Key) -> Profile | None:
 
 
 def _write(connection: sa.Connection, profile: Profile) -> int:
-    """Put a profile in place of the one with its key; returns its number."""
+    """Replace the profile with this key; return its number."""
     number = connection.execute(sa.select(profiles.c.id).where(*_fitting(*key_of(profile)))).scalar()
     facts = {"single_node": profile.single_node, "provenance": profile.provenance}
     if number is None:
@@ -343,7 +343,7 @@ def _write(connection: sa.Connection, profile: Profile) -> int:
 
 
 def _keep_samples(connection: sa.Connection, number: int, profile: Profile, repeated: bool) -> None:
-    """One sample per scale; unless `repeated`, a scale whose last sample says the same is left out."""
+    """Add one sample per scale; unless `repeated`, a scale whose last sample is equal is left out."""
     for one in profile.scales:
         measured = text_of(one)
         of_scale = (samples.c.profile_id == number, samples.c.scale == one.scale)

@@ -162,14 +162,14 @@ _VERSIONED = Versioned("store", meta, "schema", lock=0x636F6861)
 
 
 def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
-    """Bring the store to this version inside the connection's transaction; refuse one from the future."""
+    """Bring the store to this version inside the connection's transaction; refuse a newer one."""
     if _VERSIONED.migrate(connection, STEPS, upto, where) == 0:
         connection.execute(sa.delete(meta).where(meta.c.key == "generation"))
         connection.execute(sa.insert(meta).values(key="generation", value=0))
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The schema version of a store, 0 where there is none yet."""
+    """Return the schema version of a store, 0 if there is none yet."""
     return _VERSIONED.version(connection)
 
 

@@ -1,9 +1,9 @@
-"""Windows of telemetry that outlive the process: an embedded store in one folder, written by one, read by anybody.
+"""Persistent windows of telemetry: an embedded store in one folder, with one writer and any number of readers.
 
-A finished window is a segment of its own at once; the windows of an hour that is over are put together into one
+A finished window becomes a segment of its own at once; the windows of an hour that is over are put together into one
 segment; beyond the retention the oldest hours go. It counts recorded hours, not age: a clock that jumps ahead for a
 moment must not empty the store. Killed at any instant, at most the window being written is lost, and
-the next writer says so. A segment that cannot be read is left out and said. Samples never get here, only windows.
+the next writer reports it. A segment that cannot be read is skipped and reported. Only windows are stored, no samples.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LOCK = ".writer"
 
 
 class TelemetryStore:
-    """A folder of segments, to read."""
+    """A readable folder of segments."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.notes: list[str] = []  # what could not be read or was dropped, in words
+        self.notes: list[str] = []  # texts on what could not be read or was dropped
         self._unreadable: set[Path] = set()
         if not folder.is_dir():
             raise InputError(
@@ -41,7 +41,7 @@ class TelemetryStore:
             )
 
     def segments(self) -> list[Segment]:
-        """What is there now; a writer may add and remove while others read."""
+        """Return the present segments; a writer may add and remove some while others read."""
         try:
             return segments.listed(self.folder)
         except OSError as error:
@@ -49,17 +49,17 @@ class TelemetryStore:
             raise InputError(f"cannot be read: {reason}", str(self.folder), "check the permissions") from error
 
     def newest_end_us(self) -> int | None:
-        """When the newest window ended; None in an empty store. Give it to model.telemetry.staleness."""
+        """Return when the newest window ended, for model.telemetry.staleness; None in an empty store."""
         return max((one.last_us for one in self.segments()), default=None)
 
     def size_bytes(self) -> int:
-        """What the segments take on disk."""
+        """Return the size of the segments on disk."""
         return sum(one.path.stat().st_size for one in self.segments())
 
     def windows(
         self, begin_us: int, end_us: int, nodes: Sequence[str] | None = None, counters: Sequence[str] | None = None
     ) -> Iterator[Recorded]:
-        """Windows that end after `begin_us` and not after `end_us`, oldest first, with these nodes and counters."""
+        """Return windows that end in (`begin_us`, `end_us`], oldest first, with these nodes and counters."""
         fitting = [one for one in self.segments() if one.last_us > begin_us and one.first_us <= end_us]
         for group in _overlapping(fitting):
             rows = self._rows(group, begin_us, end_us, counters)
@@ -72,9 +72,9 @@ class TelemetryStore:
         self, time_us: int, nodes: Sequence[str] | None = None, counters: Sequence[str] | None = None,
         span_us: int = WINDOW_US,
     ) -> Window | None:  # fmt: skip
-        """What was known at `time_us` of the time before: all windows that ended in the last `span_us`, as one (R3).
+        """Return what was known at `time_us`: all windows that ended in the last `span_us`, merged into one (R3).
 
-        Nothing that ended later enters (R60). None if no window ended in that time.
+        Nothing that ended later is included (R60). None if no window ended in that time.
         """
         found = list(self.windows(time_us - span_us, time_us, nodes, counters))
         if nodes is None and len({one.nodes for one in found}) > 1:
@@ -89,7 +89,7 @@ class TelemetryStore:
         for one in sorted(group, key=lambda each: each.number):
             try:
                 frames.append(segments.read(one.path, begin_us, end_us, counters))
-            except FileNotFoundError:  # put together or retired since the folder was listed
+            except FileNotFoundError:  # merged or deleted since the folder was listed
                 frames += self._moved(one, begin_us, end_us, counters)
             except (pl.exceptions.PolarsError, OSError) as error:
                 self._leave_out(one, error)
@@ -142,7 +142,7 @@ class TelemetryWriter(TelemetryStore):
         self.close()
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the store for other writers."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -157,7 +157,7 @@ class TelemetryWriter(TelemetryStore):
             self.tidy(end_us)
 
     def tidy(self, now_us: int) -> None:
-        """Put the windows of every hour that is over together, and let go of what is too old."""
+        """Merge the windows of every finished hour, and delete what is too old."""
         self._retire()
         hours: dict[int, list[Segment]] = {}
         for one in self.segments():
@@ -170,7 +170,7 @@ class TelemetryWriter(TelemetryStore):
     def _put_together(self, parts: list[Segment]) -> None:
         before = len(self.notes)
         rows = self._rows(parts, 0, FOREVER, None)
-        if rows is None or len(self.notes) > before:  # what cannot be read stays as it is, for somebody to look at
+        if rows is None or len(self.notes) > before:  # an unreadable segment stays as it is, for inspection
             return
         first, last = int(rows["end_us"].min()), int(rows["end_us"].max())  # type: ignore[arg-type]
         target = segments.path_of(self.folder, first, last, max(one.number for one in parts))
@@ -189,7 +189,7 @@ class TelemetryWriter(TelemetryStore):
             path.unlink(missing_ok=True)
 
     def _drop_drafts(self) -> None:
-        """Only drafts of segments, and only now that nobody else writes."""
+        """Delete drafts of segments, and only now that there is no other writer."""
         drafts = [path for path in self.folder.glob(".*.part") if segments.NAME.match(path.name[1:])]
         for path in drafts:
             path.unlink(missing_ok=True)
@@ -199,12 +199,12 @@ class TelemetryWriter(TelemetryStore):
 
 
 def _hour(end_us: int) -> int:
-    """The hour a window belongs to; one that ends on the hour belongs to the hour it closes."""
+    """Return the hour a window belongs to; one that ends on the hour belongs to the hour it closes."""
     return (end_us - 1) // HOUR
 
 
 def _overlapping(found: list[Segment]) -> Iterator[list[Segment]]:
-    """Segments by time, those that may hold the same windows together."""
+    """Return segments by time, grouped where they may hold the same windows."""
     group: list[Segment] = []
     for one in found:
         if group and one.first_us > max(each.last_us for each in group):
@@ -216,7 +216,7 @@ def _overlapping(found: list[Segment]) -> Iterator[list[Segment]]:
 
 
 def _combined(found: list[Recorded]) -> Window | None:
-    """Several windows of the same nodes as one: means weighted by samples."""
+    """Merge several windows of the same nodes into one: means weighted by samples."""
     if len(found) <= 1:
         return found[0].window if found else None
     names = tuple(dict.fromkeys(name for one in found for name in one.window.counters))

@@ -2,7 +2,7 @@
 
 The header (`#Time,Time_usec,ProducerName,...`) says what the columns are; a metric is NAME or PREFIX.NAME, with #DEVICE
 after it where there are several. Columns we have no counter for are left out and named; lines of another length, values
-that are no numbers and rows without a time or a node are left out and counted. Totals become amounts per second here.
+that are not numbers and rows without a time or a node are left out and counted. Totals become amounts per second here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cohabit.model.telemetry_counters import SOURCES
 from cohabit.store.telemetry_totals import Totals
 
 BLOCK_BYTES = 8 * 1024 * 1024
-LATEST_S = 4e9  # later than that a time is no time
+LATEST_S = 4e9  # a later time is invalid
 IDENTITIES = frozenset({"component_id", "job_id", "app_id"})
 
 
@@ -65,11 +65,11 @@ class LdmsFile:
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """Of the columns of `Rows.values`."""
+        """The counters of the columns of `Rows.values`."""
         return self.header.distinct
 
     def rows(self) -> Iterator[Rows]:
-        """Block by block, each in the order of time."""
+        """Yield rows block by block, each in the order of time."""
         for lines in self._blocks():
             table = self._table(lines)
             if table is not None:
@@ -153,12 +153,12 @@ def read_header(line: str, where: str, source: str | None) -> Header:
 
 
 def _metric(field: str) -> str:
-    """Its name without prefix, device and kind of sum. What ends with .rate or .Flag is no counter of ours."""
+    """Return its name without prefix, device and kind of sum. Names that end with .rate or .Flag are not used."""
     return field.partition("#")[0].removesuffix(".sum").rpartition(".")[2]
 
 
 def _likely(where: str, metrics: set[str]) -> str:
-    """The source a file is of: the one its name contains, else the one most of its columns belong to."""
+    """Return the source of a file: the one its name contains, else the one most of its columns belong to."""
     for source in SOURCES:
         if source in where:
             return source

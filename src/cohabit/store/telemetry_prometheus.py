@@ -1,8 +1,8 @@
-"""Telemetry that a Prometheus server holds of machines with its node exporter, through the query API.
+"""Read telemetry of machines with the node exporter from a Prometheus server, through the query API.
 
-Rates are asked of the server, which knows about resets; everything is summed over a node's devices. A server that is
-gone, slow or confused is a `problem` in words and no data: never an exception, so that whoever gates on it goes on
-without (model.telemetry.staleness says so). Only a URL that cannot be one is the caller's mistake.
+The server computes rates, as it knows about resets; everything is summed over a node's devices. A server that is
+down, slow or gives a wrong answer is a `problem` text and no data, never an exception, so that a gate continues
+without it (model.telemetry.staleness says so). Only an invalid URL is the caller's mistake.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ COUNTERS = tuple(METRICS)
 
 
 class Fetched(NamedTuple):
-    """What a server knew: rows of samples of the nodes `names`, columns as `COUNTERS`; or why it said nothing."""
+    """A server's answer: rows of samples of the nodes `names`, columns as `COUNTERS`; or why there is none."""
 
     names: tuple[str, ...]
     nodes: NDArray[np.int64]
@@ -82,7 +82,7 @@ class Fetched(NamedTuple):
 
 
 class _Gone(Exception):
-    """The server did not answer as it should; the words say how."""
+    """The server gave no valid answer; the text says how."""
 
 
 class Prometheus:
@@ -101,7 +101,7 @@ class Prometheus:
             raise InputError("is no URL of a server", url, "it looks like http://host:9090")
         self.url = url.rstrip("/")
         self._failures: tuple[type[Exception], ...] = (httpx.HTTPError, httpx.InvalidURL, ValueError)
-        # What the environment says of proxies is for the world outside; a server of one's own is asked directly.
+        # Proxy settings of the environment are for external hosts; a local server is queried directly.
         self._client = httpx.Client(timeout=timeout_s, trust_env=False)
 
     def __enter__(self) -> Prometheus:
@@ -113,7 +113,7 @@ class Prometheus:
         self._client.close()
 
     def fetch(self, begin_us: int, end_us: int, step_s: float) -> Fetched:
-        """Samples every `step_s` after `begin_us`, up to `end_us`; rates are over the two steps before each."""
+        """Return samples every `step_s` after `begin_us`, up to `end_us`; rates are over the two steps before each."""
         step_us = round(step_s * 1e6)
         times_us = np.arange(begin_us + step_us, end_us + 1, step_us, dtype=np.int64)
         found: dict[str, NDArray[np.float64]] = {}
@@ -142,7 +142,7 @@ class Prometheus:
         factor = METRICS[COUNTERS[column]][1]
         for node, seconds, values in _series(answer):
             table = found.setdefault(node, np.full((len(times_us), len(COUNTERS)), np.nan))
-            places = np.searchsorted(times_us, np.rint(seconds * 1e6).astype(np.int64) - 1000)  # it says milliseconds
+            places = np.searchsorted(times_us, np.rint(seconds * 1e6).astype(np.int64) - 1000)  # in milliseconds
             inside = places < len(times_us)
             table[places[inside], column] = values[inside] * factor
 
@@ -168,7 +168,7 @@ class Prometheus:
 
 
 def _series(answer: list[Any]) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-    """Node, times and values of every series."""
+    """The node, times and values of every series."""
     for one in answer:
         try:
             instance = str(one["metric"]["instance"])

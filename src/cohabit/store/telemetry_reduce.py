@@ -2,8 +2,8 @@
 
 Time is cut into short parts (30 s); each part has flat arrays [node, counter], and a ring of parts covers the window in
 progress and the five minutes up to now. A window on the grid is its parts taken together, and so is the sliding one
-that the gate reads. No clock and no files here: the simulator and a live controller feed the same reducer, and say what
-time it is. What cannot be used (too late, from the future, not finite) is counted in `defects`, never raised.
+that the gate reads. No clock and no files here: the simulator and a live controller feed the same reducer and pass the
+time in. What cannot be used (too late, from the future, not finite) is counted in `defects`, never raised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reduced(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What is known of some time: [..., node, counter]."""
+    """Reduced samples of some time: [..., node, counter]."""
 
     lowest: Table
     highest: Table
@@ -39,7 +39,7 @@ class Sums(NamedTuple):
     seen: NDArray[np.int32]
 
     def of(self, places: NDArray[np.integer]) -> Sums:
-        """Some parts as one, at least one of them; arrays of its own."""
+        """Merge one or more parts into new arrays."""
         first, *others = places.tolist()
         lowest, highest = self.lowest[first].copy(), self.highest[first].copy()
         total, seen = self.total[first].copy(), self.seen[first].copy()
@@ -51,14 +51,14 @@ class Sums(NamedTuple):
         return Sums(lowest, highest, total, seen)
 
     def also(self, other: Sums, place: int) -> Sums:
-        """These and one part of the other ones; arrays of its own."""
+        """Merge these and one part of the others into new arrays."""
         return Sums(
             np.fmin(self.lowest, other.lowest[place]), np.fmax(self.highest, other.highest[place]),
             self.total + other.total[place], self.seen + other.seen[place],
         )  # fmt: skip
 
     def window(self, end_us: int, counters: tuple[str, ...]) -> Window:
-        """As others read it; it keeps the arrays."""
+        """Return it as a window; the arrays are shared."""
         mean = (self.total / np.maximum(self.seen, 1)).astype(np.float32)
         mean[self.seen == 0] = np.nan
         return Window(end_us, counters, self.lowest, self.highest, mean)
@@ -96,11 +96,11 @@ class Reducer:
 
     @property
     def nodes(self) -> int:
-        """How many nodes it has room for."""
+        """Return how many nodes it has room for."""
         return int(self.sums.total.shape[1])
 
     def grow(self, nodes: int) -> None:
-        """Room for more nodes; those already here keep their numbers."""
+        """Make room for more nodes; existing ones keep their numbers."""
         if nodes > self.nodes:
             more = _empty(self.parts, nodes - self.nodes, len(self.counters))
             self.sums = Sums(
@@ -112,10 +112,10 @@ class Reducer:
             self._forget_cached()
 
     def ingest(self, nodes: Indices, times_us: Indices, values: NDArray[np.floating], now_us: int | None = None) -> int:
-        """Take samples in, one per row of `values` [sample, counter], NaN where unknown; returns how many were used.
+        """Add samples, one per row of `values` [sample, counter], NaN where unknown; returns how many were used.
 
         `now_us` is the receiver's clock: samples far ahead of it are refused, and if it has been set back behind
-        finished windows, everything begins anew. Without it the samples' own times are believed (files).
+        finished windows, everything starts again. Without it the samples' own times are used (files).
         """
         assert values.shape == (len(nodes), len(self.counters)), values.shape
         if now_us is not None and self.first_open * self.window_us > now_us + self.window_us:
@@ -141,7 +141,7 @@ class Reducer:
 
     def _finite(self, values: NDArray[np.floating]) -> Table:
         with np.errstate(over="ignore"):
-            taken = values.astype(np.float32)  # a copy: what was handed in stays as it is
+            taken = values.astype(np.float32)  # a copy: the caller's array stays unchanged
         infinite = np.isinf(taken)
         if infinite.any():
             self.defects["not finite"] += int(infinite.sum())
@@ -173,7 +173,7 @@ class Reducer:
             self._older_changes += 1
 
     def _place(self, number: int) -> int:
-        """Where a part of time is kept; what the ring can hold no longer is finished first."""
+        """Return the place of a part of time; parts that no longer fit in the ring are finished first."""
         place = number % self.parts
         if self.number[place] != number:
             oldest_kept = number - self.parts + 1
@@ -185,13 +185,13 @@ class Reducer:
         return place
 
     def finished(self, now_us: int) -> list[Reduced]:
-        """Windows whose time and grace are over at `now_us`, oldest first, each once; those without samples never."""
+        """Return windows whose time and grace are over at `now_us`, oldest first, each once; none without samples."""
         self._finish((now_us - self.grace_us) // self.window_us)
         ready, self._ready = self._ready, []
         return ready
 
     def unfinished(self) -> list[Reduced]:
-        """What is left when no more samples come; the last window ends with its last sample."""
+        """Return what is left when no more samples come; the last window ends with its last sample."""
         for window in self._open_windows():
             end_us = (window + 1) * self.window_us
             if self.newest_us is not None and self.newest_us < end_us:
@@ -218,7 +218,7 @@ class Reducer:
         self.first_open = max(self.first_open, window + 1)
 
     def _begin_anew(self, now_us: int) -> None:
-        """The clock was set back: what is in the ring belongs to a time that has not come yet."""
+        """Start again after the clock was set back: the ring holds data of a future time."""
         self.defects["the clock was set back"] += 1
         self.number[:] = -1
         self.first_open = now_us // self.window_us
@@ -230,7 +230,7 @@ class Reducer:
         self._older_changes += 1
 
     def sliding(self, now_us: int) -> Window | None:
-        """The last five minutes up to now, to a part's length and never more; None if no node said anything in them.
+        """Return the last five minutes, to a part's length and never more; None if no node has data in them.
 
         Read for every decision: it is kept until a sample comes in, and then only the newest part is added again.
         """

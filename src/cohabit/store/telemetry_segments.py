@@ -33,13 +33,13 @@ class Segment(NamedTuple):
     path: Path
 
     def covers(self, other: Segment) -> bool:
-        """Whether the other one may have been put together into this one."""
+        """Return whether the other segment may have been merged into this one."""
         inside = self.first_us <= other.first_us and other.last_us <= self.last_us
         return inside and self.number >= other.number and self.path != other.path
 
 
 class Recorded(NamedTuple):
-    """A window from the store: who its rows are, and how many samples each gave."""
+    """A window from the store: what its rows stand for, and how many samples each has."""
 
     window: Window
     nodes: tuple[str, ...]
@@ -47,7 +47,7 @@ class Recorded(NamedTuple):
 
 
 def listed(folder: Path) -> list[Segment]:
-    """The segments of a folder by time."""
+    """Return the segments of a folder by time."""
     found = []
     for path in folder.iterdir():
         if match := NAME.fullmatch(path.name):
@@ -57,12 +57,12 @@ def listed(folder: Path) -> list[Segment]:
 
 
 def path_of(folder: Path, first_us: int, last_us: int, number: int) -> Path:
-    """Where such a segment is."""
+    """Return the path of such a segment."""
     return folder / f"{first_us}-{last_us}-{number}.parquet"
 
 
 def frame_of(reduced: Reduced, nodes: Sequence[str]) -> pl.DataFrame:
-    """A window as rows, one for each node that said something."""
+    """Return a window as rows, one for each node with data."""
     window, samples = reduced
     said = np.flatnonzero(samples > 0)
     columns: dict[str, pl.Series] = {
@@ -77,16 +77,16 @@ def frame_of(reduced: Reduced, nodes: Sequence[str]) -> pl.DataFrame:
 
 
 def write(frame: pl.DataFrame, path: Path) -> None:
-    """All of it or nothing. Rows are in the order of time, two windows of a large machine to a group."""
+    """Write all rows or none. Rows are in the order of time, two windows of a large machine to a group."""
     group = max(2 * len(frame) // max(frame["end_us"].n_unique(), 1), FEWEST_ROWS)
     with whole_files.replacing(path) as stream:
         frame.write_parquet(stream, compression="zstd", compression_level=1, row_group_size=group)
 
 
 def read(path: Path, begin_us: int, end_us: int, counters: Sequence[str] | None) -> pl.DataFrame:
-    """Windows that end after `begin_us` and not after `end_us`, with all columns or those of some counters.
+    """Read windows that end after `begin_us` and not after `end_us`, with all columns or those of some counters.
 
-    Groups of rows outside that time are not even unpacked.
+    Groups of rows outside that time are not unpacked.
     """
     rows = pl.scan_parquet(path)
     if counters is not None:
@@ -98,7 +98,7 @@ def read(path: Path, begin_us: int, end_us: int, counters: Sequence[str] | None)
 
 
 def together(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Rows of several segments, later ones last: of the same node and window, the later value of each column counts."""
+    """Merge rows of several segments, later ones last: for a node and window, the later value of each column counts."""
     rows = pl.concat(frames, how="diagonal")
     if rows.select(KEYS[:2]).is_duplicated().any():
         rows = rows.group_by(KEYS[:2], maintain_order=True).agg(pl.all().drop_nulls().last())
@@ -111,7 +111,7 @@ def counters_in(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def recorded(rows: pl.DataFrame, nodes: Sequence[str] | None, counters: Sequence[str] | None) -> Recorded:
-    """The rows of one window, for these nodes in this order (NaN where one said nothing), or for those that spoke."""
+    """Return the rows of one window, for these nodes in this order (NaN without data), or for all nodes with data."""
     present = rows["node"].to_list()
     wanted = tuple(nodes) if nodes is not None else tuple(sorted(present))
     names = tuple(counters) if counters is not None else counters_in(rows.columns)
@@ -123,7 +123,7 @@ def recorded(rows: pl.DataFrame, nodes: Sequence[str] | None, counters: Sequence
     there = [at for at, name in enumerate(features) if name in columns]
     values = np.full((len(wanted), len(features)), np.nan, np.float32)
     if there:
-        content = rows.select(features[at] for at in there).to_numpy()  # what is null there is NaN here
+        content = rows.select(features[at] for at in there).to_numpy()  # null becomes NaN
         values[np.ix_(known, np.array(there))] = content[places[known]]
     by_stat = values.reshape(len(wanted), len(names), len(STATS)).transpose(2, 0, 1)
     lowest, highest, mean = (np.ascontiguousarray(table) for table in by_stat)

@@ -21,7 +21,7 @@ Indices = NDArray[np.int64]
 
 
 class Totals:
-    """What is remembered of every node: when it last said something, and what."""
+    """The last row of every node and its time."""
 
     def __init__(self, counters: Sequence[str], defects: Counter[str]) -> None:
         kinds = [BY_NAME[name] for name in counters]
@@ -33,7 +33,7 @@ class Totals:
         self.last: dict[int, Floats] = {}
 
     def rates(self, nodes: Indices, times_us: Indices, totals: Floats) -> tuple[Indices, Indices, Floats]:
-        """Nodes, times and values of the rows that are left, in the order of time; NaN where a rate is not known."""
+        """Return nodes, times and values of the remaining rows, in the order of time; NaN where a rate is unknown."""
         order = np.lexsort((times_us, nodes))
         nodes, times_us, totals = nodes[order], times_us[order], totals[order]
         first = np.r_[True, nodes[1:] != nodes[:-1]]

@@ -1,7 +1,7 @@
 """Tables that carry the number of their version and are brought to today's by numbered steps, applied in order.
 
 A step that has been released is never changed; a new version is a new step at the end. All steps that are due run in
-the caller's transaction, so nothing is ever left between two versions. What is from the future is refused.
+the caller's transaction, so tables are never left between two versions. A newer version is refused.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Step = Callable[[sa.Connection], None]
 class Versioned(NamedTuple):
     """Where some tables keep their version: a table of keys and values, which may keep other things too."""
 
-    what: str  # as a person calls them
+    what: str  # their name for users
     meta: sa.Table
     key: str
-    lock: int  # any number of their own: in PostgreSQL, who changes them waits for the one before
+    lock: int  # any unique number: in PostgreSQL, a process that changes them waits for the previous one
 
     def migrate(self, connection: sa.Connection, steps: Sequence[Step], upto: int, where: str) -> int:
-        """Bring them to this version; returns the one they had."""
+        """Bring them to this version; return the one they had."""
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self.lock)))
         found, meta = self.version(connection), self.meta
@@ -45,7 +45,7 @@ class Versioned(NamedTuple):
         return found
 
     def version(self, connection: sa.Connection) -> int:
-        """Of what is there; 0 where there is nothing yet."""
+        """Return the version of the tables; 0 if there are none yet."""
         if not sa.inspect(connection).has_table(self.meta.name):
             return 0
         found = connection.execute(sa.select(self.meta.c.value).where(self.meta.c.key == self.key)).scalar()

@@ -1,4 +1,4 @@
-"""Small clusters, jobs, policies and traces in one call each, for tests. Seconds in, microseconds inside.
+"""Small clusters, jobs, policies and traces in one call each, for tests. Arguments in seconds, values in microseconds.
 
 A test should read as `core.step(10 * SECOND, [submitted("a", nodes=2)]) == [StartJob("a", 1, ((0, 2),), ...)]`.
 """
@@ -39,7 +39,7 @@ class TraceRow(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What decides: the names a person would give on the command line."""
+    """A choice of policies: the names as given on the command line."""
 
     order: str = "fcfs"
     backfill: str = "easy"
@@ -109,7 +109,7 @@ def job(job_id: str, nodes: int = 1, limit_s: float = 100.0, **asked: Any) -> Jo
 
 
 def submitted(job_id: str, nodes: int = 1, limit_s: float = 100.0, **asked: Any) -> JobSubmitted:
-    """The fact that such a job came in."""
+    """Return the event of the submission of such a job."""
     return JobSubmitted(job(job_id, nodes, limit_s, **asked))
 
 

@@ -1,4 +1,4 @@
-"""One trace through every engine there is, with the outcome in one comparable form."""
+"""Run one trace through any engine, with the result in one comparable form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Nodes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who started when and where, in file order; None where a job never ran."""
+    """When and where each job started, in file order; None where a job never ran."""
 
     starts_us: tuple[int | None, ...]
     ends_us: tuple[int | None, ...]

@@ -2,7 +2,7 @@
 
 Each cluster has a network, host names, a hosts file and process numbers of its own (namespaces), so several live side
 by side and a default installation is not touched. Everything it ever started, jobs included, ends with one process,
-and that one ends when whoever started it does: nothing is left behind. Where something is missing, `missing()` says
+and that one ends with the process that started it: nothing is left behind. Where something is missing, `missing()` says
 what to install. Commands from outside go through the scripts in `bin`.
 """
 
@@ -26,7 +26,7 @@ COMMANDS = ("qsub", "qstat", "qhost", "qalter", "qhold", "qrls", "qdel", "qmod",
 START_S = 90.0
 GROUPS, GROUPS_EACH = 30000, 100  # group ids by which a host knows the processes of its jobs
 MASTER, NETWORK = "gemaster", "10.77.0"
-QMASTER_PORT, EXECD_PORT = 6444, 6445  # in a network of its own: nobody else is there
+QMASTER_PORT, EXECD_PORT = 6444, 6445  # in a network of its own: no conflicts
 BOOTSTRAP = """admin_user {admin}
 default_domain none
 ignore_fqdn true
@@ -80,7 +80,7 @@ when sx
 
 
 def missing() -> str:
-    """What stands in the way of a cluster here; empty: nothing."""
+    """Return what prevents a cluster here; empty: nothing."""
     absent = [name for name in ("sge_qmaster", "sge_execd", "qsub") if not (PROGRAMS / name).exists()]
     if absent:
         packages = "gridengine-master gridengine-exec gridengine-client"
@@ -120,14 +120,14 @@ class GridEngineCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What leads Grid Engine's own programs to this cluster, within its namespaces."""
+        """Return the environment for Grid Engine's own programs in the namespaces of this cluster."""
         return os.environ | {
             "SGE_ROOT": str(self.root), "SGE_CELL": "default", "SGE_QMASTER_PORT": str(QMASTER_PORT),
             "SGE_EXECD_PORT": str(EXECD_PORT), "SGE_ND": "true",
         }  # fmt: skip
 
     def run(self, *words: str, check: bool = True, user: str = "") -> str:
-        """One of Grid Engine's commands, as an ordinary user if one is named; what it says."""
+        """Run one of Grid Engine's commands, as an ordinary user if one is named; return its output."""
         inside = self._inside(MASTER, *(_as_user(user) if user else ()), str(PROGRAMS / words[0]), *words[1:])
         done = subprocess.run(
             inside, env=self.environment, capture_output=True, text=True, timeout=60, check=False, cwd="/"
@@ -149,7 +149,7 @@ class GridEngineCluster:
             )  # fmt: skip
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """To a daemon itself; nsenter, which brought it into its namespaces, stops with it and must go on with it."""
+        """Signal a daemon; nsenter, which brought it into its namespaces, stops and continues with it."""
         for process in _descendants(self.daemons[name].pid):
             with suppress(ProcessLookupError):
                 os.kill(process, number)
@@ -175,11 +175,11 @@ class GridEngineCluster:
                 found.wait()
 
     def await_master(self) -> None:
-        """Until qmaster answers."""
+        """Wait until qmaster answers."""
         self._until(lambda: ADMIN in self.run("qconf", "-sm", check=False), "qmaster does not answer")
 
     def await_hosts(self) -> None:
-        """Until every host reports its load and offers its slots."""
+        """Wait until every host reports its load and offers its slots."""
 
         def ready() -> bool:
             said = self.run("qstat", "-f", check=False)
@@ -237,10 +237,10 @@ def running_gridengine(
             if one.stdin is not None:
                 one.stdin.close()
         for process in [*_descendants(holders[0].pid)[:1]] if holders else []:
-            with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+            with suppress(ProcessLookupError):  # it has already ended
                 os.kill(process, signal.SIGKILL)
         for one in cluster.daemons.values():
-            one.send_signal(signal.SIGCONT)  # one that was stopped with its daemon could not bury it
+            one.send_signal(signal.SIGCONT)  # a process stopped with its daemon could not reap it
         for one in [*cluster.daemons.values(), *holders]:
             one.wait(30)
 
@@ -261,7 +261,7 @@ def _hold(cluster: GridEngineCluster, name: str, words: list[str]) -> subprocess
 
 
 def _connect(cluster: GridEngineCluster, number: int, name: str) -> None:
-    """A cable from the host to the network of its cluster."""
+    """Connect the host to the network of its cluster."""
     inside, port = cluster._inside(MASTER), f"v{number}"
     pid = subprocess.run(
         ["awk", "/NSpid/ {print $3}", f"/proc/{cluster.namespaces[name]}/status"],
@@ -378,7 +378,7 @@ def _qconf(cluster: GridEngineCluster, work: Path, option: str, name: str, text:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Its children and theirs; itself if it has none."""
+    """Return its descendants; itself if it has none."""
     found, waiting = [], [pid]
     while waiting:
         one = waiting.pop()

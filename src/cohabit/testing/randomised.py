@@ -15,7 +15,7 @@ BACKFILLS = ("none", "easy", "1", "2", "3", "8", "conservative", "first-fit")
 
 
 def takes_backfill_order(backfill: str) -> bool:
-    """Whether a second order means anything beside it."""
+    """Return whether a backfill takes a second order."""
     return backfill not in ("none", "0", "conservative")
 
 
@@ -63,7 +63,7 @@ def random_deeds(rng: np.random.Generator, count: int, kinds: Sequence[str] = KI
     """Anything that can happen, submissions, waits and ends more often than the rest."""
     often = {"submit": 6.0, "wait": 6.0, "finish": 6.0, "confirm": 3.0, "follow": 3.0, "array": 2.0}
     weights = np.array([often.get(kind, 1.0) for kind in kinds])
-    weights *= 0.1 + rng.random(len(kinds))  # every run has its own mood
+    weights *= 0.1 + rng.random(len(kinds))  # every run has its own weights
     chosen = rng.choice(kinds, count, p=weights / weights.sum())
     salts, joined = rng.integers(0, 2**40, count), rng.random(count) < rng.choice([0.0, 0.2, 0.5])
     return [Deed(str(kind), int(salt), bool(tied)) for kind, salt, tied in zip(chosen, salts, joined, strict=True)]

@@ -1,4 +1,4 @@
-"""A make-believe world for one scheduler: plays a list of deeds to it, answers its orders, and watches what it does.
+"""A fake world for one scheduler: plays a list of deeds to it, answers its commands, and checks what it does.
 
 A deed is a kind and a number; the number is read against the present situation (which job, which node, how long), so
 that any list of deeds makes sense and a failing list can be shrunk. The rehearsal keeps its own plain account of jobs,
@@ -46,7 +46,7 @@ class Deed(NamedTuple):
 
 @dataclass
 class ActiveRun:
-    """A start that was ordered and has not ended."""
+    """A start that was commanded and has not ended."""
 
     attempt: int
     nodes: frozenset[int]
@@ -99,16 +99,16 @@ class Rehearsal:
     # ---- playing ----------------------------------------------------------------------------------------------------
 
     def play(self, deeds: Sequence[Deed]) -> None:
-        """All of them, in order."""
+        """Play all deeds in order."""
         for deed in deeds:
-            events = self._events_of(deed)  # may let time go by, which empties the batch
+            events = self._events_of(deed)  # may advance the time, which empties the batch
             self._batch += events
             if not deed.joined:
                 self._flush()
         self._flush()
 
     def finish_everything(self) -> None:
-        """Let the world become kind: all nodes up, nothing held, every run ends well. Then nobody may be left over."""
+        """Remove all faults: all nodes up, nothing held, every run ends well. Then no job may be left over."""
         kind: list[Event] = [fact.NodeUp(node) for node in range(self.cluster.nodes)]
         kind += [fact.JobReleased(name) for name in sorted(self.held)]
         for event in kind:
@@ -127,7 +127,7 @@ class Rehearsal:
         assert not left, f"nothing runs, nothing is due, but these still wait: {left}"
 
     def step(self, events: list[Event]) -> list[Command]:
-        """Tell the core, check everything, and take its orders."""
+        """Pass events to the core, check everything, and carry out its commands."""
         self.expected = {}
         for event in events:
             self._foresee(event)
@@ -155,7 +155,7 @@ class Rehearsal:
             self.step(events)
 
     def _advance(self, us: int) -> None:
-        """Time goes by; the core is woken at the instants it asked for."""
+        """Advance the time; the core is woken at the instants it asked for."""
         self._flush()
         until = self.now_us + us
         while self.wake_us <= until:
@@ -265,13 +265,13 @@ class Rehearsal:
     # ---- the account -------------------------------------------------------------------------------------------------
 
     def _foresee(self, event: Event) -> None:
-        """What the fact means, by the plain account."""
+        """Apply an event to the plain account."""
         match event:
             case fact.JobSubmitted(asked):
                 numbers = range(asked.array_first, asked.array_first + asked.array_count)
                 for name in [f"{asked.job_id}_{number}" for number in numbers] or [asked.job_id]:
                     if name in self.jobs:
-                        continue  # told again: it is here already and must be left alone
+                        continue  # reported again: it exists already and must not change
                     self.jobs[name] = msgspec.structs.replace(asked, job_id=name, array_count=0)
                     if asked.array_count and asked.array_at_most:
                         self.bounds[name] = asked.job_id, asked.array_at_most
@@ -391,7 +391,7 @@ class Rehearsal:
         return firsts
 
     def _compare(self) -> None:
-        """Every job is here or has ended, once; runs and nodes are as the account says."""
+        """Check that every job exists or has ended, once; runs and nodes match the account."""
         state = self.core.state
         for name in self.jobs:
             here, ended = name in state.rows, name in state.finished

@@ -1,4 +1,4 @@
-"""A resctrl file system in memory that refuses what the kernel refuses, with the kernel's errors and words.
+"""A resctrl file system in memory that refuses what the kernel refuses, with the kernel's errors and texts.
 
 It offers the verbs of `agent.resctrl.files.Files`. Classes and monitoring ids run out (ENOSPC); an id given back stays
 in limbo for some calls (EBUSY); masks and bandwidth are checked for the machine it plays; exclusive groups may not
@@ -42,7 +42,7 @@ class ControlGroup:
 
 
 class FakeResctrl:
-    """One mounted file system; `alive` are the tasks that exist, as a set or as a question."""
+    """One mounted file system; `alive` are the tasks that exist, as a set or a function."""
 
     def __init__(
         self, alive: Collection[int] | Callable[[int], bool], root: str = "/sys/fs/resctrl", ids: int | None = None,
@@ -60,7 +60,7 @@ class FakeResctrl:
         self.default = ControlGroup(self._counters(), self._all_values())
         self.classes: dict[str, ControlGroup] = {}
         self.foreign: set[str] = set()
-        self.touched: list[str] = []  # of those; stays empty where all is well
+        self.touched: list[str] = []  # foreign groups that were touched; must stay empty
 
     # ---- for tests ----
 
@@ -70,19 +70,19 @@ class FakeResctrl:
         return self.default.inner
 
     def add_foreign(self, name: str) -> None:
-        """A monitoring group of somebody else, which must never be touched."""
+        """Add a foreign monitoring group, which must never be touched."""
         self.groups[name] = self._counters()
         self.foreign.add(f"mon_groups/{name}")
 
     def add_foreign_class(self, name: str, mode: str = "shareable", masks: dict[int, int] | None = None) -> None:
-        """A class of somebody else, which must never be touched."""
+        """Add a foreign class, which must never be touched."""
         self.classes[name] = ControlGroup(self._counters(), self._all_values(), mode)
         for resource in self.machine.caches:
             self.classes[name].schemata[resource] |= masks or {}
         self.foreign.add(name)
 
     def tick(self, task: int, total: int, local: int, occupancy: int) -> None:
-        """A task moved so many bytes through the first domain and now holds so much cache."""
+        """Let a task move so many bytes through the first domain and hold so much cache."""
         for group in self._all_groups():
             if task in group.tasks:
                 values = group.values[self.domains[0]]
@@ -98,7 +98,7 @@ class FakeResctrl:
         return ""
 
     def unmount(self) -> None:
-        """All groups go, as in the kernel, and the folder is empty."""
+        """Remove all groups, as the kernel does; the folder is then empty."""
         self.classes.clear()
         self.groups.clear()
         self.foreign.clear()
@@ -372,7 +372,7 @@ class FakeResctrl:
         return found
 
     def _keep_off(self, parts: tuple[str, ...]) -> None:
-        """Touching somebody else's group is a failure of the test, not of the file system."""
+        """Touching a foreign group is a failure of the test, not of the file system."""
         inside = "/".join(parts)
         if any(inside == name or inside.startswith(f"{name}/") for name in self.foreign):
             self.touched.append(inside)

@@ -1,4 +1,4 @@
-"""Faults in front of any resctrl file system: the n-th change fails, or something happens just before it.
+"""Inject faults into any resctrl file system: the n-th change fails, or something happens just before it.
 
 Counts every change (make, remove, write, move), so tests can say how many there may be.
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Verbs(Protocol):
-    """What it stands in front of."""
+    """The interface it wraps."""
 
     def make(self, path: Path) -> None: ...
     def remove(self, path: Path) -> None: ...
@@ -33,20 +33,20 @@ class FaultyResctrl:
         self._after: Callable[[], None] | None = None
 
     def fail(self, number: int, error: int, times: int = 1, only: tuple[str, ...] = ()) -> None:
-        """The number-th change from now (1: the next) and so many in a row answer with this error; `only` where the
-        change is one of these verbs, if any are named."""
+        """Let the number-th change from now (1: the next) and so many in a row fail with this error; `only` for
+        these verbs, if any are named."""
         self._errors |= {len(self.changes) + number + more: (error, only) for more in range(times)}
 
     def heal(self) -> None:
-        """No more errors, also not those that are still due."""
+        """Cancel all errors, including those still due."""
         self._errors.clear()
 
     def before(self, number: int, happens: Callable[[], None]) -> None:
-        """Somebody else does this just before the number-th change from now."""
+        """Let another process do this just before the number-th change from now."""
         self._before[len(self.changes) + number] = happens
 
     def after_each(self, look: Callable[[], None]) -> None:
-        """Look at the state after every change."""
+        """Call this after every change."""
         self._after = look
 
     def make(self, path: Path) -> None:

@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def cache_closids(self) -> int:
-        """Code and data apart use up two each."""
+        """Classes of the cache; with separate code and data each uses two."""
         return self.closids // 2 if self.cdp else self.closids
 
     @property

@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_mount() -> str:
-    """Why this process cannot mount it; empty: it can."""
+    """Return why this process cannot mount it; empty: it can."""
     if os.geteuid() != 0:
         return "mounting needs root"
     return "" if os.access("/dev/fuse", os.R_OK | os.W_OK) else "there is no /dev/fuse"
@@ -73,7 +73,7 @@ class _Server:
         self.nodes: dict[Path, int] = {place: 1}
 
     def serve(self) -> None:
-        """Until it is unmounted."""
+        """Serve requests until it is unmounted."""
         while True:
             try:
                 request = os.read(self.device, _MAX_WRITE + 4096)
@@ -88,11 +88,11 @@ class _Server:
                 body, error = self._answer(opcode, node, request[_HEADER.size : length]), 0
             except OSError as refusal:
                 body, error = b"", refusal.errno or errno.EIO
-            except AssertionError:  # somebody else's group was touched: the fake has noted that, and goes on
+            except AssertionError:  # a foreign group was touched: the fake has recorded that and goes on
                 body, error = b"", errno.EPERM
             try:
                 os.write(self.device, _ANSWER.pack(_ANSWER.size + len(body), -error, unique) + body)
-            except OSError:  # whoever asked is gone
+            except OSError:  # the caller is gone
                 continue
 
     def _answer(self, opcode: int, node: int, data: bytes) -> bytes:
@@ -133,7 +133,7 @@ class _Server:
         return struct.pack("<4Q2I", self._node(path / name), 0, _FOREVER_IS_NOW, _FOREVER_IS_NOW, 0, 0) + attributes
 
     def _attributes(self, path: Path) -> bytes:
-        """Whether there is such a thing, and whether it is a folder."""
+        """Return the attributes of a file or folder, if it exists."""
         if path != self.paths[1] and path.name not in self.verbs.names(path.parent):
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         mode = stat.S_IFDIR | 0o755 if self._is_folder(path) else stat.S_IFREG | 0o644

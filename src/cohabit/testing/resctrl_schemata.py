@@ -1,4 +1,4 @@
-"""Schemata as the kernel reads them: all lines are checked before anything changes, and the first fault is said.
+"""Parse schemata as the kernel does: all lines are checked before anything changes, and the first fault is reported.
 
 An independent reading of fs/resctrl/ctrlmondata.c; it shares nothing with the code it tests.
 """

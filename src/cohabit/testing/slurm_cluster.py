@@ -61,12 +61,12 @@ ONE_PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO State=
 
 
 def rest_missing() -> str:
-    """What stands in the way of a slurmrestd here; empty: nothing."""
+    """Return what prevents a slurmrestd here; empty: nothing."""
     return "" if _program("slurmrestd") else "slurmrestd is not installed (Debian: apt-get install slurmrestd)"
 
 
 def missing() -> str:
-    """What stands in the way of a cluster here; empty: nothing."""
+    """Return what prevents a cluster here; empty: nothing."""
     absent = [name for name in DAEMONS if _program(name) is None]
     if absent:
         return f"{absent[0]} is not installed (Debian: apt-get install slurmctld slurmd slurm-client munge)"
@@ -81,15 +81,15 @@ class SlurmCluster:
     nodes: int
     conf: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    public: Path | None = None  # what a slurmrestd that is nobody may read and write
+    public: Path | None = None  # what a slurmrestd without privileges may read and write
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of this process, with the way to this Slurm."""
+        """Return the environment of this process with the settings of this Slurm."""
         return os.environ | {"SLURM_CONF": str(self.conf)}
 
     def run(self, *words: str, check: bool = True) -> str:
-        """One of Slurm's commands; what it says."""
+        """Run one of Slurm's commands; return its output."""
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
@@ -101,12 +101,12 @@ class SlurmCluster:
 
     @property
     def rest_token(self) -> Path | None:
-        """What to show it; None: it asks the kernel who connects."""
+        """Return the token to send; None: slurmrestd asks the kernel for the caller's account."""
         return self.folder / "rest.token" if self.public else None
 
     def start_rest(self) -> None:
-        """Start slurmrestd; returns when it answers. Newer ones must not be root's or Slurm's own: they run as somebody
-        who may do nothing, and do what the bearer of a token may. (Without a plug-in named, 22.05 wants slurmdbd.)"""
+        """Start slurmrestd; returns when it answers. Newer ones must not run as root or Slurm's user: they run
+        as a user without rights and act for a token's bearer. (Without a plug-in named, 22.05 wants slurmdbd.)"""
         words, around = ["-a", "rest_auth/local"], self.environment | {"SLURMRESTD_SECURITY": "disable_user_check"}
         conf = self.conf
         if (self.folder / "jwt.key").exists():
@@ -155,14 +155,14 @@ class SlurmCluster:
                 one.wait()
 
     def await_controller(self) -> None:
-        """Until slurmctld answers."""
+        """Wait until slurmctld answers."""
         deadline_s = time.monotonic() + START_S
         while subprocess.run(["scontrol", "ping"], env=self.environment, capture_output=True, check=False).returncode:
             assert time.monotonic() < deadline_s, "slurmctld does not answer"
             time.sleep(0.1)
 
     def await_nodes(self) -> None:
-        """Until every node is idle."""
+        """Wait until every node is idle."""
         deadline_s = time.monotonic() + START_S
         while True:
             said = subprocess.run(
@@ -185,7 +185,7 @@ def running_slurm(
     first: Callable[[], None] = lambda: None,
 ) -> Iterator[SlurmCluster]:  # fmt: skip
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
-    `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more words of
+    `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more options of
     SchedulerParameters, `first` is called when munge answers. Several may run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
@@ -217,7 +217,7 @@ def running_slurm(
         cluster.await_nodes()
         yield cluster
     finally:
-        if "slurmctld" in cluster.daemons:  # jobs end before those who watch over them
+        if "slurmctld" in cluster.daemons:  # jobs end before the daemons that watch them
             subprocess.run(["scancel", "--full", "-s", "KILL", "--me"], env=cluster.environment, capture_output=True,
                            timeout=30, check=False)  # fmt: skip
         cluster.stop(*(f"n{number}" for number in range(nodes)))
@@ -237,8 +237,8 @@ def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[Path]:
 
 
 def _end_steps(folder: Path) -> None:
-    """Shepherds of jobs (slurmstepd) outlive their slurmd, and our watchdogs outlive controllers: those of this cluster
-    have its file in their environment or among their words."""
+    """End job managers (slurmstepd), which outlive their slurmd, and our watchdogs, which outlive controllers: those of
+    this cluster have its file in their environment or arguments."""
     mark = f"SLURM_CONF={folder}/slurm.conf".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -274,7 +274,7 @@ def _program(name: str) -> str | None:
 
 
 def _version() -> str:
-    """As in 22.05.8."""
+    """Return the version, such as 22.05.8."""
     return subprocess.check_output([_program("slurmctld") or "", "-V"], text=True, timeout=60).split()[-1]
 
 

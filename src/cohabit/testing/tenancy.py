@@ -1,7 +1,7 @@
-"""Who lives on which shared node with what, by a plain account per node, kept from the orders alone.
+"""Track the jobs of every shared node and their resources, one account per node, from the commands alone.
 
-Every step of a rehearsal is checked against it: nothing is booked twice, nobody shares who should not, and the cache of
-every node with somebody on it is divided whole. Profiles are read here only to know what must never be spread.
+Every step of a rehearsal is checked against it: nothing is booked twice, no job shares nodes that must not, and the
+whole cache of every node with a job on it is divided. Profiles are read here only to know what must never be spread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Tenancy:
         self.jobs: dict[str, Job] = {}
 
     def move_in(self, start: StartJob, job: Job, least_nodes: int) -> None:
-        """A job starts; `least_nodes` is its footprint at scale 1."""
+        """Record the start of a job; `least_nodes` is its footprint at scale 1."""
         nodes = nodes_in(start.nodes)
         assert len(nodes) == start.scale * least_nodes, f"{start}: {least_nodes} nodes at scale 1"
         assert start.cores == -(-job.processes // len(nodes)), f"{start}: {job.processes} processes (S3)"
@@ -67,7 +67,7 @@ class Tenancy:
             self.tenants[node][start.job_id] = start
 
     def move(self, order: MoveJob) -> None:
-        """A running job changes its node."""
+        """Record that a running job changes its node."""
         here = [node for node, tenants in enumerate(self.tenants) if order.job_id in tenants]
         target = nodes_in(order.nodes)
         assert len(here) == len(target) == 1, f"{order}: it is on {here}"
@@ -78,12 +78,12 @@ class Tenancy:
         self.masks[here[0]].pop(order.job_id, None)
 
     def move_out(self, name: str) -> None:
-        """Its run is over."""
+        """Record the end of a run."""
         for tenants in self.tenants:
             tenants.pop(name, None)
 
     def divide(self, shares: SetShares) -> None:
-        """The cache of these nodes is divided anew."""
+        """Record a new division of the cache of these nodes."""
         for node in nodes_in(shares.nodes):
             assert self.tenants[node], f"{shares}: nobody is on node {node}"
             self.masks[node] = {name: (first, ways) for name, first, ways in shares.shares}
@@ -93,7 +93,7 @@ class Tenancy:
             assert name in named and 10 <= percent < 100, f"{shares}: {name} is held to {percent} %"
 
     def check(self) -> None:
-        """After every step."""
+        """Check the accounts after a step."""
         for node, (group, tenants) in enumerate(zip(self.groups, self.tenants, strict=True)):
             if not tenants:
                 self.masks[node] = {}
@@ -125,9 +125,9 @@ class Tenancy:
 def _check_masks(
     where: str, ways: int, tenants: dict[str, StartJob], masks: dict[str, tuple[int, int]], corrected_to: int
 ) -> None:
-    """Contiguous, disjoint or shared, together all ways, and nobody has less than was booked for it (S25, S35, S80).
+    """Check that masks are contiguous, disjoint or shared, cover all ways, and meet every booking (S25, S35, S80).
 
-    Where divisions are corrected by measurements, nobody has less than `corrected_to`.
+    Where divisions are corrected by measurements, no job has less than `corrected_to`.
     """
     assert masks.keys() == tenants.keys(), f"{where}: masks for {list(masks)}, there are {list(tenants)}"
     end = 0
@@ -178,7 +178,7 @@ def with_program(asked: Job, salt: Salt, cores: int) -> Job:
 
 
 def measurement(salt: Salt) -> ProfileLearned:
-    """Somebody measured a program: its time or its curves, as known, a little off, or quite different."""
+    """A measurement of a program: its time or its curves, as known, slightly off, or quite different."""
     name = PROGRAMS[1 + salt.below(len(PROGRAMS) - 1)]
     scale, off = (1, 2, 4, 8)[salt.below(4)], (1.0, 1.0, 1.03, 1.0, 0.96, 1.5)[salt.below(6)]
     known = KNOWN.get(name)

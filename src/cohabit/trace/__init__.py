@@ -1,1 +1,1 @@
-"""Traces in, workloads out: readers, importers and generators of jobs. Never knows a policy or a simulator."""
+"""Readers, importers and generators of jobs: from traces to workloads. Must not know a policy or a simulator."""

@@ -3,7 +3,7 @@
 The columns are those of PBBCache's metrics: BENCH, NR_WAYS, ipc, bandwidth_mbps, stalls_l3_miss, and llcmpki if it is
 there; others are ignored. A program is taken to run as 16 independent copies on a node, each as it was measured alone
 with those ways: a node's bandwidth is 16 times a copy's. Nothing was measured of spreading, so only scale 1 is known,
-and the run time is assumed. Both assumptions stand in every program's provenance.
+and the run time is assumed. Both assumptions are in every program's provenance.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _QUEUED_AT = "queued_at"  # our own key, beside those of the log: the date of th
 
 
 def parse(text: str, source: str = "cobalt") -> Workload:
-    """All jobs of a log in order of first mention; lines that are no records are skipped and counted."""
+    """All jobs of a log in order of first mention; lines that are not records are skipped and counted."""
     jobs: dict[str, dict[str, str]] = {}
     first_line: dict[str, int] = {}
     defects: Counter[str] = Counter()

@@ -1,10 +1,10 @@
 """Programs for Intelligent Colocation (SBAC-PAD 2019): the 32 of the catalogue, and others drawn from the same priors.
 
 The paper publishes no profile, so every number is an assumption; the catalogue states the priors, what they are
-anchored on, and the 32 vectors that were drawn from them once. A *vector* is what a program is: how busy it keeps its
-cores, how often it asks the last-level cache, how much it reuses, how well it hides a miss. `program_of` turns it into
+anchored on, and the 32 vectors that were drawn from them once. A *vector* describes a program: how busy it keeps its
+cores, how often it uses the last-level cache, how much it reuses, how well it hides a miss. `program_of` turns it into
 what the world's law needs, and the counters of reproduce/colocation are made from the same vector. Nothing here knows a
-policy or a result, but whoever wrote the priors had seen some: they are the third version, chosen after results with
+policy or a result, but the authors of the priors had seen some: they are the third version, chosen after results with
 the first two. `other_priors` keeps those ("independent" was the first, "guessed" the second), and the reproduction runs
 them beside this one. They must not be changed again to make a row hold.
 """
@@ -83,7 +83,7 @@ class Machine(msgspec.Struct, frozen=True):
         return vector.cpi_core + sum(self.stalls(vector, ways))
 
     def demand_gbs(self, vector: Vector, ways: float) -> float:
-        """What it asks of memory, no more than its cores can draw."""
+        """Return its memory demand, no more than its cores can draw."""
         cores = self.node.cores * vector.cpu_fraction
         lines = vector.refs_per_ki / 1000.0 * vector.misses(ways * self.mb_per_way) / self.cpi(vector, ways)
         asked = cores * self.freq_ghz * lines * LINE_BYTES * (1.0 + vector.write_back)
@@ -98,13 +98,13 @@ class Document(msgspec.Struct, frozen=True):
     stream_curve_gbs: dict[str, float]
     calibration: dict[str, Any]
     priors: dict[str, Any]
-    other_priors: dict[str, Any]  # versions that were given up, by name; what they come to is a row each
+    other_priors: dict[str, Any]  # abandoned versions, by name; the result of each is a row
     programs: tuple[Vector, ...]
 
 
 @cache
 def document() -> Document:
-    """The catalogue as it stands in its file."""
+    """Return the catalogue as it is in its file."""
     text = (resources.files("cohabit.trace") / "catalogues" / f"{NAME}.json").read_bytes()
     return msgspec.json.decode(text, type=Document)
 
@@ -133,7 +133,7 @@ def drawn_vectors(rng: np.random.Generator, priors: Mapping[str, Any] | None = N
     """As many programs from the priors, of each pattern its number, dealt to suites of the same sizes.
 
     Every quantity is drawn once from each of n equal parts of its prior (a Latin hypercube): the paper chose programs
-    to cover a variety of computational patterns. Which parts meet in a program, and which suite it is in, is chance.
+    to cover a variety of computational patterns. Which parts meet in a program, and which suite it is in, is random.
     """
     known = priors or document().priors
     suites = [suite for suite, count in known["suites"].items() for _ in range(count)]
@@ -177,7 +177,7 @@ def _rounded(value: float) -> float:
 
 
 def program_of(vector: Vector, on: Machine) -> Program:
-    """What the world's law needs of it: curves at every number of ways."""
+    """Return the program for the world's law: curves at every number of ways."""
     ways = tuple(range(1, on.node.ways + 1))
     most = ways[-1]
     full = on.cpi(vector, most)
@@ -190,5 +190,5 @@ def program_of(vector: Vector, on: Machine) -> Program:
 
 
 def programs_of(vectors: Sequence[Vector], on: Machine) -> Programs:
-    """All of them by name."""
+    """Return all programs by name."""
     return Programs({vector.name: program_of(vector, on) for vector in vectors})

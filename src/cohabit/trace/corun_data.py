@@ -1,7 +1,7 @@
 """Co-run data (CSV, one row per ordered pair) as `cohabit measure pairs` writes and `cohabit train` reads it.
 
 Columns: app, other, target (percent), app_time_s, optionally suite, and any numeric primary.* and other.* columns. What
-measured each column stands in a side file, DATA.csv.meta.json: {"schema_version": 1, "sources": {column: source},
+measured each column is in a side file, DATA.csv.meta.json: {"schema_version": 1, "sources": {column: source},
 "environment": {...}}; without it every source is "unknown". Nothing here learns.
 """
 

@@ -131,7 +131,7 @@ def _jobs(rng: np.random.Generator, jobs: int, sizes: dict[int, float], habits: 
 
 
 def _until(rng: np.random.Generator, work_s: float, sizes: dict[int, float]) -> tuple[Ints, Ints, Ints]:
-    """Jobs until their work is as much as this; the run of the last is what was left."""
+    """Generate jobs up to this amount of work; the last run is shortened to fit."""
     parts: list[tuple[Ints, Ints, Ints]] = []
     drawn = 0.0
     while drawn < work_s:

@@ -3,7 +3,7 @@
 A matrix is square: a header row of job names, the same names in the first column, and in row i, column j the percentage
 by which job i slows beside job j. The diagonal is a program beside a copy of itself: policies, to which the names are
 programs, need it; to `match`, where every name is one job, it means nothing. It may be empty. Measured speed-ups (below
-zero) count as no degradation; how many there were is said. Nothing here decides who is paired.
+zero) count as no degradation; their number is reported. Nothing here decides on pairs.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from cohabit.model.errors import InputError
 from cohabit.trace.files import read_text, readable, replacing
 
 SHAPE = "a square table: a header row of job names, the same names in the first column, percentages in the cells"
-MOST_PCT, LONGEST_S = 1e9, 1e12  # what a job can be slowed by, and how long it can take
+MOST_PCT, LONGEST_S = 1e9, 1e12  # limits of a job's slowdown and duration
 DURATIONS = "two columns, job and seconds, or a JSON object of them"
 
 
 @dataclass(frozen=True)
 class DegradationMatrix:
-    """Who slows whom, in percent."""
+    """How much jobs slow each other, in percent."""
 
     names: tuple[str, ...]
     percent: NDArray[np.float64]  # [job, beside], none below zero; the diagonal is zero
-    beside_itself: NDArray[np.float64]  # what the diagonal said; NaN where it is empty
+    beside_itself: NDArray[np.float64]  # the diagonal as given; NaN where it is empty
     clamped: int  # entries that were below zero
 
 

@@ -1,4 +1,4 @@
-"""Whether the dependencies of a job table can be met: every job named exists, and none waits for itself in a circle."""
+"""Check the dependencies of a job table: every named job exists, and none waits for itself in a circle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening and replacing trace files: compression found by content, every failure one sentence.
+"""Opening and replacing trace files: compression is detected by content, every error is one sentence.
 
 Readers get bytes or text from here and never call open() themselves; writers get a temporary file that
 replaces the target only when it is complete, so no half-written trace is ever left behind.
@@ -30,7 +30,7 @@ UTF8_MARK = b"\xef\xbb\xbf"
 
 @contextmanager
 def open_trace(path: Path) -> Iterator[IO[bytes]]:
-    """The decompressed bytes of a plain, gzip or xz file; anything the disk or the packer says becomes InputError."""
+    """The decompressed bytes of a plain, gzip or xz file; any error of the disk or decompression becomes InputError."""
     try:
         with path.open("rb") as raw:
             magic = raw.read(len(XZ_MAGIC))
@@ -59,7 +59,7 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
 def line_blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     """Blocks of whole lines, without copies; only the last block may end without a newline.
 
-    Each block is a view of one reused buffer: it is valid until the next one is asked for.
+    Each block is a view of one reused buffer: it is valid until the next block is read.
     """
     buffer = bytearray(BLOCK_BYTES)
     window = memoryview(buffer)
@@ -111,7 +111,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def readable(rows: Iterator[list[str]], where: str) -> Iterator[list[str]]:
-    """The rows of a CSV reader; one it cannot take (a cell beyond all measure) is an error in a sentence."""
+    """The rows of a CSV reader; a row it cannot read (a cell that is too long) is a one-sentence error."""
     try:
         yield from rows
     except csv.Error as problem:

@@ -45,7 +45,7 @@ def generate_mix(
     requests: str = "exact",
     alpha: float | None = None,
 ) -> Workload:
-    """`jobs` jobs whose programs are drawn by weight and whose processes are drawn evenly from the choices.
+    """Generate `jobs` jobs whose programs are drawn by weight and whose processes are drawn evenly from the choices.
 
     A `mean_gap_s` of 0 submits everything at 0, else arrivals are Poisson on whole seconds; `nodes` only
     states the machine in the result.
@@ -89,7 +89,7 @@ def generate_sequence(
     limit_factor: float = LIMIT_FACTOR,
     alpha: float | None = None,
 ) -> Workload:
-    """Jobs of programs drawn evenly, all submitted at 0, with a scaling ratio inside `ratio` (S53, S66).
+    """Generate jobs of programs drawn evenly, all submitted at 0, with a scaling ratio inside `ratio` (S53, S66).
 
     The whole sequence is drawn again until its ratio fits; None takes the first. A program that needs a power of two
     of processes runs with the first of `processes` that is one. Run times are the exclusive ones at scale 1 on `node`,
@@ -164,7 +164,7 @@ def label_with_programs(
     *,
     node: NodeGroup | None = None,
 ) -> Workload:
-    """The same jobs, each given a program: a scaling one with probability `ratio`, even within the group (S61).
+    """Give each job a program: a scaling one with probability `ratio`, even within the group (S61).
 
     A trace's run time stays and counts as the exclusive run time at scale 1; only what a program does when it is spread
     or shares comes from the catalogue. One draw per row, so a longer trace begins with the same programs.
@@ -187,12 +187,12 @@ def label_with_programs(
 
 
 def is_scaling(program: Program, node: NodeGroup) -> bool:
-    """Whether a perfect profile of the program on such nodes is classified as scaling (S19)."""
+    """Return whether a perfect profile of the program on such nodes is classified as scaling (S19)."""
     return classify(profile_of(program, node)).kind == SCALING
 
 
 def scaling_ratio(workload: Workload, programs: Mapping[str, Program], node: NodeGroup | None = None) -> float:
-    """Core-hours of jobs of scaling programs over those of all jobs, run exclusively at scale 1 (S66).
+    """Return core-hours of jobs of scaling programs over those of all jobs, run exclusively at scale 1 (S66).
 
     The cores of a job are its processes; a job that cannot run, or whose program is not known, does not count.
     """
@@ -206,7 +206,7 @@ def scaling_ratio(workload: Workload, programs: Mapping[str, Program], node: Nod
 
 
 def machine_for(programs: Mapping[str, Program], node: NodeGroup | None) -> NodeGroup:
-    """The node the run times are for: as given, else the one stated beside the programs."""
+    """Return the node the run times are for: as given, else the one stated beside the programs."""
     if node is not None:
         return node
     if isinstance(programs, Programs) and programs.machine is not None:

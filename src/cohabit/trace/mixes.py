@@ -1,4 +1,4 @@
-"""MIX.json and NODE.json: programs that are to share nodes, as curves of cache misses. Every fault is one sentence.
+"""MIX.json and NODE.json: programs that are to share nodes, as curves of cache misses. Every error is one sentence.
 
 {"nodes": 8, "cores_per_node": 8, "buckets": 32, "bandwidth_cap_gbs": 25, "freq_ghz": 2.0, "apps": [{"name": "mcf",
 "mpki": [33 numbers, index = buckets], "cpi0": 1.13, "cycles_per_miss": 40, "alpha": 0.9}]}; alpha (the share of its

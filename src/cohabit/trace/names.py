@@ -45,7 +45,7 @@ def codes_of_texts(texts: Sequence[str]) -> tuple[Codes, list[str]]:
 
 
 def numbers_of_codes(codes: Codes, names: Sequence[str]) -> tuple[Ints, dict[int, str]]:
-    """The opposite of `codes_of_numbers`: a number per row, and the names that are not simply their number."""
+    """The opposite of `codes_of_numbers`: a number per row, and the names that differ from their number."""
     if all(_is_plain_number(name) for name in names) and len(set(names)) == len(names):
         numbers = np.array([int(name) for name in names] + [UNKNOWN], np.int64)
         return numbers[codes], {}

@@ -1,4 +1,4 @@
-"""Which jobs of different domains belong together: by submit times, by a proportion, or as a column says.
+"""Find mates, jobs of different domains that start together: by submit times, by a proportion, or by a column.
 
 The first two are those of the paper's own simulator (K9, K10); they read times and order, never sizes or run times.
 Nothing here knows about schedules, terms or messages.
@@ -34,9 +34,9 @@ class Tie:
 
 
 def by_vicinity(jobs: Mapping[str, Workload], vicinity_us: int, proportion: float = 0.0) -> list[Tie]:
-    """Each job of a later domain goes with the latest job of the first that was submitted not after it (K10).
+    """Pair each job of a later domain with the latest job of the first that was not submitted after it (K10).
 
-    Only if they are less than the vicinity apart. Where several of a domain come to the same job, the highest id wins.
+    Only if they are less than the vicinity apart. Where several of a domain pick the same job, the highest id wins.
     With a proportion, so many of the pairs are kept, evenly, that they are this share of the first domain's jobs.
     """
     domains = list(jobs)
@@ -53,7 +53,7 @@ def by_vicinity(jobs: Mapping[str, Workload], vicinity_us: int, proportion: floa
 
 
 def _nearest(first: Workload, rows: Ints, other: Workload, vicinity_us: int) -> dict[int, int]:
-    """Row of the first domain -> row of the other."""
+    """Return the nearest rows: row of the first domain -> row of the other."""
     submit_us = first.submit_us[rows]
     theirs = accepted_in_order(other)
     place = np.searchsorted(submit_us, other.submit_us[theirs], side="right") - 1
@@ -69,21 +69,21 @@ def _nearest(first: Workload, rows: Ints, other: Workload, vicinity_us: int) -> 
 
 
 def _later(ids: NDArray[Any], row: int, rival: int) -> bool:
-    """Whether the row has the higher id; names are compared by their place in the file."""
+    """Return whether the row has the higher id; names are compared by their place in the file."""
     if ids.dtype.kind in "iu":
         return bool(ids[row] > ids[rival])
     return row > rival
 
 
 def _evenly(members: list[tuple[int, ...]], wanted: int) -> list[tuple[int, ...]]:
-    """So many of them, spread over the whole."""
+    """Choose so many of them, spread evenly."""
     if wanted >= len(members):
         return members
     return [members[int(at)] for at in np.floor((np.arange(wanted) + 0.5) * len(members) / max(wanted, 1))]
 
 
 def by_proportion(jobs: Mapping[str, Workload], proportion: float) -> list[Tie]:
-    """The i-th jobs of all domains go together for every int(1 / proportion)-th i (K9).
+    """Pair the i-th jobs of all domains for every int(1 / proportion)-th i (K9).
 
     Above one half: all but every int(1 / (1 - proportion))-th. The domains must have equally many jobs.
     """
@@ -102,7 +102,7 @@ def by_proportion(jobs: Mapping[str, Workload], proportion: float) -> list[Tie]:
 
 
 def chosen_by_proportion(count: int, proportion: float) -> Ints:
-    """Places, from 0, of the jobs that get a mate."""
+    """Return the places, from 0, of the jobs that get a mate."""
     if not 0 < proportion <= 1:
         raise InputError(f"a proportion of {proportion:g} of the jobs is impossible", "coupling.proportion",
                          "give a number above 0 and at most 1")  # fmt: skip
@@ -114,7 +114,7 @@ def chosen_by_proportion(count: int, proportion: float) -> Ints:
 
 
 def by_column(jobs: Mapping[str, Workload]) -> list[Tie]:
-    """As the columns `mate` (DOMAIN:JOB) and `group` (a name) of the job tables say; a contradiction is refused."""
+    """Pair jobs by the columns `mate` (DOMAIN:JOB) and `group` (a name) of the job tables; refuse contradictions."""
     domains = list(jobs)
     places = {domain: {str(name): row for row, name in enumerate(one.job_id)} for domain, one in jobs.items()}
     groups = _named_groups(jobs, domains)
@@ -162,9 +162,9 @@ def _named_groups(jobs: Mapping[str, Workload], domains: Sequence[str]) -> dict[
 def _named_mates(
     jobs: Mapping[str, Workload], domains: Sequence[str], places: Mapping[str, Mapping[str, int]]
 ) -> dict[Member, Member]:
-    """Who goes with whom, both ways."""
+    """Return the mate of every named job, in both directions."""
     mates: dict[Member, Member] = {}
-    said: dict[Member, Member] = {}  # who said so first
+    said: dict[Member, Member] = {}  # the member that named the other first
     for place, domain in enumerate(domains):
         for row, text in enumerate(jobs[domain].extra.get("mate", ())):
             if not text:
@@ -207,14 +207,14 @@ def _mate(
 
 
 def accepted_in_order(workload: Workload) -> Ints:
-    """Rows of the jobs that can run, as they are submitted."""
+    """Return the rows of the jobs that can run, in order of submission."""
     order = workload.order()
     accepted: Ints = order[workload.rejection[order] == ACCEPTED]
     return accepted
 
 
 def _name(jobs: Mapping[str, Workload], rows: Sequence[int]) -> str:
-    """A name for a group that has none: its members."""
+    """Return a name for an unnamed group, made of its members."""
     named = zip(jobs.items(), rows, strict=True)
     return "+".join(f"{domain}:{one.job_id[row]}" for (domain, one), row in named if row != NOBODY)
 

@@ -1,6 +1,6 @@
 """Plain synthetic jobs: Poisson arrivals, lognormal run times, sizes uniform in the logarithm.
 
-For speed tests and textbook queues, where the shape of real workloads would only distract; for realistic
+For speed tests and textbook queues, where the shape of real workloads is not wanted; for realistic
 ones use `lublin`. A million jobs take well under two seconds.
 """
 

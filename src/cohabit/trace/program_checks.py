@@ -1,4 +1,4 @@
-"""What every reader of programs shares: the result, and the checks of a curve's points."""
+"""Common parts of all readers of programs: the result, and the checks of a curve's points."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Programs(dict[str, Program]):
 
     @property
     def warning(self) -> str:
-        """What the person should know, or nothing."""
+        """Return a warning for the user, or nothing."""
         if not self.raised:
             return ""
         points, worst = sum(self.raised.values()), max(self.raised, key=lambda name: self.raised[name])
@@ -65,11 +65,11 @@ def rising_ipc(curve: Curve, what: str, where: str) -> tuple[Curve, int]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether JSON gave a number one can reckon with (whole ones may be too large for that)."""
+    """Return whether a JSON value is a usable number (integers may be too large)."""
     return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1e300)
 
 
 def shown(value: Any) -> str:
-    """A value in an error, cut where it is long."""
+    """Return a value for an error message, shortened if it is long."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else text[:37] + "..."

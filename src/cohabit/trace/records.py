@@ -1,4 +1,4 @@
-"""Job records one by one, as importers meet them in a log, gathered into the columns of a workload.
+"""Collect job records, as importers read them from a log, into the columns of a workload.
 
 An importer decides what a line means; this module only turns the records into columns and applies the two
 rules every reader shares: no run time or no processors means rejected, no request means the run time.
@@ -20,8 +20,8 @@ from cohabit.model.units import SECOND
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Workload
 from cohabit.trace.names import codes_of_texts, job_id_column
 
-NO_RUN_US = -SECOND  # what SWF writes as -1: the job never ran, or nobody knows how long
-RUN_FROM_CATALOGUE_US = -1  # the program catalogue will say how long; the job is accepted
+NO_RUN_US = -SECOND  # what SWF writes as -1: the job never ran, or its run time is unknown
+RUN_FROM_CATALOGUE_US = -1  # the program catalogue gives the run time; the job is accepted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

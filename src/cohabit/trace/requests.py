@@ -1,4 +1,4 @@
-"""How much time generated jobs ask for, given how long they run: real users ask for more than they need.
+"""Requested times of generated jobs, given their run times: real users ask for more than they need.
 
 Three documented models; none ever asks for less than the run, so generated jobs are never killed.
 """

@@ -1,11 +1,11 @@
-"""The seven applications of RUSH's control jobs (IPDPS 2022): what they ask of network and filesystem, and how they
-suffer. The paper names them and their number of nodes, and says which vary most; it publishes no profile.
+"""The seven applications of RUSH's control jobs (IPDPS 2022): their demand on network and filesystem, and how much
+they are slowed. The paper names them and their number of nodes, and says which vary most; it publishes no profile.
 
 Every number below is assumed, from what each code is known to do: SWFFT is all transposes, AMG many small messages,
 Laghos and sw4lite exchange halos, LBANN reduces gradients and reads samples, Kripke sweeps and PENNANT mostly compute.
-Order and size follow the paper where it speaks: Laghos, LBANN and sw4lite are the most sensitive, Kripke and AMG the
+Order and size follow the paper where it can: Laghos, LBANN and sw4lite are the most sensitive, Kripke and AMG the
 least of those that communicate. Run times of some minutes follow from R30: 150 to 190 jobs of 16 nodes in 30 to 50
-minutes on 480 nodes. Nothing here was tuned to a result; must not be.
+minutes on 480 nodes. Nothing here was tuned to a result, and must not be.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Temper:
 
     @property
     def app(self) -> str:
-        """The application whatever its size."""
+        """The application without its size."""
         return self.application or self.name
 
 
@@ -69,5 +69,5 @@ def scaled(one: Temper, nodes: int, scaling: str) -> Temper:
 
 
 def by_name(tempers: Sequence[Temper]) -> Mapping[str, Temper]:
-    """For looking up."""
+    """Return the applications by name."""
     return {one.name: one for one in tempers}

@@ -39,7 +39,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ScannedFields:
-    """The wanted fields by number (a missing value is -1, in seconds where the field is a time), and what was odd."""
+    """The wanted fields by number (a missing value is -1, in seconds where the field is a time), and the oddities."""
 
     columns: dict[int, Ints]
     comments: list[str]
@@ -61,7 +61,7 @@ def scan_fields(blocks: Iterable[Bytes], fields: Sequence[int], source: str) -> 
     for block in blocks:
         if lines_before == 0 and tuple(block[:3].tolist()) == _UTF8_MARK:
             block = block[3:]
-        read: Any = block.tobytes() if PLAIN else block  # numbers of numpy's uint8 would not grow beyond it
+        read: Any = block.tobytes() if PLAIN else block  # numpy's uint8 numbers would overflow
         most_lines = _count_newlines(read) + 1
         rows = np.empty((len(fields), most_lines), np.int64)
         spans = np.empty((most_lines, 2), np.int64)
@@ -236,5 +236,5 @@ def _read_number(block: Bytes, at: int, end: int, decimals: int) -> tuple[int, i
         rounded |= whole % 10 != 0
         mantissa = (whole + 5) // 10
     if decimals:
-        rounded = 0  # a time finer than a microsecond is not worth a remark
+        rounded = 0  # a time finer than a microsecond is not reported
     return (-mantissa if negative else mantissa), at, _READ, rounded

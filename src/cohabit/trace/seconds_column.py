@@ -1,6 +1,6 @@
-"""Whole columns of times between int64 microseconds and decimal seconds as text, without losing a microsecond.
+"""Convert columns of times between int64 microseconds and decimal seconds as text, without losing a microsecond.
 
-For one number use `model.units`; this module exists because a column of a million needs one call, not a million.
+For one number use `model.units`; this module converts a column of a million in one call.
 """
 
 from __future__ import annotations

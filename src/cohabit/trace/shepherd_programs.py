@@ -35,7 +35,7 @@ ANCHORS = {  # programs of set A whose cost per miss was measured
 
 @cache
 def catalogue_document() -> dict[str, Any]:
-    """The catalogue as it stands in its file."""
+    """Return the catalogue as it is in its file."""
     text = (resources.files("cohabit.trace") / "catalogues" / "shepherd20.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
@@ -88,9 +88,9 @@ def _sizes_mb(document: Mapping[str, Any]) -> Floats:
 
 
 def hidden_suite(rng: np.random.Generator, count: int = 20, cap_gbs: float | None = None) -> Mix:
-    """Programs nobody has seen, from the catalogue's priors; those that fail the selection rule are drawn again.
+    """Unseen programs from the catalogue's priors; those that fail the selection rule are drawn again.
 
-    The priors say nothing of two things and the families do: a stream's misses drop by 15 to 30 % only and cost little
+    The priors leave two things open that the families fix: a stream's misses drop by 15 to 30 % only and cost little
     (10 to 20 cycles), and the exponent of a hyper curve is between 1 and 2.5.
     """
     document = catalogue_document()

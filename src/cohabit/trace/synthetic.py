@@ -1,6 +1,6 @@
-"""What all generators share: checked arguments, arrivals scaled to an offered load, columns of whole seconds.
+"""Common parts of all generators: checked arguments, arrivals scaled to an offered load, columns of whole seconds.
 
-Generators get their randomness as an argument and never own any: the same generator state and arguments give
+Generators get their random stream as an argument: the same generator state and arguments give
 the same workload. The first job is always submitted at 0.
 """
 
@@ -30,7 +30,7 @@ def check_counts(jobs: int, nodes: int, load: float | None) -> None:
 
 
 def offered_load(submit_us: Ints, run_us: Ints, processes: Ints, nodes: int) -> float:
-    """Node-seconds asked for over node-seconds there are between the first and the last submission."""
+    """Return node-seconds requested over node-seconds available between the first and the last submission."""
     span_us = float(submit_us.max() - submit_us.min())
     work = float((processes * (run_us / SECOND)).sum())
     return work / (nodes * span_us / SECOND) if span_us else float("inf")

@@ -1,1 +1,1 @@
-"""Two small MPI programs that feel how congested the network is now (RUSH R4), and how they are started."""
+"""Two small MPI programs that measure the current network congestion (RUSH R4), and how they are started."""

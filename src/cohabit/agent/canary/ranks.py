@@ -1,4 +1,4 @@
-"""One rank of the canary: a token around a ring, then an all-reduce; how long each call waited. Run under mpirun.
+"""One rank of the canary: pass a token around a ring, then all-reduce; measure the wait per call. Run under mpirun.
 
 Started as `python -m cohabit.agent.canary.ranks SIZE_BYTES RING_ROUNDS ALLREDUCE_ROUNDS OUT`; rank 0 writes one JSON
 document to OUT. It imports mpi4py and numpy and nothing else of ours, so that it starts quickly on many nodes.
@@ -14,12 +14,12 @@ from typing import Any
 
 
 def ring(world: Any, token: Any, rounds: int) -> tuple[float, float]:
-    """The token goes round; mean seconds this rank waited per send and per receive."""
+    """Pass the token around; return the mean seconds this rank waited per send and per receive."""
     rank, size = world.Get_rank(), world.Get_size()
     following, preceding = (rank + 1) % size, (rank - 1) % size
     sent_s = received_s = 0.0
     for _ in range(rounds):
-        for sending in (rank == 0, rank != 0):  # rank 0 lets the token go before it waits for its return
+        for sending in (rank == 0, rank != 0):  # rank 0 sends the token before it waits for its return
             began_s = time.perf_counter()
             if sending:
                 world.Send(token, following)
@@ -31,7 +31,7 @@ def ring(world: Any, token: Any, rounds: int) -> tuple[float, float]:
 
 
 def all_reduce(world: Any, data: Any, rounds: int) -> float:
-    """Everybody's numbers added up for everybody; mean seconds per call."""
+    """Sum the numbers of all ranks on all ranks; return the mean seconds per call."""
     import numpy as np
 
     total = np.empty_like(data)
@@ -44,7 +44,7 @@ def all_reduce(world: Any, data: Any, rounds: int) -> float:
 
 
 def main(size_bytes: int, ring_rounds: int, reduce_rounds: int, out: Path) -> None:
-    """Both, and what every rank waited."""
+    """Run both, and write what every rank waited."""
     import numpy as np
     from mpi4py import MPI
 

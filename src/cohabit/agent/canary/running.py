@@ -1,7 +1,7 @@
-"""Send a canary: start the MPI programs, gather what their ranks waited into nine features, and what it cost.
+"""Send a canary: start the MPI programs, turn the waits of their ranks into nine features, and measure the cost.
 
-The cost is the whole time from start to end, launcher included: that long the nodes do nothing else, so it is charged
-to the schedule (RUSH R51). Where MPI is missing there is one sentence, and everything else works without canaries.
+The cost is the whole time from start to end, launcher included: the nodes do nothing else for that long, so it is
+charged to the schedule (RUSH R51). If MPI is missing there is one message, and everything else works without canaries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LAST_WORDS = 200
 
 @dataclass(frozen=True)
 class Canary:
-    """How to send one. `launcher` is what stands before the program, such as mpirun or srun with their options."""
+    """How to send a canary. `launcher` are the words before the program, such as mpirun or srun with their options."""
 
     ranks: int = 2
     size_mb: float = SIZE_MB
@@ -37,7 +37,7 @@ class Canary:
     limit_s: float = LIMIT_S
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything starts."""
+        """Refuse settings that cannot work, before anything starts."""
         if self.ranks < 2:
             raise InputError(f"a canary with {self.ranks} rank has nobody to send to", "", "take 2 or more")
         if not 0 < self.size_mb <= MOST_MB:
@@ -57,7 +57,7 @@ class Canary:
 
 @dataclass(frozen=True)
 class Sung:
-    """What came back."""
+    """The result of a canary."""
 
     features: Mapping[str, float]  # nine: min, max and mean over ranks of the wait per call
     cost_s: float  # from start to end, to be charged
@@ -66,7 +66,7 @@ class Sung:
 
 
 def command_of(canary: Canary, out: Path) -> tuple[str, ...]:
-    """The words to execute."""
+    """Return the words to execute."""
     first, *rest = canary.launcher
     options: list[str] = []
     if Path(first).name in ("mpirun", "mpiexec") and not rest:
@@ -80,7 +80,7 @@ def command_of(canary: Canary, out: Path) -> tuple[str, ...]:
 
 
 def send_canary(canary: Canary) -> Sung:
-    """Run it now; an InputError says why it could not be."""
+    """Run it now; an InputError says why it could not be run."""
     canary.check()
     with tempfile.TemporaryDirectory(prefix="cohabit-canary-") as folder:
         out, words = Path(folder) / "waits.json", Path(folder) / "stderr"
@@ -100,7 +100,7 @@ def send_canary(canary: Canary) -> Sung:
 
 
 def features_of(waits_s: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Nine numbers from [rank][send, receive, all-reduce]."""
+    """Return nine numbers from [rank][send, receive, all-reduce]."""
     found: dict[str, float] = {}
     for name, column in zip(CANARY_TIMES, zip(*waits_s, strict=True), strict=True):
         own = (min(column), max(column), sum(column) / len(column))

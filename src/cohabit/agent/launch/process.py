@@ -1,7 +1,7 @@
-"""A program to be launched, and the one running: held before it executes, released, waited for, stopped whole.
+"""A program to be launched, and a running one: held before it executes, released, waited for, stopped with its tree.
 
 Every use (measure, profile, the node's agent) starts programs through here. Between `launch` and `release` the process
-exists, bound to its cores and in its groups, but has not executed: the moment to attach sensors. No shell is involved.
+exists, bound to its cores and in its groups, but has not executed: sensors are attached then. No shell is involved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Request:
     cores: tuple[int, ...] = ()  # the CPUs it may use; empty: all that the caller may
     environment: Mapping[str, str] | None = None  # None: the caller's
     folder: Path | None = None
-    stdout: Path | None = None  # None: thrown away
+    stdout: Path | None = None  # None: discarded
     stderr: Path | None = None
     joins: tuple[Path, ...] = ()
     grace_s: float = GRACE_S
@@ -48,13 +48,13 @@ class Ended:
     user_s: float
     system_s: float
     peak_rss_bytes: int
-    leftovers: int  # processes it left behind, killed
+    leftovers: int  # processes it left behind, which were killed
 
 
 def find_command(
     command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """The file to execute: as given, in PATH, or beside the running Python (where `cohabit` itself is)."""
+    """Return the file to execute: as given, in PATH, or beside the running Python (where `cohabit` itself is)."""
     word = command[0]
     if os.sep in word:
         path = str((folder or Path.cwd()) / word)
@@ -70,7 +70,7 @@ def find_command(
 
 
 def launch(request: Request) -> Running:
-    """Start it, held before it executes; an InputError says why that cannot be."""
+    """Start a program, held before it executes; an InputError says why it cannot be started."""
     environment = dict(os.environ if request.environment is None else request.environment)
     document = {
         "command": list(request.command), "path": find_command(request.command, environment, request.folder),
@@ -97,7 +97,7 @@ def launch(request: Request) -> Running:
 
 @dataclass
 class Running:
-    """A launched program; leave the `with` block and nothing of it is left."""
+    """A launched program; after the `with` block none of its processes is left."""
 
     process: subprocess.Popen[bytes]
     request: Request
@@ -106,12 +106,12 @@ class Running:
     _unread: bytearray = field(default_factory=bytearray)
 
     def fileno(self) -> int:
-        """Readable once there is a report: for select over several programs."""
+        """Return a descriptor that is readable once there is a report: for select over several programs."""
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
     def order(self, text: bytes) -> None:
-        """Send orders to the supervisor, which may already be gone."""
+        """Send orders to the supervisor, which may have ended."""
         assert self.process.stdin is not None
         try:
             while text:
@@ -129,7 +129,7 @@ class Running:
         self.order(b"g")
 
     def wait(self, timeout_s: float | None = None) -> Ended | None:
-        """How it ended; None if it has not within the time."""
+        """Return how it ended; None if it has not ended within the time."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self.ended is None:
             patience = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -139,7 +139,7 @@ class Running:
         return self.ended
 
     def stop(self, at_once: bool = False) -> Ended:
-        """End it and all it forked: asked first, killed after the grace, or killed at once."""
+        """End it and all it forked: asked first, killed after the grace period, or killed at once."""
         if self.ended is None:
             self.order(b"k" if at_once else b"t")
         ended = self.wait()
@@ -147,7 +147,7 @@ class Running:
         return ended
 
     def close(self) -> None:
-        """Nothing is left: closing the orders makes the supervisor kill the tree and end."""
+        """Leave no process: closing the order pipe makes the supervisor kill the tree and end."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait()
@@ -182,6 +182,6 @@ class Running:
 
 
 def first_report(programs: Sequence[Running], timeout_s: float | None) -> list[Running]:
-    """The programs that have ended, waiting for the first of them at most so long."""
+    """Return the programs that have ended, waiting at most this long for the first of them."""
     ready, _, _ = select.select(programs, [], [], timeout_s)
     return [one for one in ready if one.wait(0.0) is not None]

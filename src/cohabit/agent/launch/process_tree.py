@@ -1,7 +1,7 @@
 """A program and everything it forks: watched, signalled, killed and reaped whole, by the process that started it.
 
-Shared by the two scripts that watch over programs (supervisor.py here, launcher/runner.py): only the standard
-library, nothing that costs time at a start. Whoever uses it is the nearest subreaper of the tree, so a child that forks
+Shared by the two scripts that watch over programs (supervisor.py here, launcher/runner.py): only the standard library,
+nothing that costs time at a start. The process that uses it is the nearest subreaper of the tree, so a child that forks
 twice to get away comes back. It never touches a process that is not a descendant.
 """
 
@@ -20,8 +20,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def watch_over_children(also: Iterable[int] = ()) -> int:
-    """Become the reaper of whatever is forked from here on; a descriptor that is readable when a child dies or one of
-    these signals comes. Signals that end other programs are ignored: orders come another way."""
+    """Become the reaper of all processes forked from here on; return a descriptor that is readable when a child dies or
+    one of these signals comes. Signals that end other programs are ignored: orders come another way."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -34,7 +34,7 @@ def watch_over_children(also: Iterable[int] = ()) -> int:
 
 
 def begin_fresh(also: Iterable[int] = ()) -> None:
-    """In a new child: a session of its own, signals as a shell would leave them, dead as soon as its parent is."""
+    """Set up a new child: a session of its own, signals as a shell would leave them, killed when its parent dies."""
     die_with_parent()
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -43,13 +43,13 @@ def begin_fresh(also: Iterable[int] = ()) -> None:
 
 
 def die_with_parent() -> None:
-    """To be said again after the user has changed: the kernel forgets it then."""
+    """Ask the kernel to kill this process with its parent; repeat it after a change of user, which resets it."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def children() -> list[int]:
-    """Living and dead direct children. The kernel's own list may lack one while others end, but is empty only where
-    there are none; a kernel without such lists has all processes looked at."""
+    """Return living and dead direct children. The kernel's own list may lack one while others end, but is empty only if
+    there are none; on a kernel without such lists all processes are read."""
     found: list[int] = []
     try:
         for task in os.listdir("/proc/self/task"):
@@ -75,24 +75,24 @@ def _children_by_search() -> list[int]:
 
 
 class Tree:
-    """The program at its root is `pid`; `status` and `ended_s` (monotonic) are known once it is over."""
+    """`pid` is the program at the root; `status` and `ended_s` (monotonic) are known once it is over."""
 
     def __init__(self, pid: int = 0) -> None:
         self.pid = pid
         self.status: int | None = None
         self.ended_s = 0.0
-        self.user_s = self.system_s = 0.0  # of all that were collected
+        self.user_s = self.system_s = 0.0  # of all processes that were reaped
         self.peak_rss_bytes = 0
 
     def signal(self, number: int) -> None:
-        """To the whole process group of the program."""
+        """Send a signal to the whole process group of the program."""
         try:
             os.killpg(self.pid, number)
         except OSError:
             return
 
     def reap(self) -> None:
-        """Collect whoever has died; the tree's orphans are our children too."""
+        """Reap the dead processes; orphans of the tree are our children too."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -103,7 +103,7 @@ class Tree:
             self._note_end(pid, status, used)
 
     def kill_all(self) -> int:
-        """Kill every descendant. Each round kills the direct children; theirs then come to us. How many outlived it."""
+        """Kill every descendant; return how many survived. Each round kills direct children; theirs become ours."""
         left: set[int] = set()
         while True:
             for pid in children():
@@ -111,7 +111,7 @@ class Tree:
                     left.add(pid)
                 try:
                     os.kill(pid, signal.SIGKILL)
-                except PermissionError:  # it changed its user; waiting for it would be for ever
+                except PermissionError:  # it changed its user; waiting for it would never end
                     return len(left)
                 except ProcessLookupError:
                     continue

@@ -1,6 +1,6 @@
-"""One launched program and everything it forks: started held, released on order, killed and reaped whole.
+"""Supervise one launched program and everything it forks: start it held, release it on order, kill and reap it whole.
 
-A script of its own (only the standard library and process_tree.py, started by path without site packages), not a
+It is a script of its own (only the standard library and process_tree.py, started by path without site packages), not a
 function forked off its caller: a caller with threads must not run Python between fork and exec. When the caller dies,
 even by kill -9, the order pipe closes and the tree is killed. It must never outlive its program.
 
@@ -25,7 +25,7 @@ ORDERS, REPORTS = 0, 1
 
 
 def report(**facts: Any) -> None:
-    """One line to the caller; a caller that is gone needs none."""
+    """Write one line to the caller; if the caller is gone, none is needed."""
     try:
         os.write(REPORTS, json.dumps(facts).encode() + b"\n")
     except OSError:
@@ -33,13 +33,13 @@ def report(**facts: Any) -> None:
 
 
 def read_request() -> dict[str, Any]:
-    """Eight digits with the length of the request, then the request, and not a byte more: orders follow."""
+    """Read eight digits with the length of the request, then the request, and not a byte more: orders follow."""
     request: dict[str, Any] = json.loads(read_exactly(int(read_exactly(8))))
     return request
 
 
 def read_exactly(length: int) -> bytes:
-    """So many bytes of the orders; a caller that is gone asks for nothing."""
+    """Read this many bytes of the orders; a closed pipe means that the caller is gone."""
     found = b""
     while len(found) < length:
         more = os.read(ORDERS, length - len(found))
@@ -64,7 +64,7 @@ class Program(Tree):
         os.close(faults)
 
     def await_held(self) -> bool:
-        """Whether the program is prepared and waits at the gate; otherwise the reason has been reported."""
+        """Return whether the program is prepared and waits at the gate; otherwise the reason has been reported."""
         word = os.read(self.faults, 4096)
         if word == b"held":
             report(pid=self.pid)
@@ -77,7 +77,7 @@ class Program(Tree):
         report(step=step or "start", errno=int(number or 0))
 
     def release(self) -> bool:
-        """Open the gate; the end of the pipe of faults is the sign that exec took place."""
+        """Open the gate; the end of the fault pipe shows that exec took place."""
         self.began_s = time.monotonic()
         os.write(self.gate, b"g")
         os.close(self.gate)
@@ -87,7 +87,7 @@ class Program(Tree):
         return not word
 
     def give_up(self) -> None:
-        """Kill everything; a program that we may not even kill counts as killed, for nobody can wait for it."""
+        """Kill everything; a program that we may not kill counts as killed, because waiting for it would never end."""
         self.kill_all()
         if self.status is None:
             self.ended_s, self.status = time.monotonic(), -signal.SIGKILL
@@ -155,7 +155,7 @@ def serve(program: Program, woken: int, grace_s: float) -> None:
 
 
 def main() -> None:
-    """Start one program as the caller asks, and answer for it."""
+    """Start one program as the caller asks, and report on it."""
     woken = watch_over_children()
     request = read_request()
     program = Program(request)

@@ -1,1 +1,1 @@
-"""The node under another resource manager: which jobs are on it, on which cores, in which groups, what they use."""
+"""The node under another resource manager: the jobs on it, their cores and groups, and what they use."""

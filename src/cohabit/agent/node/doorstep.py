@@ -1,8 +1,9 @@
-"""The folder in which a prolog says that a job begins on this node, and an epilog that it has ended.
+"""The folder in which a prolog reports that a job begins on this node, and an epilog that it has ended.
 
-Two small files per job: JOB (begun) and JOB.ended; when they were written is when it happened. They are written by the
-shell scripts in packaging/slurm, which start no other program and wait for nobody, and they outlive the daemon, so one
-that was killed finds the jobs of its node again. Nothing is ever asked of the scripts, and nothing is told to them.
+There are two small files per job, JOB (begun) and JOB.ended; their modification times are the times of the events. They
+are written by the shell scripts in packaging/slurm, which start no other program and wait for no process. The files
+outlive the daemon, so a restarted daemon finds the jobs of its node again. The daemon never asks or tells the scripts
+anything.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ LAST_LINE = "complete"  # a file without it is still being written
 
 @dataclass(frozen=True)
 class Notice:
-    """A job on this node, as its prolog and epilog told."""
+    """A job on this node, as reported by its prolog and epilog."""
 
     number: str  # Slurm's number of the job
     begun_s: float  # Unix time
     ended_s: float = 0.0  # 0: it runs
     uid: int = -1
     array: str = ""  # ARRAY_TASK, where it is part of one
-    conf: str = ""  # the slurm.conf of its Slurm, where that is told
+    conf: str = ""  # the slurm.conf of its Slurm, if known
 
     @property
     def name(self) -> str:
-        """As the controller calls the job."""
+        """The controller's name for the job."""
         return self.array or self.number
 
 
 def prepare(folder: Path, node: str) -> Path:
-    """The node's own folder; only root may write there, for what it says is believed."""
+    """Make the node's own folder; only root may write there, because its content is trusted."""
     place = folder / node
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ def _check_own(folder: Path) -> None:
 
 
 def read(place: Path) -> dict[str, Notice]:
-    """All jobs that were told of and not forgotten yet, by number; one that is half written is read next time."""
+    """Return all reported jobs that are not forgotten yet, by number; a half-written file is read next time."""
     found = {}
     for path in place.iterdir():
         if path.name.isdigit():
@@ -70,14 +71,14 @@ def read(place: Path) -> dict[str, Notice]:
 
 
 def unknown_ends(place: Path) -> list[str]:
-    """Jobs of which only the end was told: the daemon was not there when they began."""
+    """Return jobs of which only the end was reported: the daemon did not exist when they began."""
     names = {path.name for path in place.iterdir()}
     ended = [name.removesuffix(ENDED) for name in names if name.endswith(ENDED)]
     return [number for number in ended if number.isdigit() and number not in names]
 
 
 def forget(place: Path, number: str) -> None:
-    """The job is over and dealt with. Its beginning goes last, so that an end never stands alone half-way."""
+    """Remove the files of a job that is over. The begin file goes last, so that an end never stands alone."""
     for name in (number + ENDED, number):
         with contextlib.suppress(OSError):
             (place / name).unlink()

@@ -1,8 +1,9 @@
-"""The daemon's work, one look at a time: who is on this node, on which cores, in which groups, and what they use.
+"""The work of the node daemon, one look at a time: the jobs on this node, their cores and groups, and what they use.
 
-A job told of by its prolog gets a resctrl group at once; its shepherd enters it as soon as Slurm has started it, and
-what the shepherd starts inherits it. The cache is divided as the controller ordered. When a job has ended, its groups
-go, and what it used is handed on. It never stops a job, and never makes one wait: whatever fails here, jobs run on.
+A job that its prolog reported gets a resctrl group at once. Its slurmstepd enters the group as soon as Slurm has
+started it, and child processes inherit it. The cache is divided as the controller ordered. When a job has ended, its
+groups are removed and what it used is passed on. The daemon never stops a job and never makes one wait: whatever fails
+here, jobs run on.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.topology import Topology
 
-SETTLE_S = 15.0  # what others changed in resctrl is put right so often
-LOST_S = 30.0  # a job without an end whose shepherds have been gone for so long has ended without an epilog
-YOUNG_S, SELDOM_S = 10.0, 2.0  # while a job is young its processes are looked for at every step, later this seldom
-Ask = Callable[[str], Given | None]  # which cores Slurm names for a job, where the kernel does not tell; None: wait
+SETTLE_S = 15.0  # interval at which changes by others in resctrl are corrected
+LOST_S = 30.0  # a job without an epilog counts as ended after its shepherds have been gone for so long
+YOUNG_S, SELDOM_S = 10.0, 2.0  # while a job is young its processes are looked for at every step, later at this interval
+Ask = Callable[[str], Given | None]  # the cores Slurm names for a job, where the kernel does not; None: wait
 
 
 @dataclass(frozen=True)
 class NodeRun:
-    """A job that has left this node. `words` is Slurm's part of its environment; `alone`: nobody was beside it."""
+    """A job that has left this node. `words` is Slurm's part of its environment; `alone`: no job was beside it."""
 
     notice: Notice
     given: Given
@@ -41,7 +42,7 @@ class NodeRun:
 
     @property
     def seconds(self) -> float:
-        """From its prolog to its epilog."""
+        """Seconds from its prolog to its epilog."""
         return self.notice.ended_s - self.notice.begun_s
 
 
@@ -55,14 +56,14 @@ class Resident:
     asked: bool = False
     alone: bool = True
     words: dict[str, str] = field(default_factory=dict)
-    shepherds: set[int] = field(default_factory=set)  # all there ever were
-    present: tuple[int, ...] = ()  # those of the last look: a number that is free is given to another process
+    shepherds: set[int] = field(default_factory=set)  # all that have been seen
+    present: tuple[int, ...] = ()  # those of the last look: the kernel reuses process ids
     entered: set[int] = field(default_factory=set)  # threads that were put into its groups
-    seen_s: float = 0.0  # when a shepherd of it was last there
+    seen_s: float = 0.0  # when one of its shepherds was last seen
 
 
 class Keeper:
-    """One node. `place` is its folder of notices, `orders` where divisions come from (None: nobody divides)."""
+    """One node. `place` is its folder of notices, `orders` the source of divisions (None: the cache is not divided)."""
 
     def __init__(
         self, node: str, place: Path, topology: Topology, actuator: Actuator, meter: Meter, ask: Ask,
@@ -77,12 +78,12 @@ class Keeper:
         self._unfinished, self._fresh = False, True
 
     def step(self, now_s: float) -> None:
-        """One look; `now_s` is Unix time, as files have it."""
+        """Do one look; `now_s` is Unix time, as in files."""
         notices = doorstep.read(self.place)
         for number in doorstep.unknown_ends(self.place):
             doorstep.forget(self.place, number)
         changed = self._arrivals(notices, now_s)
-        if self._fresh:  # jobs that an earlier daemon had keep what the kernel says they have
+        if self._fresh:  # jobs of an earlier daemon keep what the kernel says they have
             self.actuator.adopt()
             self._fresh = False
         running = {number: one for number, one in notices.items() if not one.ended_s}
@@ -102,7 +103,7 @@ class Keeper:
                 self._enter(self.residents[number], processes)
 
     def _processes(self, running: dict[str, Notice], now_s: float) -> Processes | None:
-        """A look at all processes costs milliseconds: often only while somebody is young."""
+        """Look at all processes, which costs milliseconds: often only while a job is young."""
         young = any(now_s - one.begun_s < YOUNG_S for one in running.values())
         if not running or (not young and now_s - self._looked_s < SELDOM_S):
             return None
@@ -115,12 +116,12 @@ class Keeper:
             notice = notices[number]
             self.residents[number] = Resident(notice, JobMeter(self.meter, notice.begun_s), seen_s=now_s)
             self.actuator.place(Placed(notice.name, (0,), cores=0))
-        for one in self.residents.values():  # whoever was here at any time of its run
+        for one in self.residents.values():  # all jobs that were here at any time of its run
             one.alone = one.alone and len(self.residents) == 1
         return bool(new)
 
     def _tend(self, one: Resident, processes: Processes, now_s: float) -> None:
-        """Find its processes and its cores, and read what it uses."""
+        """Find the job's processes and cores, and read what it uses."""
         found = self._shepherds(one, processes)
         one.present = tuple(found)
         if found:
@@ -149,10 +150,10 @@ class Keeper:
             self.actuator.place(Placed(notice.name, (0,), cores=one.given.cores(self.topology)))
 
     def _enter(self, one: Resident, processes: Processes) -> None:
-        """Its threads into its groups, the class first; those born later inherit them."""
+        """Put its threads into its groups, the class first; later threads inherit them."""
         joins = self.actuator.joins(one.notice.name)
         if not joins:
-            one.entered.clear()  # should there be groups again, all enter
+            one.entered.clear()  # if groups are made again, all threads enter
             return
         below = processes.below(one.present)
         for thread in set(processes.threads(below)) - one.entered:
@@ -169,12 +170,12 @@ class Keeper:
         one.meter.stop()
         self.actuator.forget(notice.name)
         doorstep.forget(self.place, number)
-        if notice.ended_s:  # of one without an epilog nobody knows how long it ran
+        if notice.ended_s:  # without an epilog the run time is unknown
             cores = one.given.cores(self.topology)
             self._done(NodeRun(notice, one.given, cores, one.alone, one.words, one.meter.means()))
 
     def _order(self) -> bool:
-        """Whether the controller has ordered another division."""
+        """Return whether the controller has ordered another division."""
         found = None if self._orders is None else read_division(self._orders, self.node)
         if found is None or found == self._division:
             return False
@@ -187,7 +188,7 @@ class Keeper:
             resident = next((one for one in self.residents.values() if one.notice.name == name), None)
             if resident is None:
                 return []
-            now = self._look()  # as they are at this moment: asked again until no new one appears
+            now = self._look()  # a new look: the caller asks again until no new thread appears
             return now.threads(now.below(self._shepherds(resident, now)))
 
         result = self.actuator.apply(tasks_of)

@@ -1,7 +1,7 @@
-"""What a job uses on this node: processor time of its processes, counters where the host has them, memory traffic.
+"""Measure what a job uses on this node: processor time of its processes, counters where available, memory traffic.
 
-Read often while a job is young and seldom later: its end is sudden, and what was used since the last look is not in
-the means. A counter that cannot be read is absent.
+Values are read often while a job is young and seldom later: its end is sudden, and what it used since the last look is
+not in the means. A counter that cannot be read is absent.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ OFTEN_S, SELDOM_S, SHARE = 0.25, 5.0, 0.05  # a run is read after each twentieth
 
 
 class Meter:
-    """One per node; it says once which counters there are."""
+    """One per node; it reports once which counters there are."""
 
     def __init__(self, files: Files, perf: Perf | None = None, proc: Path = PROC) -> None:
         self.files, self.perf, self.proc = files, perf or Perf(), proc
         self.counts = any(name in HARDWARE for name in self.perf.offer().counters)
 
     def attach(self, threads: Sequence[int]) -> Watch | None:
-        """Count what these do from now on, with what they start; None where nothing is counted."""
+        """Count these threads and their children from now on; None if nothing can be counted."""
         return self.perf.attach(threads) if self.counts and threads else None
 
 
 class JobMeter:
-    """One job."""
+    """The meter of one job."""
 
     def __init__(self, meter: Meter, now_s: float) -> None:
         self.meter, self.begun_s, self.next_s = meter, now_s, now_s
         self._trees: dict[int, ProcfsWatch] = {}
-        self._used: dict[int, float] = {}  # processor seconds, by shepherd; of ended steps, too
+        self._used: dict[int, float] = {}  # processor seconds, by shepherd; includes ended steps
         self._counters: list[Watch] = []
         self._first: tuple[float, dict[str, float]] | None = None
         self._last: tuple[float, dict[str, float]] | None = None
 
     def follow(self, shepherd: int, threads: Sequence[int]) -> None:
-        """A step of the job has begun."""
+        """Add a step of the job that has begun."""
         if shepherd not in self._trees:
             self._trees[shepherd] = ProcfsWatch(self.meter.proc, shepherd)
             with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ class JobMeter:
                 self._counters += [] if counters is None else [counters]
 
     def look(self, now_s: float, group: Path | None) -> None:
-        """Read everything, if it is time to."""
+        """Read everything if it is due."""
         if now_s < self.next_s or not self._trees:
             return
         self.next_s = now_s + min(max(SHARE * (now_s - self.begun_s), OFTEN_S), SELDOM_S)
@@ -63,7 +63,7 @@ class JobMeter:
             self._last = (now_s, found)
 
     def means(self) -> dict[str, float]:
-        """Amounts per second over the run as far as it was looked at; empty for one too short for two looks."""
+        """Return amounts per second over the observed part of the run; empty if it was too short for two looks."""
         if self._first is None or self._last is None or self._last[0] <= self._first[0]:
             return {}
         (begun_s, before), (now_s, after) = self._first, self._last
@@ -71,7 +71,7 @@ class JobMeter:
         return {f"{name}_mean": value / (now_s - begun_s) for name, value in amounts.items() if value > 0}
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         for one in self._counters:
             with contextlib.suppress(OSError):
                 one.stop()

@@ -1,7 +1,7 @@
-"""How the cache of a node is to be divided, from the controller to the daemon of the node: one small file per node.
+"""The division of a node's cache, from the controller to the daemon of the node: one small file per node.
 
-The folder is one that both can see. A file says all that is so at its time, so a lost or late one does no harm that the
-next does not put right. It is written whole or not at all, and by the controller alone.
+The folder is visible to both. A file contains the whole state at its time, so the next one corrects a lost or late one.
+It is written whole or not at all, and by the controller alone.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ MOST_BYTES = 1 << 20
 
 
 class Division(msgspec.Struct, frozen=True):
-    """Of one node: (job, first way, ways), and caps on the memory bandwidth of jobs in percent."""
+    """The division of one node: (job, first way, ways), and caps on the memory bandwidth of jobs in percent."""
 
     shares: tuple[tuple[str, int, int], ...] = ()
     caps: tuple[tuple[str, int], ...] = ()
 
     def command(self) -> SetShares:
-        """As the actuator of that one machine understands it: it is its only node."""
+        """Return the command for the actuator of that machine, which has one node."""
         return SetShares(((0, 1),), self.shares, self.caps)
 
 
 def write_division(folder: Path, node: str, division: Division) -> None:
-    """By the controller, for every node of a `SetShares`."""
+    """Write the division of a node, for every node of a `SetShares` (controller)."""
     target, temporary = folder / f"{node}.json", folder / f".{node}.{os.getpid()}.part"
     folder.mkdir(parents=True, exist_ok=True)
     temporary.write_bytes(msgspec.json.encode(division))
-    temporary.chmod(0o644)  # whatever the umask is: the daemon may see it over a network
+    temporary.chmod(0o644)  # whatever the umask is: the daemon may read it over a network
     os.replace(temporary, target)
 
 
 def read_division(folder: Path, node: str) -> Division | None:
-    """By the daemon; None where nothing was ordered, or where it cannot be read: then what is there stays."""
+    """Read the division (daemon); None if nothing was ordered or it cannot be read: then the current state stays."""
     try:
         return msgspec.json.decode(_read(folder / f"{node}.json"), type=Division)
     except (OSError, msgspec.MsgspecError, RecursionError):
@@ -47,7 +47,7 @@ def read_division(folder: Path, node: str) -> Division | None:
 
 
 def _read(path: Path) -> bytes:
-    """The controller is another account than the daemon: only a plain file of a bounded size is read."""
+    """Read only a plain file of a bounded size: the controller is another account than the daemon."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -58,8 +58,8 @@ def _read(path: Path) -> bytes:
 def order_division(
     folder: Path, names: Sequence[str], command: SetShares, theirs: Callable[[str], str] = str
 ) -> None:  # fmt: skip
-    """By the controller: an order of the core to the nodes it speaks of; `names` are theirs, by number, and `theirs`
-    says what the manager, and so the daemon, calls a job."""
+    """Write an order of the core for the nodes it names (controller); `names` are their names by number, and `theirs`
+    returns the manager's, and so the daemon's, name of a job."""
     division = Division(
         tuple((theirs(job), first, ways) for job, first, ways in command.shares),
         tuple((theirs(job), percent) for job, percent in command.caps),

@@ -1,10 +1,10 @@
-"""The processes of a Slurm job on this node: its shepherds (slurmstepd), all below them, what their environment says.
+"""The processes of a Slurm job on this node: its shepherds (slurmstepd), descendants, and their Slurm environment.
 
-Slurm names a shepherd `slurmstepd: [JOB.STEP]`, and anybody can name a process so. One counts only if it is root's
-(real, effective and saved uid), runs a file named slurmstepd that is root's, and comes from slurmd or, as Slurm leaves
-it behind, from init, over processes of root's. A job's processes are the descendants of such a one. Where several nodes
-are played on one machine, the environment of the processes below tells whose they are. Only reads; nothing is signalled
-or moved from here.
+Slurm names a shepherd `slurmstepd: [JOB.STEP]`, but any user can give a process that name. A process counts as a
+shepherd only if it belongs to root (real, effective and saved uid), runs a file named slurmstepd that root owns, and
+descends through processes of root from slurmd or, as Slurm leaves it behind, from init. A job's processes are the
+descendants of such a shepherd. Where several nodes run on one machine, the environment of the processes tells which
+node they belong to. Only reads; no process is signalled or moved from here.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ NODE, JOB, CONF = "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_CONF"
 
 
 class Processes:
-    """One look at /proc, by parents. Make a new one for a new look. `owner` is whose processes Slurm's daemons are."""
+    """One look at /proc, by parents. Make a new object for a new look. `owner` is the uid of Slurm's daemons."""
 
     def __init__(self, root: Path = PROC, owner: int = ROOT) -> None:
         self.root, self._owner = root, owner
         self._parents: dict[int, int] = {}
         self._children: dict[int, list[int]] = {}
-        self._titled: dict[str, list[int]] = {}  # processes that say they are shepherds, by job
+        self._titled: dict[str, list[int]] = {}  # processes with the title of a shepherd, by job
         pids = [int(entry) for entry in os.listdir(root) if entry.isdigit()]
         daemons = [pid for pid in pids if self._note(pid) == DAEMON.encode()]
         self._slurmds = sum(self._runs(pid, DAEMON) for pid in daemons)
 
     def _note(self, pid: int) -> bytes:
-        """Remember it; its name."""
+        """Record a process and return its name."""
         try:
             stat = (self.root / str(pid) / "stat").read_bytes()
         except OSError:
@@ -51,7 +51,7 @@ class Processes:
         return name
 
     def _is_shepherd(self, pid: int) -> bool:
-        """Whether it is Slurm's own: it, and all it comes from up to slurmd or init, cannot be anybody's but root's."""
+        """Return whether it is Slurm's own: it and all its ancestors up to slurmd or init belong to root."""
         if not self._runs(pid, SHEPHERD):
             return False
         above = self._parents[pid]
@@ -62,7 +62,7 @@ class Processes:
         return True
 
     def _runs(self, pid: int, name: str) -> bool:
-        """Whether a process of the owner's runs a program of this name, which nobody else can have written."""
+        """Return whether a process of the owner runs a program of this name that no other account can have written."""
         link = self.root / str(pid) / "exe"
         try:
             program, file = os.readlink(link).removesuffix(" (deleted)"), link.stat()
@@ -72,19 +72,20 @@ class Processes:
         return named and self._owned(pid) and file.st_uid == self._owner and not file.st_mode & 0o022
 
     def _owned(self, pid: int) -> bool:
-        """Whether its real, effective, saved and file system uid are all the owner's."""
+        """Return whether its real, effective, saved and file system uid are all the owner's."""
         for line in _bytes(self.root / str(pid) / "status").splitlines():
             if line.startswith(b"Uid:"):
                 return set(line.split()[1:]) == {str(self._owner).encode()}
         return False
 
     def shepherds(self, number: str, node: str, conf: str = "") -> list[int]:
-        """Of one job on one node, of the Slurm with this slurm.conf if one is named."""
+        """Return the shepherds of a job on a node, of the Slurm with this slurm.conf if one is named."""
         titled = self._titled.get(number, ())
         return [pid for pid in titled if self._is_shepherd(pid) and self._belongs(pid, node, conf)]
 
     def _belongs(self, shepherd: int, node: str, conf: str) -> bool:
-        """One that has started nothing yet says only whose job it is: enough where the machine is one node."""
+        """Return whether the shepherd is of this node. Without child processes only its job is known, which is enough
+        if the machine is one node."""
         own = _environment(self.root, shepherd).get(CONF, "")
         if conf and own and own != conf:
             return False
@@ -92,7 +93,7 @@ class Processes:
         return said == node if said else self._slurmds <= 1
 
     def below(self, pids: Collection[int]) -> list[int]:
-        """These and all their descendants."""
+        """Return these processes and all their descendants."""
         found, waiting = list[int](), list(pids)
         while waiting:
             pid = waiting.pop()
@@ -101,7 +102,7 @@ class Processes:
         return found
 
     def threads(self, pids: Collection[int]) -> list[int]:
-        """The ids of all threads of these processes."""
+        """Return the ids of all threads of these processes."""
         found = []
         for pid in pids:
             try:
@@ -111,7 +112,7 @@ class Processes:
         return found
 
     def words(self, pids: Collection[int]) -> dict[str, str]:
-        """Slurm's part of the environment of the first of these that has one."""
+        """Return Slurm's part of the environment of the first of these processes that has one."""
         for pid in pids:
             found = _environment(self.root, pid)
             if JOB in found:
@@ -119,7 +120,7 @@ class Processes:
         return {}
 
     def allowed(self, pids: Collection[int]) -> str:
-        """The CPUs these may run on, as the kernel lists them, if they agree; "" otherwise."""
+        """Return the CPUs these processes may run on, in the kernel's list format, if they agree; "" otherwise."""
         lists = set()
         for pid in pids:
             for line in _bytes(self.root / str(pid) / "status").splitlines():

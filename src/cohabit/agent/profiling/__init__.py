@@ -1,1 +1,1 @@
-"""Curves and capacities of real programs and machines: what is measured, and the arithmetic that makes curves of it."""
+"""Curves and capacities of real programs and machines: the measurements, and the arithmetic of the curves."""

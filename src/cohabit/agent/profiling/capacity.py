@@ -1,7 +1,7 @@
-"""What the cores of this machine can draw from memory, by how many are active: a stream of our own on each (S43).
+"""Measure what the cores of this machine can draw from memory, by the number of active cores: one stream on each (S43).
 
 Each copy is bound to one core and streams through vectors larger than the caches; the sum over all copies that run at
-the same time is the capacity. Nothing else should run meanwhile; nothing here decides what the numbers are used for.
+the same time is the capacity. Nothing else should run meanwhile. Nothing here decides what the numbers are used for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GIGA = 1e9
 
 
 def active_counts(cores: int) -> tuple[int, ...]:
-    """1, 2, 3, 4, 6, 8, 12, 16 ... and all: where the curve bends is worth a closer look."""
+    """Return 1, 2, 3, 4, 6, 8, 12, 16 ... and all: denser where the curve bends."""
     found, step = {cores}, 1
     while step <= cores:
         found |= {step, step * 3 // 2} if step > 1 else {step}
@@ -33,7 +33,7 @@ def measure_capacity(
     cores: Sequence[int], seconds: float = SECONDS, size_mb: float = SIZE_MB,
     advance: Callable[[int, int], None] | None = None,
 ) -> tuple[tuple[int, float], ...]:  # fmt: skip
-    """(active cores, GB/s) by rising number of cores."""
+    """Return (active cores, GB/s) by rising number of cores."""
     counts, found = active_counts(len(cores)), []
     for number, active in enumerate(counts):
         if advance is not None:
@@ -43,7 +43,7 @@ def measure_capacity(
 
 
 def _together(cores: Sequence[int], seconds: float, size_mb: float) -> float:
-    """GB/s of as many streams, each on its own core, released at the same moment."""
+    """Return GB/s of streams that start at the same moment, each on its own core."""
     command = (
         sys.executable, "-m", "cohabit.cli", "exercise", "stream", "--seconds", f"{seconds:g}", "--size",
         f"{size_mb:g}", "--json",

@@ -1,8 +1,8 @@
-"""Whether a program has changed since it was profiled: runs that depart from its time, one after the other.
+"""Detect that a program has changed since it was profiled: consecutive runs that deviate from the expected time.
 
-One run may be off for any reason (a cold disk, another input); several in a row in the same direction mean that the
-profile is of another program. Exclusive runs count either way; a run beside neighbours counts only if it was faster
-than alone, which no neighbour explains. Remembers nothing across restarts: it only takes a few runs more then.
+One run may deviate for any reason (a cold disk, another input); several in a row in the same direction mean that the
+profile is of another program. Exclusive runs count in both directions; a run beside neighbours counts only if it was
+faster than alone, which no neighbour explains. Nothing is kept across restarts: detection then takes a few more runs.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ BOUND, RUNS = 0.15, 3
 
 
 class DriftWatch:
-    """Counts departures of more than `bound`, by owner and program; `runs` in a row are drift."""
+    """Count deviations of more than `bound`, by owner and program; `runs` in a row are drift."""
 
     def __init__(self, bound: float = BOUND, runs: int = RUNS) -> None:
         self.bound, self.runs = bound, runs
-        self._row: dict[tuple[str, str, int, int], tuple[int, int]] = {}  # owner, program ... -> direction, how many
+        self._row: dict[tuple[str, str, int, int], tuple[int, int]] = {}  # owner, program ... -> direction, count
 
     def departs(self, expected_s: float, took_s: float) -> int:
-        """1: longer than the bound allows, -1: shorter, 0: as expected, or nothing was expected."""
+        """Return 1 if longer than the bound allows, -1 if shorter, 0 if as expected or nothing was expected."""
         if expected_s <= 0:
             return 0
         return int(took_s > (1 + self.bound) * expected_s) - int(took_s < (1 - self.bound) * expected_s)
@@ -27,7 +27,7 @@ class DriftWatch:
         self, program: str, processes: int, scale: int, expected_s: float, took_s: float, alone: bool = True,
         owner: str = "",
     ) -> str:  # fmt: skip
-        """Why the profile holds no longer, once enough runs say so; empty before."""
+        """Return why the profile is no longer valid, once enough runs show it; empty before."""
         key, way = (owner, program, processes, scale), self.departs(expected_s, took_s)
         if way == 0 or (way > 0 and not alone):
             if alone:

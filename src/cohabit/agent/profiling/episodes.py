@@ -1,8 +1,8 @@
-"""From short episodes at different numbers of cache ways to the curves of a profile (S12, S13). Pure.
+"""Turn short episodes at different numbers of cache ways into the curves of a profile (S12, S13). Pure.
 
-During one run the allocation changes every few seconds, round and round. The first part of an episode is not counted:
-the cache still holds what the allocation before left in it. What the host cannot count is not made up: without counters
-of instructions there is no IPC, without counters of traffic no bandwidth.
+During one run the allocation changes every few seconds, in turn. The first part of an episode is not counted: the cache
+still holds what the previous allocation left in it. What the host cannot count is not made up: without counters of
+instructions there is no IPC, without counters of traffic no bandwidth.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from cohabit.model.curve import Curve, never_falling
 
 EPISODE_S, SETTLE_S = 5.0, 2.0
-SHORTEST_S = 1.0  # an episode; shorter ones say little
+SHORTEST_S = 1.0  # an episode; shorter ones are unreliable
 SAMPLED_WAYS = (2, 4, 8)  # and all there are (S12)
 GIGA = 1e9
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Amounts counted in `seconds` with so many ways."""
+    """Amounts counted in `seconds` with this many ways."""
 
     ways: int
     seconds: float
@@ -29,7 +29,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Tour:
-    """Which allocations are tried in turn, how long each, and how long its beginning is not counted."""
+    """The allocations to try in turn, the time for each, and the part of it that is not counted."""
 
     ways: tuple[int, ...]
     episode_s: float = EPISODE_S
@@ -37,7 +37,7 @@ class Tour:
 
 
 def tour_of(ways: int, min_ways: int = 1, expected_s: float = 0.0) -> Tour:
-    """All allocations at least once in a run of the expected length; 0: it is not known."""
+    """Return a tour with all allocations at least once in a run of the expected length; 0: not known."""
     tried = tuple(sorted({one for one in SAMPLED_WAYS if max(min_ways, 1) <= one < ways} | {ways}))
     episode_s = EPISODE_S
     if expected_s > 0:
@@ -47,7 +47,7 @@ def tour_of(ways: int, min_ways: int = 1, expected_s: float = 0.0) -> Tour:
 
 @dataclass(frozen=True)
 class Curves:
-    """What a run said; None: it could not be counted, or with fewer than two allocations."""
+    """The curves of a run; None: it could not be counted, or with fewer than two allocations."""
 
     ipc: Curve | None
     bandwidth_gbs: Curve | None
@@ -55,7 +55,7 @@ class Curves:
 
 
 def curves_of(episodes: Sequence[Episode]) -> Curves:
-    """Averages over the episodes of each allocation; IPC never falls with more cache (S22)."""
+    """Return averages over the episodes of each allocation; IPC never falls with more cache (S22)."""
     ipc = _by_ways(episodes, "instructions", "cycles") or _by_ways(episodes, "instructions", "task_clock", 1 / GIGA)
     counted = None
     if ipc is not None:
@@ -68,7 +68,7 @@ def curves_of(episodes: Sequence[Episode]) -> Curves:
 
 
 def _by_ways(episodes: Sequence[Episode], above: str, below: str, unit: float = 1.0) -> Curve | None:
-    """Sum above over sum below ("": seconds), by allocation."""
+    """Return the sum of `above` divided by the sum of `below` ("": seconds), by allocation."""
     points: dict[int, tuple[float, float]] = {}
     for one in episodes:
         base = one.seconds if not below else one.amounts.get(below)
@@ -81,6 +81,6 @@ def _by_ways(episodes: Sequence[Episode], above: str, below: str, unit: float = 
 
 
 def flat(value: float, ways: int) -> Curve:
-    """A curve where the cache cannot be divided: the same with any number of ways."""
+    """Return a curve for a cache that cannot be divided: the same value for any number of ways."""
     most = max(ways, 2)
     return Curve((1, most), (value, value))

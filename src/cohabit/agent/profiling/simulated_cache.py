@@ -1,9 +1,9 @@
 """Curves without counters or cache control: the program inside valgrind, in a simulated cache of fewer and fewer ways.
 
-An estimate, and to be called one. Misses are counted exactly, but in a simulation that knows no prefetcher, no kernel
-and one process at a time. What a miss costs is assumed: STALL_S of processor time, an access of 80 ns with four under
-way at once. Time with w ways is then the measured time, plus that much for every miss more than with all ways; traffic
-is a line per miss, without what is written back. Programs whose misses are prefetched lose less than this says.
+The result is an estimate, and must be called one. Misses are counted exactly, but in a simulation without prefetcher
+and kernel, for one process at a time. The cost of a miss is assumed: STALL_S of processor time, an access of 80 ns with
+four in flight at once. Time with w ways is then the measured time, plus that cost for every miss more than with all
+ways; traffic is a line per miss, without write-backs. Programs with prefetched misses lose less than this says.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Caches = dict[str, tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class Counted:
-    """One run in a cache of so many ways."""
+    """One run in a cache of this many ways."""
 
     ways: int
     instructions: float
@@ -35,12 +35,12 @@ class Counted:
 
 
 def allocations(caches: Caches | None = None) -> tuple[int, ...]:
-    """The numbers of ways to try: as on a real machine."""
+    """Return the numbers of ways to try, as on a real machine."""
     return tour_of((caches or cache_geometry())["LL"][1]).ways
 
 
 def with_ways(caches: Caches, ways: int) -> Caches:
-    """The same sets and lines, and so many ways in the last level."""
+    """Return the same sets and lines, with this many ways in the last level."""
     size, most, line = caches["LL"]
     return caches | {"LL": (size // most * ways, ways, line)}
 
@@ -49,7 +49,7 @@ def count_misses(
     request: Request, alone_s: float, limit_s: float, folder: Path, caches: Caches | None = None,
     advance: Callable[[int, int], None] | None = None,
 ) -> list[Counted]:  # fmt: skip
-    """One run inside valgrind for every allocation; `alone_s` is the time of the same work outside it."""
+    """Run the program inside valgrind once per allocation; `alone_s` is the time of the same work outside it."""
     host = caches or cache_geometry()
     tried, found = allocations(host), []
     for number, ways in enumerate(tried):
@@ -64,7 +64,7 @@ def count_misses(
 
 
 def estimated(counted: Sequence[Counted], busy_s: float, processes: int, line_bytes: int = 64) -> Curves:
-    """IPC against all ways, and traffic, by ways; `busy_s` is the time the program computed with all ways."""
+    """Return IPC relative to all ways, and traffic, by ways; `busy_s` is the computing time with all ways."""
     most = counted[-1]
     times = [busy_s + STALL_S * max(one.misses - most.misses, 0.0) / max(processes, 1) for one in counted]
     ways = tuple(one.ways for one in counted)

@@ -1,8 +1,8 @@
-"""One run with the cache stepped while it runs: a class of service of its own, and other ways every few seconds.
+"""Run a program once while its cache ways change: a class of service of its own, and other ways every few seconds.
 
-The group is under a name of its own, so the agent that divides the cache among jobs counts it as somebody else's and
-leaves it alone; it goes with the run, and one that a killed profiler left goes with the next. Where resctrl refuses,
-that is an InputError before the program starts.
+The group has a name of its own, so the agent that divides the cache among jobs counts it as foreign and leaves it
+alone. It is removed after the run; a group that a killed profiler left is removed by the next. If resctrl refuses, an
+InputError is raised before the program starts.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class WayGroup:
         self.ways = self.cache.private.ways
 
     def enter(self, pid: int) -> None:
-        """The program and all it forks."""
+        """Put the program and all it forks into the group."""
         self.files.write(self.place / "tasks", f"{pid}\n")
 
     def give(self, ways: int) -> None:
-        """So many ways in every domain, from the lowest private one; OSError where the kernel does not take it."""
+        """Give this many ways in every domain, from the lowest private one; OSError if the kernel refuses."""
         mask = mask_of(Run(self.cache.private.first, ways))
         wanted = {name: dict.fromkeys(self.cache.domains, mask) for name in self.cache.resources}
         self.files.write(self.place / "schemata", text_of(wanted))
@@ -59,12 +59,12 @@ class WayGroup:
             raise OSError(5, f"the group does not show the mask {mask:x} it was given")
 
     def traffic(self) -> Amounts:
-        """Bytes moved to and from memory so far, where the processor counts them."""
+        """Return the bytes moved to and from memory so far, where the processor counts them."""
         found = read_traffic(self.files, self.place)
         return {"memory_total_bytes": float(sum(found.values()))} if found else {}
 
     def close(self) -> None:
-        """The group goes; whoever is left in it is in the root's again."""
+        """Remove the group; processes still in it fall back to the root group."""
         with contextlib.suppress(OSError):
             self.files.remove(self.place)
 
@@ -72,7 +72,7 @@ class WayGroup:
 def curve_run(
     request: Request, tour: Tour, group: WayGroup, counters: Source | None, folder: Path, limit_s: float
 ) -> tuple[Ended, list[Episode]]:
-    """Run the program in the group; the episodes that were whole, round and round through the tour."""
+    """Run the program in the group; return the complete episodes, going through the tour again and again."""
     with launch(replace(request, joins=())) as running:
         group.enter(running.pid)
         watch = None if counters is None else counters.watch(running.pid, folder)
@@ -101,7 +101,7 @@ def step_through(
     tour: Tour, give: Callable[[int], None], sample: Callable[[], Amounts], over: Callable[[float], bool],
     clock: Callable[[], float],
 ) -> list[Episode]:  # fmt: skip
-    """Until `over` (which waits so many seconds) says that the program has ended; an episode cut short is not kept."""
+    """Step until `over` (which waits this many seconds) says that the program has ended; drop an incomplete episode."""
     found: list[Episode] = []
     while True:
         for ways in tour.ways:
@@ -119,7 +119,7 @@ def step_through(
 
 
 def _remove_stale(files: Files, root: Path) -> None:
-    """Groups of profilers that were killed; everybody else's stay."""
+    """Remove groups of killed profilers; all other groups stay."""
     for name in files.names(root):
         maker = name.removeprefix(PREFIX).split("-")[0]
         if name.startswith(PREFIX) and maker.isdigit() and not Path("/proc", maker).exists():

@@ -1,7 +1,8 @@
-"""The agent's hand on the cache: told which jobs run where and how the cache is divided, it keeps resctrl like that.
+"""Keep resctrl in the wanted state: it is told which jobs run where and how the cache is divided.
 
-It remembers only what it was told; what is, it reads from the kernel every time. Where resctrl is absent, goes away or
-refuses, jobs run on and the reason is said once. It touches no group that is not ours and never mounts anything.
+It remembers only what it was told; the actual state is read from the kernel every time. Where resctrl is absent, goes
+away or refuses, jobs run on and the reason is said once. It touches no group that is not ours and never mounts
+anything.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from cohabit.model.command import SetShares
 from cohabit.model.errors import InputError
 
 HOLD = ("always", "full", "never")
-_PLANS = 12  # a plan that fails is made anew without the job it failed for; more failures than this wait for next time
+_PLANS = 12  # a failed plan is made again without its job; more failures than this wait for the next call
 
 
 @dataclass
 class Result:
-    """What a call did: writes, jobs that go without their share and why, and whether calling again may help."""
+    """What a call did: writes, jobs that go without their share with reasons, and whether calling again may help."""
 
     writes: list[Write] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Result:
 
 
 class Actuator:
-    """One per machine. `say` gets each sentence that people should hear, once until things change.
+    """One per machine. `say` gets each message for people, once until things change.
 
     `hold` says when a job is held to the bandwidth it booked: "always", "full" (when the memory is nearly full, which
     `relieve` finds out), or "never".
@@ -54,7 +55,7 @@ class Actuator:
             raise InputError(f"hold = {hold!r}", "bandwidth", f"use one of {', '.join(HOLD)}")
         self.nodes, self.files, self.reach = tuple(nodes), files or HostFiles(), reach
         self._say, self._mount, self._processor, self._patience = say, mount, processor, patience
-        self._hold, self._held = hold, set[tuple[str, int]]()  # held: job and domain
+        self._hold, self._held = hold, set[tuple[str, int]]()  # held: (job, domain)
         self._traffic: tuple[float, Traffic] | None = None
         self._said: set[str] = set()
         self._placed: dict[str, Placed] = {}
@@ -65,26 +66,26 @@ class Actuator:
         self._monitored = False
 
     def place(self, job: Placed) -> None:
-        """The job is on these nodes, or about to be; told again, it replaces what was told."""
+        """Record that the job is on these nodes, or about to be; a second call replaces the first."""
         if not all(0 <= number < len(self.nodes) for number in job.nodes):
             raise InputError(f"job {job.job_id} is placed on nodes {job.nodes}", "",
                              f"this machine has nodes 0 to {len(self.nodes) - 1}")  # fmt: skip
         self._placed[job.job_id] = job
 
     def divide(self, command: SetShares) -> None:
-        """From now on the cache of these nodes is divided like this."""
+        """Set a new division of the cache of these nodes."""
         for node, shares in divisions(command).items():
             if node < len(self.nodes):
                 self._divided[node], self._capped[node] = shares, dict(command.caps)
 
     def forget(self, job_id: str) -> None:
-        """The job has ended."""
+        """Forget a job that has ended."""
         self._placed.pop(job_id, None)
         self._homes.pop(job_id, None)
         self._held = {one for one in self._held if one[0] != job_id}
 
     def adopt(self) -> None:
-        """After a restart: the jobs just placed keep what the kernel says they have, until told otherwise."""
+        """Adopt the jobs just placed after a restart: they keep what the kernel says they have until told otherwise."""
         offer = self._offer()
         if offer is None:
             return
@@ -108,7 +109,7 @@ class Actuator:
                 self._capped[number] = {**self._capped.get(number, {}), job: value}
 
     def joins(self, job_id: str) -> tuple[Path, ...]:
-        """The files into which the job's first process writes its id between fork and exec, the class first."""
+        """Return the files into which the job's first process writes its id between fork and exec, the class first."""
         home = self._homes.get(job_id)
         if home is None or self._root is None:
             return ()
@@ -119,7 +120,8 @@ class Actuator:
         return (own,) if inner == own else (own, inner)
 
     def relieve(self, now_s: float) -> bool:
-        """Look at the traffic since the last call and decide whom to hold to its booking; True: `apply` has work."""
+        """Look at the traffic since the last call and choose the jobs to hold to their booking; True: `apply` has
+        work."""
         if self._root is None or self._hold != "full":
             return False
         seen = {job: read_traffic(self.files, self._root / _home(home, job)) for job, home in self._homes.items()}
@@ -130,30 +132,30 @@ class Actuator:
         was = {job for job, _ in self._held}
         for domain in {one for node in self.nodes for one in node.domains}:
             measured, shut = rates.get(domain, {}), {job for job, place in self._held if place == domain}
-            if shut <= measured.keys():  # otherwise somebody could not be measured: nothing changes there
+            if shut <= measured.keys():  # otherwise a held job could not be measured: nothing changes there
                 shut = set(shut_valve(measured, self._booked_gbs(domain), self._peak_gbs(domain), shut))
                 self._held = {one for one in self._held if one[1] != domain} | {(job, domain) for job in shut}
         return {job for job, _ in self._held} != was
 
     def preview(self) -> list[str]:
-        """What `apply` would write now, as shell lines; nothing is written."""
+        """Return what `apply` would write now, as shell lines; nothing is written."""
         offer = self._offer()
         if offer is None:
             return []
         return shell_lines(self._plan(offer, {}, {}, no_tasks)[0].writes, offer.root)
 
     def apply(self, tasks_of: TasksOf = no_tasks) -> Result:
-        """Make it so. Call after any change, after `unfinished`, and now and then."""
+        """Write the wanted state. Call after any change, after `unfinished`, and at intervals."""
         result = Result()
         try:
             self._apply(result, tasks_of)
-        except OSError as error:  # it went away while it was read
+        except OSError as error:  # resctrl went away while it was read
             self._lose(f"resctrl cannot be read any more ({error.strerror}): jobs run on, the cache is not divided")
             result.unfinished = True
         return result
 
     def _apply(self, result: Result, tasks_of: TasksOf) -> None:
-        """Plan, carry out; where a write fails for a job, again without its share, then without a group for it."""
+        """Plan and carry out; if a write fails for a job, repeat without its share, then without a group for it."""
         bare: dict[str, str] = {}
         absent: dict[str, str] = {}
         for _ in range(_PLANS):
@@ -173,7 +175,7 @@ class Actuator:
                 return
             left_out = [job for job in failure.write.jobs if job not in absent]
             if not left_out or (failure.kind == LATER and not isinstance(failure.write, Make)):
-                self._speak([failure.sentence])  # what is there stays as it is until the next call
+                self._speak([failure.sentence])  # the state stays as it is until the next call
                 break
             for job in left_out:
                 (absent if job in bare else bare)[job] = failure.sentence
@@ -186,7 +188,7 @@ class Actuator:
     def _plan(
         self, offer: ResctrlOffer, bare: Mapping[str, str], absent: Mapping[str, str], tasks_of: TasksOf
     ) -> tuple[Plan, dict[str, str]]:
-        """`bare` jobs are only monitored, `absent` ones not even that."""
+        """Return the plan; `bare` jobs are only monitored, `absent` ones not even that."""
         held = self._placed.keys() if self._hold == "always" else {job for job, _ in self._held}
         placed = [one if one.job_id in held else replace(one, bandwidth_gbs=0.0) for one in self._placed.values()]
         wanted = wanted_shares(self.nodes, placed, self._divided, offer, self.reach, self._capped)
@@ -195,7 +197,7 @@ class Actuator:
         return plan(read_current(self.files, offer.root), needs, offer, running), wanted.problems
 
     def _booked_gbs(self, domain: int) -> dict[str, float]:
-        """Of one domain: a booking is for a node, and each domain of it carries its part."""
+        """Return the bookings of one domain: a booking is for a node, and each domain of the node carries its part."""
         found: dict[str, float] = {}
         for job in self._placed.values():
             there = [self.nodes[number] for number in job.nodes if domain in self.nodes[number].domains]
@@ -208,7 +210,7 @@ class Actuator:
                    for number, node in enumerate(self.nodes) if domain in node.domains)  # fmt: skip
 
     def _offer(self) -> ResctrlOffer | None:
-        """What there is at this moment; None, and said, where resctrl is not mounted."""
+        """Return the current offer; None, with a message, if resctrl is not mounted."""
         mount = self._mount()
         if mount is None:
             self._lose("resctrl is not mounted: jobs run, the cache is not divided")
@@ -237,6 +239,6 @@ class Actuator:
 
 
 def _home(home: str, job_id: str) -> str:
-    """The group that counts for the job alone: a class named after it, or its monitoring group in a class."""
+    """Return the group that counts for the job alone: a class named after it, or its monitoring group in a class."""
     name = job_name(job_id)
     return home if home == name else str(Path(home) / "mon_groups" / name)

@@ -12,16 +12,16 @@ from collections.abc import Collection, Mapping
 
 from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer
 
-VALVE_SHUTS, VALVE_OPENS = 0.95, 0.80  # of what the memory can do; apart, so that the valve does not flutter
-_ROUNDING = 1e-9  # a booking of exactly 30 % must not become 40 % because of a last bit
+VALVE_SHUTS, VALVE_OPENS = 0.95, 0.80  # shares of the memory's peak; different, so that the valve does not flutter
+_ROUNDING = 1e-9  # a booking of exactly 30 % must not become 40 % because of a rounding error
 
 
 def control_value(booked_gbs: float, offer: BandwidthOffer, reach_gbs: float, peak_gbs: float) -> int | None:
-    """The value for one domain; None: nothing to write, as the booking restrains nobody or a percentage of something
-    unknown would be a guess.
+    """Return the value for one domain; None: nothing to write, because the booking restrains no job or because a
+    percentage of something unknown would be a guess.
 
     `reach_gbs` is what the job's cores there can draw unrestrained, `peak_gbs` what all cores there can; both are
-    calibrated, infinite where they are not.
+    calibrated, or infinite if not calibrated.
     """
     if booked_gbs <= 0:
         return None
@@ -39,8 +39,8 @@ def control_value(booked_gbs: float, offer: BandwidthOffer, reach_gbs: float, pe
 
 
 def cap_value(percent: int, offer: BandwidthOffer, reach_gbs: float, peak_gbs: float) -> int | None:
-    """The value that leaves a job so much of what its cores could draw; None: all of it, or a guess."""
-    if offer.kind == PERCENT and offer.per_core:  # what a percentage means on Intel anyway, calibrated or not
+    """Return the value that leaves a job this percentage of what its cores could draw; None: all of it, or a guess."""
+    if offer.kind == PERCENT and offer.per_core:  # the meaning of a percentage on Intel, calibrated or not
         value = max(_up(percent, offer.step), offer.least)
         return value if value < offer.most else None
     if math.isinf(reach_gbs):
@@ -51,10 +51,10 @@ def cap_value(percent: int, offer: BandwidthOffer, reach_gbs: float, peak_gbs: f
 def shut_valve(
     measured_gbs: Mapping[str, float], booked_gbs: Mapping[str, float], peak_gbs: float, shut: Collection[str]
 ) -> frozenset[str]:
-    """The jobs of one domain to be held to their booking now; `shut` are those held already.
+    """Return the jobs of one domain to be held to their booking now; `shut` are those held already.
 
-    While the memory has room, everybody may draw more than booked. When it is nearly full, those above their booking
-    are held to it; they are let go together once the traffic has fallen well below that.
+    While the memory has room, every job may draw more than booked. When it is nearly full, the jobs above their booking
+    are held to it; they are released together once the traffic has fallen well below that.
     """
     known = {job for job in shut if job in booked_gbs}
     total = sum(measured_gbs.values())

@@ -1,7 +1,7 @@
 """Carry out planned writes against a resctrl file system: one by one, read back, stop at the first that fails.
 
-After a failure nothing is undone: every prefix of a plan is a legal state, and the next plan starts from what is there.
-Nothing here decides what is wanted, and no job is ever stopped from here.
+After a failure nothing is undone: every prefix of a plan is a legal state, and the next plan starts from the state
+found. Nothing here decides what is wanted, and no job is ever stopped from here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cohabit.agent.resctrl.files import Files
 from cohabit.agent.resctrl.schemata import parse, text_of
 from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, SetSchemata, Write
 
-TasksOf = Callable[[str], Collection[int]]  # all threads of a job, as they are now
+TasksOf = Callable[[str], Collection[int]]  # all current threads of a job
 _NO_MOVES = (errno.EPERM, errno.EINVAL, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP)
-_ROUNDS = 50  # a program that forks faster than this many looks at it is not chased any further
+_ROUNDS = 50  # a program that forks faster than so many rounds of looking is not followed further
 
 
 @dataclass
 class Outcome:
-    """What was done, and what stopped it."""
+    """The writes that were done, and the failure that stopped them."""
 
     done: list[Write] = field(default_factory=list)
     failure: Failure | None = None
@@ -32,7 +32,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Patience:
-    """How often and how long apart an id that is not free yet (EBUSY) is asked for; the agent must not hang on it."""
+    """How often and at which interval an id that is not free yet (EBUSY) is requested; the agent must not hang."""
 
     tries: int = 5
     pause_s: float = 0.05
@@ -40,14 +40,14 @@ class Patience:
 
 
 def no_tasks(job_id: str) -> Collection[int]:
-    """Of jobs that have not started."""
+    """Return the threads of a job that has not started: none."""
     return ()
 
 
 def carry_out(
     files: Files, root: Path, writes: Iterable[Write], tasks_of: TasksOf = no_tasks, patience: Patience | None = None
 ) -> Outcome:
-    """All writes in order, up to the first that fails."""
+    """Carry out all writes in order, up to the first that fails."""
     outcome = Outcome()
     for write in writes:
         try:
@@ -65,7 +65,7 @@ def carry_out(
 
 
 def is_mounted(files: Files, root: Path) -> bool:
-    """Whether the root still looks like resctrl; an empty folder is what unmounting leaves."""
+    """Return whether the root still looks like resctrl; unmounting leaves an empty folder."""
     try:
         return "info" in files.names(root)
     except OSError:
@@ -73,7 +73,7 @@ def is_mounted(files: Files, root: Path) -> bool:
 
 
 def _do(files: Files, root: Path, write: Write, tasks_of: TasksOf, patience: Patience) -> str:
-    """One write; what a group shows instead, if it does not show what was written."""
+    """Carry out one write; return what a group shows if it is not what was written."""
     match write:
         case Make():
             _make(files, root / write.place, patience)
@@ -101,7 +101,7 @@ def _make(files: Files, place: Path, patience: Patience) -> None:
     for attempt in range(patience.tries):
         try:
             files.make(place)
-        except FileExistsError:  # made by a plan that did not get further
+        except FileExistsError:  # made by a plan that stopped here
             return
         except OSError as error:
             if error.errno != errno.EBUSY or attempt == patience.tries - 1:
@@ -119,7 +119,7 @@ def _remove(files: Files, place: Path) -> None:
 
 
 def _enter(files: Files, groups: list[Path], tasks: Callable[[], Collection[int]]) -> None:
-    """Every thread, looked for again until no new one appears: those born later inherit the group."""
+    """Put every thread into the groups, and look again until no new one appears: later threads inherit the group."""
     moved: set[int] = set()
     for _ in range(_ROUNDS):
         more = set(tasks()) - moved
@@ -135,7 +135,8 @@ def _enter(files: Files, groups: list[Path], tasks: Callable[[], Collection[int]
 
 
 def _move_by_hand(files: Files, root: Path, write: Move, patience: Patience) -> None:
-    """Kernels before 6.5 cannot move a group: a new one, the tasks, and the old one goes. Its counters start anew."""
+    """Move a group on kernels before 6.5, which cannot do it: make a new one, move the tasks, remove the old one. Its
+    counters start from zero."""
     source, target = root / write.source, root / write.target
     _make(files, target, patience)
     # The class first: a monitoring group takes only tasks that are in its class.

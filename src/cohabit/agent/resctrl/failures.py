@@ -1,4 +1,4 @@
-"""What a refusal of resctrl means, in one sentence, and what follows from it. Pure.
+"""Explain a refusal by resctrl in one sentence, and what follows from it. Pure.
 
 The kernel answers with an error number and, in info/last_cmd_status, with words. The words differ between kernels, so
 they are matched loosely and always passed on.
@@ -18,7 +18,7 @@ _GONE = (errno.ENODEV, errno.ENOTCONN, errno.ESTALE)
 
 @dataclass(frozen=True)
 class Failure:
-    """A write that did not work: refused (this job goes without), later (try again), lost (resctrl is not there)."""
+    """A failed write: refused (this job goes without), later (try again), lost (resctrl is not there)."""
 
     write: Write
     kind: str
@@ -26,7 +26,7 @@ class Failure:
 
 
 def explain(error: OSError, words: str, write: Write, mounted: bool) -> Failure:
-    """`words` are the kernel's, "ok" or empty where it gave none; `mounted` is whether resctrl can still be read."""
+    """Explain an error; `words` are the kernel's, "ok" or empty if there are none; `mounted`: resctrl is readable."""
     number = error.errno or 0
     told = "" if words in ("", "ok") else f" ({words})"
     if not mounted or number in _GONE:
@@ -51,7 +51,7 @@ def explain(error: OSError, words: str, write: Write, mounted: bool) -> Failure:
 
 
 def not_taken(write: SetSchemata, found: str) -> Failure:
-    """The kernel said yes and shows something else."""
+    """Return the failure for a write that the kernel accepted but does not show."""
     return Failure(write, LATER, f"{_action(write)}{_jobs(write)} was accepted, but the group shows {found}")
 
 

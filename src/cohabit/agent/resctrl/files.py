@@ -1,6 +1,6 @@
-"""The verbs resctrl understands, on the real file system, and where it is mounted.
+"""The operations resctrl supports, on the real file system, and where it is mounted.
 
-Everything above works against the verbs, so the enforcing fake of `cohabit.testing` stands in for any processor.
+All other modules use only these operations, so the enforcing fake of `cohabit.testing` stands in for any processor.
 Nothing here mounts or unmounts.
 """
 
@@ -17,7 +17,7 @@ ROOT = sensing.ROOT
 
 
 class Files(sensing.Files, Protocol):
-    """The verbs of the sensor, and moving a monitoring group under another control group."""
+    """The operations of the sensor, and moving a monitoring group under another control group."""
 
     def move(self, source: Path, target: Path) -> None: ...
 
@@ -39,7 +39,7 @@ class Mount:
 
 
 def find_mount(mounts: Path = Path("/proc/self/mounts")) -> Mount | None:
-    """The first resctrl in the table of mounts; None where there is none."""
+    """Return the first resctrl in the table of mounts; None if there is none."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:

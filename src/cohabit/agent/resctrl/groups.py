@@ -1,9 +1,9 @@
-"""Our groups as the operating system holds them: which classes of service there are, and which job is in which.
+"""Our groups as the operating system holds them: which classes of service exist, and which job is in which.
 
-The kernel's file system is the only memory, so an agent that was killed finds everything again. A class that jobs can
-share is called `cohabit.class3`, and each of its jobs has a monitoring group in it; a job with nothing of its own has a
-monitoring group under the root, which costs no class. Where there is no monitoring, a class is named after its only
-job. Groups without our prefix are counted, never opened.
+The kernel's file system is the only memory, so a restarted agent finds everything again. A class that jobs can share is
+called `cohabit.class3`, and each of its jobs has a monitoring group in it; a job without a class has a monitoring group
+under the root, which costs no class. Where there is no monitoring, a class is named after its only job. Groups without
+our prefix are counted, never opened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Current:
-    """What there is. `root_jobs` are only monitored; `foreign` is how many classes belong to others."""
+    """The current groups. `root_jobs` are only monitored; `foreign` is the number of classes of others."""
 
     groups: Mapping[str, Group]
     root_jobs: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Current:
 
 
 def job_name(job_id: str) -> str:
-    """The name of a job's group: every sign that a path could stumble over is written as %XX."""
+    """Return the name of a job's group: every character that is special in a path is written as %XX."""
     name = JOB + quote(job_id, safe="").replace(".", "%2E")
     if len(name) > _LONGEST:
         raise InputError(f"the job id {job_id[:40]}... is too long for a group of its own", "", "use a shorter one")
@@ -52,12 +52,12 @@ def job_name(job_id: str) -> str:
 
 
 def job_of(name: str) -> str | None:
-    """The job a group is named after; None for any other name."""
+    """Return the job that a group is named after; None for any other name."""
     return unquote(name.removeprefix(JOB)) if name.startswith(JOB) else None
 
 
 def read_current(files: Files, root: Path) -> Current:
-    """Look at our groups. One that goes away meanwhile is not there; a lost root raises OSError."""
+    """Read our groups. A group that goes away meanwhile is left out; a lost root raises OSError."""
     groups: dict[str, Group] = {}
     names = files.names(root)
     foreign = 0
@@ -83,7 +83,7 @@ def _read_group(files: Files, place: Path) -> Group | None:
 
 
 def _is_group(files: Files, place: Path) -> bool:
-    """A folder; the root's own files are not."""
+    """Return whether it is a group: a folder, not one of the root's files."""
     try:
         files.names(place)
     except OSError:
@@ -92,6 +92,6 @@ def _is_group(files: Files, place: Path) -> bool:
 
 
 def _jobs(files: Files, place: Path) -> tuple[str, ...]:
-    """Those with a monitoring group of ours there."""
+    """Return the jobs with a monitoring group of ours there."""
     found = (job_of(name) for name in files.names(place / "mon_groups"))
     return tuple(sorted(job for job in found if job is not None))

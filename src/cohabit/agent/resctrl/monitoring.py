@@ -1,7 +1,7 @@
-"""Counters of a job's group, by L3 domain, and the traffic between two looks at them. Only reads.
+"""Read counters of a job's group, by L3 domain, and compute the traffic between two readings. Only reads.
 
-A domain may answer Unavailable, Error or Unassigned, and a counter may start anew (a group made again, AMD's reassigned
-counters): then nothing is said about that domain for this time, which is not the same as no traffic.
+A domain may answer Unavailable, Error or Unassigned, and a counter may restart (a group made again, AMD's reassigned
+counters): then that domain has no value for this time, which is not the same as no traffic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DOMAIN = "mon_L3_"
 
 
 def read_traffic(files: Files, group: Path) -> dict[int, int]:
-    """Bytes moved to and from memory so far, by domain; empty where the processor does not count them."""
+    """Return the bytes moved to and from memory so far, by domain; empty if the processor does not count them."""
     found = {}
     try:
         folders = [name for name in files.names(group / "mon_data") if name.startswith(_DOMAIN)]
@@ -33,7 +33,7 @@ def read_traffic(files: Files, group: Path) -> dict[int, int]:
 
 
 def rates_gbs(before: Traffic, after: Traffic, seconds: float) -> dict[int, dict[str, float]]:
-    """GB/s by domain and job, of those that have both values."""
+    """Return GB/s by domain and job, for those that have both values."""
     found: dict[int, dict[str, float]] = {}
     for job, values in after.items():
         for domain, value in values.items():

@@ -1,7 +1,7 @@
-"""What a mounted resctrl offers: ways, classes of service, bandwidth control, monitoring. Only reads.
+"""Read what a mounted resctrl offers: ways, classes of service, bandwidth control, monitoring. Only reads.
 
-Intel, AMD and ARM differ in what is in `info` and in what the numbers mean; here those differences become plain data.
-A resource whose files are absent or odd is not offered.
+Intel, AMD and ARM differ in the content of `info` and in the meaning of the numbers; here those differences become
+plain data. A resource with absent or odd files is not offered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PERCENT, UNITS, MIBS = "percent", "eighths of GB/s", "MiB/s"
 
 @dataclass(frozen=True)
 class CacheOffer:
-    """The last-level cache as it can be divided. `io_mask` are ways that devices write into as well."""
+    """The last-level cache as it can be divided. `io_mask` are the ways that devices also write into."""
 
     resources: tuple[str, ...]  # lines to write: L3, or L3CODE and L3DATA
     mask: int
@@ -29,12 +29,12 @@ class CacheOffer:
 
     @property
     def private(self) -> Run:
-        """The ways to divide between jobs: those devices do not use; all, where devices may use every one."""
+        """Return the ways to divide between jobs: those devices do not use, or all if devices may use every way."""
         free = longest_run(self.mask & ~self.io_mask)
         return free if free.ways >= self.min_ways else longest_run(self.mask)
 
     def refuses(self, mask: int) -> str:
-        """Why the kernel would not take this mask; empty: it would."""
+        """Return why the kernel would refuse this mask; empty: it would accept it."""
         if mask & ~self.mask or mask == 0:
             return f"mask {mask:x} is not within {self.mask:x}"
         if not self.sparse and run_of(mask) is None:
@@ -49,7 +49,7 @@ class CacheOffer:
 
 @dataclass(frozen=True)
 class BandwidthOffer:
-    """Memory bandwidth control: what a value means, its least and most, and its steps.
+    """Memory bandwidth control: the meaning of a value, its minimum, maximum and steps.
 
     `per_core`: the percentage slows every core down (Intel); otherwise the group as a whole has a limit.
     """
@@ -64,7 +64,7 @@ class BandwidthOffer:
 
 @dataclass(frozen=True)
 class ResctrlOffer:
-    """All of it. `classes` are groups that can exist beside the root, ours and others' together."""
+    """The whole offer. `classes` are groups that can exist beside the root, ours and others' together."""
 
     root: Path
     cache: CacheOffer | None
@@ -76,7 +76,7 @@ class ResctrlOffer:
 
 
 def read_offer(files: Files, mount: Mount, processor: str = "") -> ResctrlOffer:
-    """Look into `info` and the root's schemata; OSError where nothing is mounted any more.
+    """Read `info` and the root's schemata; OSError if nothing is mounted any more.
 
     `processor` is what `uname -m` says, of this machine if empty: percentages mean something else on ARM.
     """
@@ -88,7 +88,7 @@ def read_offer(files: Files, mount: Mount, processor: str = "") -> ResctrlOffer:
     if "MB" in names and "MB" in schemata:
         per_core = not (processor or os.uname().machine).startswith(("aarch64", "arm"))
         band = _bandwidth(files, info / "MB", schemata["MB"], mount.options, per_core)
-    # The kernel gives out as many classes as the resource with the fewest has; one is the root's.
+    # The kernel offers as many classes as the resource with the fewest has; one is the root's.
     counts = [_number(files, info / name / "num_closids") for name in names if not name.endswith("_MON")]
     classes = min((count for count in counts if count > 0), default=1) - 1
     monitored = "L3_MON" in names and "mon_groups" in files.names(mount.root)
@@ -98,7 +98,7 @@ def read_offer(files: Files, mount: Mount, processor: str = "") -> ResctrlOffer:
 
 
 def describe(offer: ResctrlOffer) -> list[str]:
-    """What that means, in plain sentences."""
+    """Return the offer in plain sentences."""
     said = []
     if (cache := offer.cache) is None:
         said.append("the cache cannot be divided")
@@ -142,7 +142,7 @@ def _bandwidth(
     domains = tuple(now)
     if "mba_MBps" in options:
         return BandwidthOffer(MIBS, 1, 1, 2**32 - 1, False, domains)
-    if least == 0 or max(now.values()) > 100:  # AMD: absolute, nothing is a fraction of anything
+    if least == 0 or max(now.values()) > 100:  # AMD: absolute values, not fractions
         return BandwidthOffer(UNITS, 1, step, max(2048, *now.values()), False, domains)
     return BandwidthOffer(PERCENT, least, step, 100, per_core, domains)
 
@@ -155,7 +155,7 @@ def _text(files: Files, path: Path) -> str:
 
 
 def _number(files: Files, path: Path, base: int = 10) -> int:
-    """-1 where there is no such file, or no number in it."""
+    """Return the integer in a file; -1 if the file is missing or holds something else."""
     try:
         return int(_text(files, path), base)
     except ValueError:

@@ -1,7 +1,7 @@
-"""In which order schemata are written so that nobody takes a way that another group still has. Pure.
+"""Order the writes of schemata so that no group takes a way that another group still has. Pure.
 
 Bandwidth needs no order: the kernel keeps no sum. Overlapping ways are legal in the kernel and cost speed, not
-correctness, so where a circle of groups can be broken in no other way (two groups swap all they have) they overlap for
+correctness. So where a circle of groups can be broken in no other way (two groups swap all they have), they overlap for
 the time of one write.
 """
 
@@ -16,7 +16,7 @@ from cohabit.agent.resctrl.writes import Make, SetSchemata, Write
 
 @dataclass(frozen=True)
 class Change:
-    """One class: what it holds where its jobs run (None: it is new), what it shall hold, and what differs."""
+    """One class: what it holds where its jobs run (None: it is new), what it is to hold, and what differs."""
 
     name: str
     old: Schemata | None
@@ -26,7 +26,7 @@ class Change:
 
 
 def in_safe_order(changes: list[Change], offer: ResctrlOffer) -> list[Write]:
-    """The writes, every difference once."""
+    """Return the writes, every difference once."""
     left = {one.name: one for one in changes}
     writes: list[Write] = []
     while any(one.differences for one in left.values()):
@@ -47,7 +47,7 @@ def in_safe_order(changes: list[Change], offer: ResctrlOffer) -> list[Write]:
 
 
 def _waits_for(change: Change, left: dict[str, Change]) -> list[str]:
-    """Groups that still hold a way this one takes and will give it up."""
+    """Return the groups that still hold a way this one takes, and that will give it up."""
     found = []
     for other in left.values():
         if other.name != change.name and other.old is not None and other.differences:
@@ -62,7 +62,7 @@ def _waits_for(change: Change, left: dict[str, Change]) -> list[str]:
 
 
 def _shrink_one(left: dict[str, Change], offer: ResctrlOffer) -> tuple[Change, Schemata] | None:
-    """A group of the circle, and the smaller masks it can have at once; None: nobody has anything to give early."""
+    """Return a group of the circle and the smaller masks it can have at once; None if no group can give ways early."""
     assert offer.cache is not None
     for one in sorted(left.values(), key=lambda change: change.name):
         if one.old is None or not one.differences:
@@ -83,7 +83,7 @@ def _shrink_one(left: dict[str, Change], offer: ResctrlOffer) -> tuple[Change, S
 
 
 def _after(change: Change, written: Schemata) -> Change:
-    """The same change once these values are in place."""
+    """Return the same change once these values are in place."""
     assert change.old is not None
     old = {name: dict(values) for name, values in change.old.items()}
     for name, values in written.items():

@@ -1,9 +1,9 @@
-"""Which group each job goes into, and the writes that turn what is into what is wanted. Pure.
+"""Choose the group of each job, and the writes that turn the current state into the wanted one. Pure.
 
-Classes of service are few, so jobs share one where they cannot disturb each other: on different L3 domains, or, when no
-class is left, with the same share. A job stays in its class while it can, for changing a class's masks is one
-write and moving a job is many. Only differences are written. A group that gives up ways is written before the one that
-takes them; where groups wait for each other in a circle, one of them first shrinks to what it keeps.
+Classes of service are few, so jobs share a class where they cannot disturb each other: on different L3 domains, or,
+when no class is left, with the same share. A job stays in its class while it can, because changing the masks of a class
+is one write and moving a job is many. Only differences are written. A group that gives up ways is written before the
+group that takes them. Where groups wait for each other in a circle, one of them first shrinks to what it keeps.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cohabit.agent.resctrl.ordering import Change, in_safe_order
 from cohabit.agent.resctrl.wanted import Need, Share
 from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, Write
 
-ROOT = ""  # the home of a job that has nothing of its own
+ROOT = ""  # the home of a job without a class of its own
 
 
 @dataclass
 class Plan:
-    """The writes in order, the group of every job (ROOT: only monitored), and who could not be served, and why."""
+    """The writes in order, the group of every job (ROOT: only monitored), and why other jobs could not be served."""
 
     writes: list[Write] = field(default_factory=list)
     homes: dict[str, str] = field(default_factory=dict)
@@ -33,16 +33,17 @@ class Plan:
 def plan(
     current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer, running: Collection[str] = ()
 ) -> Plan:  # fmt: skip
-    """All writes; `running` are jobs that have processes already, which must be put into a group that is new to them.
+    """Return all writes; `running` are jobs that have processes already, which must be put into a group that is new to
+    them.
 
-    Jobs that are not wanted have ended: their groups go. Groups that are not ours do not occur in any write.
+    Jobs that are not wanted have ended: their groups are removed. Groups that are not ours do not occur in any write.
     """
     homes, refused = assign(current, wanted, offer)
     result = Plan(homes={job: homes.get(job, ROOT) for job in wanted}, refused=refused)
     members = _members(result.homes)
     was = {job: name for name, group in current.groups.items() for job in group.jobs}
     was |= dict.fromkeys(current.root_jobs, ROOT)
-    # A class named after its only job has no monitoring group that could be moved: its job arrives as if new.
+    # A class named after its only job has no monitoring group to move: its job is handled like a new one.
     movable = {job for job, home in was.items() if home == ROOT or current.groups[home].shareable}
     result.writes += _leave(current, members, movable & wanted.keys(), wanted)
     result.writes += _set(current, members, wanted, offer)
@@ -57,7 +58,7 @@ def plan(
 def assign(
     current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer
 ) -> tuple[dict[str, str], dict[str, str]]:  # fmt: skip
-    """The class of every job that needs one, and why others cannot have one."""
+    """Return the class of every job that needs one, and why others cannot have one."""
     homes: dict[str, str] = {}
     refused: dict[str, str] = {}
     members: dict[str, list[str]] = {name: [] for name in current.groups}
@@ -85,8 +86,8 @@ def assign(
 def _choose(
     job: str, members: Mapping[str, list[str]], current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer
 ) -> str | None:
-    """The class that disturbs nobody and costs least; None: there is none."""
-    # A class that stands empty may go, so it costs nothing to count it as free: it is taken before a new one is made.
+    """Return the class that disturbs no other job and costs least; None if there is none."""
+    # An empty class may be removed, so it counts as free and is taken before a new one is made.
     living = [name for name in members if members[name] or (name in current.groups and current.groups[name].shareable)]
     if not offer.monitored:
         own = job_name(job)
@@ -111,7 +112,7 @@ _APART, _EMPTY, _SHARED = range(3)
 
 
 def _rank(job: str, others: list[str], wanted: Mapping[str, Need], offer: ResctrlOffer) -> int | None:
-    """How well a job goes with those in a class: on other domains, alone, with the same share; None: not at all."""
+    """Return how well a job fits into a class: on other domains, alone, with the same share; None: not at all."""
     if not others:
         return _EMPTY
     need, rank = wanted[job], _APART
@@ -120,7 +121,7 @@ def _rank(job: str, others: list[str], wanted: Mapping[str, Need], offer: Resctr
             if need[domain] != wanted[other][domain]:
                 return None
             if need[domain].bandwidth is not None and not _limits_cores(offer):
-                return None  # a limit for the group as a whole: two jobs would have to share it
+                return None  # a limit for the whole group: two jobs would have to share it
             rank = _SHARED
     return rank
 
@@ -143,14 +144,14 @@ def _members(homes: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _place(home: str, job: str) -> str:
-    """The monitoring group of a job, as a path below the root of the file system."""
+    """Return the monitoring group of a job, as a path below the root of the file system."""
     return f"{home}/mon_groups/{job_name(job)}" if home else f"mon_groups/{job_name(job)}"
 
 
 def _leave(
     current: Current, members: Mapping[str, list[str]], movable: Collection[str], wanted: Mapping[str, Need]
 ) -> list[Write]:
-    """What goes: groups of jobs that have ended, jobs that need nothing of their own any more, classes left empty."""
+    """Return the removals: groups of ended jobs, of jobs that need no class any more, and empty classes."""
     writes: list[Write] = [Remove(_place(ROOT, job)) for job in sorted(current.root_jobs - wanted.keys())]
     emptied: list[Write] = []
     housed = {job for found in members.values() for job in found}
@@ -158,7 +159,7 @@ def _leave(
         homeward = [job for job in group.jobs if job in movable and job not in housed]
         writes += [Move(_place(name, job), _place(ROOT, job), job) for job in homeward]
         if name not in members and not any(job in housed for job in group.jobs if job in movable):
-            emptied.append(Remove(name))  # with whatever monitoring groups are still in it
+            emptied.append(Remove(name))  # including the monitoring groups that are still in it
         else:
             writes += [Remove(_place(name, job)) for job in group.jobs if job not in wanted]
     return writes + emptied
@@ -167,13 +168,13 @@ def _leave(
 def _set(
     current: Current, members: Mapping[str, list[str]], wanted: Mapping[str, Need], offer: ResctrlOffer
 ) -> list[Write]:
-    """Classes to make and schemata to write, those that give before those that take."""
+    """Return the classes to make and the schemata to write; groups that give ways come before groups that take them."""
     changes = []
     for name, jobs in sorted(members.items()):
         target = _target([wanted[job] for job in jobs], offer)
         if name in current.groups:
             differences = _differences(current.groups[name], target)
-            # Ways count as held where a job of ours runs: values left over on other domains bind nobody.
+            # Ways count as held only where a job of ours runs: old values on other domains have no effect.
             used = {domain for job in current.groups[name].jobs for domain in wanted.get(job, {})}
             old = {
                 resource: {domain: value for domain, value in values.items() if domain in used}
@@ -187,7 +188,7 @@ def _set(
 
 
 def _target(needs: list[Need], offer: ResctrlOffer) -> dict[str, dict[int, int]]:
-    """The schemata that serve all of them; on common domains they are equal."""
+    """Return the schemata that serve all these needs; on common domains they are equal."""
     found: dict[str, dict[int, int]] = {}
     for need in needs:
         for domain, share in need.items():
@@ -197,7 +198,7 @@ def _target(needs: list[Need], offer: ResctrlOffer) -> dict[str, dict[int, int]]
 
 
 def _values(share: Share, domain: int, offer: ResctrlOffer) -> list[tuple[str, int]]:
-    """Every resource of one domain: what is not limited is written as all there is."""
+    """Return every resource of one domain; an unlimited resource is written as all of it."""
     found = []
     if offer.cache is not None and domain in offer.cache.domains:
         mask = offer.cache.mask if share.mask is None else share.mask
@@ -208,7 +209,7 @@ def _values(share: Share, domain: int, offer: ResctrlOffer) -> list[tuple[str, i
 
 
 def _differences(group: Group, target: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
-    """Only the values that are other ones now."""
+    """Return only the values that differ from the current ones."""
     found = {}
     for resource, values in target.items():
         now = group.schemata.get(resource, {})
@@ -219,8 +220,8 @@ def _differences(group: Group, target: Mapping[str, Mapping[int, int]]) -> dict[
 
 
 def _arrive(job: str, home: str, offer: ResctrlOffer, running: bool) -> list[Write]:
-    """A monitoring group, and the job's processes where it has some already."""
-    groups = [home]  # also the root's: processes may be in the class of whoever started them
+    """Make a monitoring group, and move the job's processes into it if it has any."""
+    groups = [home]  # also of the root: processes may be in the class of the process that started them
     writes: list[Write] = []
     if offer.monitored:
         groups.append(_place(home, job))

@@ -1,4 +1,4 @@
-"""Masks and schemata lines: plain arithmetic and text. No file is touched here."""
+"""Masks and schemata lines: arithmetic and text. No file is touched here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Run(NamedTuple):
 
 
 def parse(text: str) -> dict[str, dict[int, int]]:
-    """What a group's schemata file says; masks are hexadecimal, bandwidth is decimal, names are padded."""
+    """Parse a group's schemata file; masks are hexadecimal, bandwidth is decimal, names are padded."""
     found: dict[str, dict[int, int]] = {}
     for line in text.splitlines():
         name, colon, rest = line.strip().partition(":")
@@ -29,29 +29,29 @@ def parse(text: str) -> dict[str, dict[int, int]]:
 
 
 def line_of(resource: str, values: Values) -> str:
-    """One line to write; domains in order, so equal states are equal text."""
+    """Return one line to write; domains in order, so equal states are equal text."""
     shown = (f"{domain}={values[domain] if is_bandwidth(resource) else format(values[domain], 'x')}"
              for domain in sorted(values))  # fmt: skip
     return f"{resource}:{';'.join(shown)}"
 
 
 def text_of(schemata: Schemata) -> str:
-    """Lines to write in one go, each with the newline that the kernel insists on."""
+    """Return lines to write at once, each with the newline that the kernel requires."""
     return "".join(f"{line_of(name, values)}\n" for name, values in sorted(schemata.items()) if values)
 
 
 def is_bandwidth(resource: str) -> bool:
-    """MB, and AMD's SMBA for memory behind CXL."""
+    """Return whether it is MB, or AMD's SMBA for memory behind CXL."""
     return resource.strip() in ("MB", "SMBA")
 
 
 def mask_of(run: Run) -> int:
-    """Ones for these ways; way 0 is the lowest bit."""
+    """Return ones for these ways; way 0 is the lowest bit."""
     return ((1 << run.ways) - 1) << run.first
 
 
 def run_of(mask: int) -> Run | None:
-    """The ways of a contiguous mask; None for any other."""
+    """Return the ways of a contiguous mask; None for any other."""
     if mask == 0:
         return None
     first = (mask & -mask).bit_length() - 1
@@ -60,7 +60,7 @@ def run_of(mask: int) -> Run | None:
 
 
 def longest_run(mask: int) -> Run:
-    """The longest stretch of ones, the lowest where two are as long; no ways in an empty mask."""
+    """Return the longest run of ones, the lowest of equal ones; no ways in an empty mask."""
     best, first = Run(0, 0), 0
     while mask >> first:
         length = 0

@@ -1,7 +1,7 @@
-"""What every job on this machine should have of every L3 domain, from the orders of the core. Pure.
+"""Compute what every job on this machine should have of every L3 domain, from the orders of the core. Pure.
 
 `SetShares` speaks of nodes and ways; resctrl speaks of domains and masks. A job that is named on none of its nodes and
-has no bandwidth to keep needs nothing of its own: it shares the root's cache and is only monitored.
+has no bandwidth to keep needs no class: it shares the root's cache and is only monitored.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Reach = Callable[[int, int], float]  # (node, active cores) -> GB/s those cores 
 
 
 class Share(NamedTuple):
-    """Of one domain: a mask (None: all ways) and a bandwidth value (None: no limit)."""
+    """The share of one domain: a mask (None: all ways) and a bandwidth value (None: no limit)."""
 
     mask: int | None = None
     bandwidth: int | None = None
 
 
-Need = Mapping[int, Share]  # by domain; empty: nothing of its own
+Need = Mapping[int, Share]  # by domain; empty: no class of its own
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A job on this machine: its nodes, and on each the cores it has and the bandwidth to hold it to (0: none)."""
+    """A job on this machine: its nodes, and on each its cores and the bandwidth to hold it to (0: none)."""
 
     job_id: str
     nodes: tuple[int, ...]
@@ -42,19 +42,19 @@ class Placed:
 
 
 class Wanted(NamedTuple):
-    """What each job needs, and what cannot be had, in one sentence per job."""
+    """What each job needs, and what cannot be provided, in one sentence per job."""
 
     needs: dict[str, Need]
     problems: dict[str, str]
 
 
 def unbooked(node: int, cores: int) -> float:
-    """The reach of cores that nobody has calibrated."""
+    """Return the reach of cores that are not calibrated."""
     return float("inf")
 
 
 def divisions(command: SetShares) -> dict[int, dict[str, Run]]:
-    """The order by node: the ways of each job, numbered from the node's first way."""
+    """Return the order by node: the ways of each job, numbered from the node's first way."""
     shares = {job: Run(first, ways) for job, first, ways in command.shares}
     return {node: shares for first, count in command.nodes for node in range(first, first + count)}
 
@@ -63,7 +63,7 @@ def wanted_shares(
     nodes: Sequence[LocalNode], placed: Sequence[Placed], divided: Mapping[int, Mapping[str, Run]],
     offer: ResctrlOffer, reach: Reach = unbooked, capped: Caps | None = None,
 ) -> Wanted:  # fmt: skip
-    """All jobs, by domain. Nodes and names that are not here are passed over: their end may not have been told yet."""
+    """Return the needs of all jobs, by domain. Unknown nodes and names are skipped: their end may not be known yet."""
     found = Wanted({}, {})
     for job in placed:
         need: dict[int, Share] = {}
@@ -86,7 +86,7 @@ def wanted_shares(
 
 
 def _mask(node: LocalNode, run: Run, cache: CacheOffer) -> tuple[int | None, str]:
-    """The mask, or why there is none."""
+    """Return the mask, or why there is none."""
     if run.ways < 1 or run.first < 0 or run.first + run.ways > node.ways:
         return None, f"ways {run.first} to {run.first + run.ways - 1} are not among the {node.ways} of {node.name}"
     mask = mask_of(Run(node.first_way + run.first, run.ways))
@@ -98,7 +98,8 @@ def _bandwidth(
     nodes: Sequence[LocalNode], number: int, job: Placed, domain: int, offer: ResctrlOffer, reach: Reach,
     cap: int | None,
 ) -> int | None:  # fmt: skip
-    """A booking is for a node; each of its domains carries its part. A cap holds besides, the lower of the two."""
+    """Return the bandwidth value. A booking is for a node; each of its domains carries its part. If there is also a
+    cap, the lower of the two holds."""
     band, node = offer.bandwidth, nodes[number]
     if band is None or domain not in band.domains:
         return None
@@ -110,7 +111,7 @@ def _bandwidth(
 
 
 def _uncapped(nodes: Sequence[LocalNode], number: int, job: Placed, offer: ResctrlOffer, reach: Reach) -> str:
-    """Why a cap on the bandwidth of a job has no effect; empty: it has one."""
+    """Return why a cap on the bandwidth of a job has no effect; empty: it has one."""
     band = offer.bandwidth
     if band is None:
         return "memory bandwidth cannot be limited on this machine"
@@ -122,7 +123,7 @@ def _uncapped(nodes: Sequence[LocalNode], number: int, job: Placed, offer: Resct
 
 
 def _joined(one: Share, other: Share, offer: ResctrlOffer) -> Share:
-    """Two virtual nodes of one job behind the same cache: both their ways where the processor allows that."""
+    """Join two virtual nodes of one job behind the same cache: both their ways where the processor allows that."""
     if one.mask is None or other.mask is None or offer.cache is None:
         mask = one.mask if other.mask is None else other.mask
     else:
@@ -131,7 +132,7 @@ def _joined(one: Share, other: Share, offer: ResctrlOffer) -> Share:
             mask = mask_of(longest_run(mask))
     if one.bandwidth is None or other.bandwidth is None or offer.bandwidth is None:
         return Share(mask, None)
-    if offer.bandwidth.per_core:  # a percentage of each core's requests: not a sum
+    if offer.bandwidth.per_core:  # a percentage of each core's requests is not a sum
         return Share(mask, max(one.bandwidth, other.bandwidth))
     total = one.bandwidth + other.bandwidth
     return Share(mask, total if total < offer.bandwidth.most else None)

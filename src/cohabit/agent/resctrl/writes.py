@@ -23,7 +23,7 @@ class Make:
 
 @dataclass(frozen=True)
 class Remove:
-    """Remove a group; whoever is still in it falls back to the group above."""
+    """Remove a group; processes still in it fall back to the parent group."""
 
     place: str
     jobs: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class SetSchemata:
 
 @dataclass(frozen=True)
 class Move:
-    """Take a job's monitoring group, with its processes and counters, to another class."""
+    """Move a job's monitoring group, with its processes and counters, to another class."""
 
     source: str
     target: str
@@ -48,7 +48,7 @@ class Move:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The one it is about."""
+        """The job it is about."""
         return (self.job,)
 
 
@@ -61,7 +61,7 @@ class Enter:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The one it is about."""
+        """The job it is about."""
         return (self.job,)
 
 
@@ -69,7 +69,7 @@ Write = Make | Remove | SetSchemata | Move | Enter
 
 
 def shell_lines(writes: Iterable[Write], root: Path) -> list[str]:
-    """What would be written, as a person would type it."""
+    """Return what would be written, as shell commands."""
     lines = []
     for write in writes:
         match write:

@@ -1,1 +1,1 @@
-"""Samplers: what the machine's own counters say now, one file per source."""
+"""Samplers: the current values of the machine's own counters, one file per source."""

@@ -1,4 +1,4 @@
-"""The samplers there are: one line each."""
+"""The list of samplers: one line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cohabit.agent.samplers.sampler import HOST, Sampler
 
 
 def all_samplers(root: Path = HOST) -> list[Sampler]:
-    """One of each; `root` is the host's, or that of a tree of files that looks like one."""
+    """Return one of each; `root` is the host's, or that of a tree of files that looks like one."""
     return [
         Infiniband(root), OmniPath(root), Lustre(root), Network(root), Disk(root), Pressure(root), Load(root),
     ]  # fmt: skip

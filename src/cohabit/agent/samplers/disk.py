@@ -27,14 +27,14 @@ class Disk:
         self.devices = root / "sys" / "block"
 
     def offer(self) -> Offer:
-        """It needs /proc, /sys and one disk."""
+        """Check for /proc, /sys and one disk."""
         found = {name for name, _ in self.read()}
         if not found:
             return Offer(self.name, False, "/proc/diskstats lists no disk", "nothing to do on a diskless node")
         return Offer(self.name, True, "", "", tuple(one.name for one in DISK if one.name in found))
 
     def read(self) -> Readings:
-        """Totals since boot, and what is under way."""
+        """Return totals since boot, and operations in progress."""
         whole = {device.name for device in entries(self.devices) if not STACKED.match(device.name)}
         found = {}
         for line in (text_of(self.table) or "").splitlines():

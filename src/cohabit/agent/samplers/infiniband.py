@@ -1,4 +1,4 @@
-"""Port counters of InfiniBand and everything that looks like it (also Omni-Path): /sys/class/infiniband."""
+"""Port counters of InfiniBand and compatible adapters (also Omni-Path): /sys/class/infiniband."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Infiniband:
         self.folder = root / "sys" / "class" / "infiniband"
 
     def offer(self) -> Offer:
-        """Adapters with at least one readable counter."""
+        """Offer adapters with at least one readable counter."""
         found = {name for name, _ in self.read()}
         if not found:
             advice = "nothing to do where there is none; otherwise load its driver"
@@ -30,7 +30,7 @@ class Infiniband:
         return Offer(self.name, True, "", "", tuple(name for name in NAMES if name in found))
 
     def read(self) -> Readings:
-        """All counters of all ports."""
+        """Return all counters of all ports."""
         found = {}
         for port in self._ports():
             device = f"{port.parent.parent.name}.{port.name}"

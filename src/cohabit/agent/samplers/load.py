@@ -1,4 +1,4 @@
-"""Load averages and threads that can run: /proc/loadavg."""
+"""Load averages and runnable threads: /proc/loadavg."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Load:
         self.file = root / "proc" / "loadavg"
 
     def offer(self) -> Offer:
-        """It needs /proc and nothing else."""
+        """Check for /proc, which is all it needs."""
         if not self.read():
             return Offer(self.name, False, "there is no /proc/loadavg", "mount proc")
         return Offer(self.name, True, "", "", NAMES)
 
     def read(self) -> Readings:
-        """Levels now."""
+        """Return current levels."""
         line = LINE.match(text_of(self.file) or "")
         return {(name, ""): float(value) for name, value in zip(NAMES, line.groups(), strict=True)} if line else {}

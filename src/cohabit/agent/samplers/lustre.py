@@ -1,7 +1,7 @@
 """Statistics of the Lustre client, of every mounted file system: the `stats` files of llite.
 
-A line is `NAME COUNT samples [UNIT]`, with lowest, highest and sum after it where sizes (or, in later versions, times)
-are kept: of bytes and pages the sum counts, of calls their number. Lines that read otherwise are left out.
+A line is `NAME COUNT samples [UNIT]`, with minimum, maximum and sum after it where sizes (or, in later versions, times)
+are kept: for bytes and pages the sum counts, for calls their number. Other lines are left out.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Lustre:
         )
 
     def offer(self) -> Offer:
-        """A name that never happened has no line yet, so all of them are offered."""
+        """Offer all names: an event that never happened has no line yet."""
         if not any(text_of(place / "stats") is not None for folder in self.folders for place in entries(folder)):
             advice = "nothing to do where there is none; otherwise run as root"
             return Offer(self.name, False, "no Lustre file system shows its statistics", advice)
         return Offer(self.name, True, "", "", NAMES)
 
     def read(self) -> Readings:
-        """Sums and numbers of calls so far. What has no line never happened: 0, or its first time would be missed."""
+        """Return sums and numbers of calls so far. A missing line is 0, or the first event would be missed."""
         found: dict[tuple[str, str], float] = {}
         for folder in self.folders:
             for place in entries(folder):

@@ -1,7 +1,7 @@
-"""From readings to one row of telemetry: amounts per second since the reading before, levels as they are.
+"""Turn readings into one row of telemetry: amounts per second since the last reading, and current levels.
 
-Rates come from a steady clock, so a wall clock that is set back or forward cannot spoil them; that it was is said.
-Whatever goes wrong with a counter is said once and counted every time, and the value is left out. Nothing here raises.
+Rates come from a steady clock, so setting the wall clock cannot falsify them; a jump of the wall clock is reported. A
+problem with a counter is reported once and counted every time, and the value is left out. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cohabit.model.telemetry_counters import BY_NAME, Counter
 from cohabit.model.telemetry_rates import growth
 
 Say = Callable[[str], None]
-JUMP_S = 1.0  # difference between the two clocks, from one sample to the next, that is no longer jitter
+JUMP_S = 1.0  # larger differences between the two clocks, from one sample to the next, are not jitter
 
 
 class Meter:
-    """The samplers that work on this host, asked together."""
+    """The samplers that work on this host, read together."""
 
     def __init__(self, samplers: Sequence[Sampler], say: Say) -> None:
         self.say = say
@@ -38,7 +38,7 @@ class Meter:
                 say(f"{offer.source} is left out: {offer.reason}")
 
     def sample(self, wall_us: int, steady_s: float) -> dict[str, float]:
-        """The values known now, by full name; the first call knows levels only."""
+        """Return the values known now, by full name; the first call knows levels only."""
         elapsed_s = self._elapsed(wall_us, steady_s)
         row: dict[str, float] = {}
         read: set[str] = set()
@@ -53,7 +53,7 @@ class Meter:
         return row
 
     def _elapsed(self, wall_us: int, steady_s: float) -> float:
-        """Seconds since the sample before; NaN where rates would say nothing."""
+        """Return the seconds since the last sample; NaN if rates would be meaningless."""
         before, self._clocks = self._clocks, (wall_us, steady_s)
         if before is None:
             return float("nan")
@@ -69,7 +69,7 @@ class Meter:
         return elapsed_s
 
     def _row(self, source: str, before: Readings, now: Readings, elapsed_s: float) -> dict[str, float]:
-        """Sums over the devices of a source."""
+        """Return sums over the devices of a source."""
         keys = list(now)
         kinds = [BY_NAME[f"{source}.{name}"] for name, _ in keys]
         totals = np.array([now[key] for key in keys])
@@ -98,7 +98,7 @@ class Meter:
 
 
 def _summed(kinds: Sequence[Counter], values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> dict[str, float]:
-    """Over devices; one device whose growth is unknown makes the sum unknown, so it is left out."""
+    """Sum over devices; if the growth of one device is unknown, the sum is unknown and is left out."""
     row: dict[str, float] = {}
     for one, value in zip(kinds, values.tolist(), strict=True):
         row[one.full_name] = row.get(one.full_name, 0.0) + value

@@ -1,4 +1,4 @@
-"""Network devices: /proc/net/dev. Loopback is counted apart: no traffic of the network, but a neighbour's noise."""
+"""Network devices: /proc/net/dev. Loopback is counted apart: it is no network traffic, but a neighbour's noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = 16
 
 
 class Network:
-    """Devices backed by hardware; in a container, where none is, all but loopback."""
+    """Devices backed by hardware; in a container without any, all but loopback."""
 
     name = "network"
 
@@ -26,14 +26,14 @@ class Network:
         self.devices = root / "sys" / "class" / "net"
 
     def offer(self) -> Offer:
-        """It needs /proc and one device."""
+        """Check for /proc and one device."""
         found = {name for name, _ in self.read()}
         if not found:
             return Offer(self.name, False, "/proc/net/dev lists no device", "mount proc")
         return Offer(self.name, True, "", "", tuple(one.name for one in NETWORK if one.name in found))
 
     def read(self) -> Readings:
-        """Totals since each device came up."""
+        """Return totals since each device came up."""
         lines = self._lines()
         real = {device for device in lines if (self.devices / device / "device").exists()}
         chosen = real or {device for device in lines if device != "lo"}

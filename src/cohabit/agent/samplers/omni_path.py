@@ -20,7 +20,7 @@ class OmniPath:
         self.folder = root / "sys" / "class" / "infiniband"
 
     def offer(self) -> Offer:
-        """Adapters with at least one readable counter."""
+        """Offer adapters with at least one readable counter."""
         found = {name for name, _ in self.read()}
         if not found:
             advice = "nothing to do where there is none; otherwise load hfi1"
@@ -28,7 +28,7 @@ class OmniPath:
         return Offer(self.name, True, "", "", tuple(name for name in NAMES if name in found))
 
     def read(self) -> Readings:
-        """All counters of all adapters; those of a port are beside the port."""
+        """Return all counters of all adapters; port counters have the port as device."""
         found = {}
         for adapter in entries(self.folder):
             if not adapter.name.startswith("hfi1_"):

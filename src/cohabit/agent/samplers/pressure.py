@@ -21,14 +21,14 @@ class Pressure:
         self.folder = root / "proc" / "pressure"
 
     def offer(self) -> Offer:
-        """The kernel must have been built and booted with it."""
+        """Check that the kernel was built and booted with it."""
         found = {name for name, _ in self.read()}
         if not found:
             return Offer(self.name, False, "the kernel keeps no pressure statistics", "boot with psi=1")
         return Offer(self.name, True, "", "", tuple(name for name in NAMES if name in found))
 
     def read(self) -> Readings:
-        """Microseconds since boot."""
+        """Return microseconds since boot."""
         found = {}
         for resource in RESOURCES:
             for line in (text_of(self.folder / resource) or "").splitlines():

@@ -1,7 +1,7 @@
-"""What a sampler is: it says what it offers on this host, and reads the totals and levels of one source.
+"""The protocol of a sampler: it says what it offers on this host, and reads the totals and levels of one source.
 
 A sampler only reads files below its root ("/" on a real host), keeps nothing between two readings and never raises: a
-file that is missing, cannot be read or holds something else is left out of the reading. The meter makes rates of it.
+file that is missing, cannot be read or holds something else is left out. The meter computes rates.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Sampler(Protocol):
     name: str  # a key of model.telemetry_counters.SOURCES
 
     def offer(self) -> Offer:
-        """What there is on this host, or why there is nothing."""
+        """Return what this host offers, or why nothing."""
         ...
 
     def read(self) -> Readings:
-        """Amounts so far and levels now."""
+        """Return amounts so far and current levels."""
         ...
 
 
 def text_of(path: Path) -> str | None:
-    """The content of a small file of the kernel; None if it cannot be read now."""
+    """Return the content of a small file of the kernel; None if it cannot be read now."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -39,7 +39,7 @@ def text_of(path: Path) -> str | None:
 
 
 def number_in(path: Path) -> float | None:
-    """A file of one number; None if it is missing or holds anything else (a port without counters says "N/A")."""
+    """Return the number in a file; None if it is missing or holds anything else ("N/A" for a port without counters)."""
     text = text_of(path)
     if text is None:
         return None
@@ -48,7 +48,7 @@ def number_in(path: Path) -> float | None:
 
 
 def entries(folder: Path) -> Iterator[Path]:
-    """What is in a folder, by name; nothing if there is no such folder."""
+    """Yield the entries of a folder by name; nothing if there is no such folder."""
     try:
         yield from sorted(folder.iterdir())
     except OSError:

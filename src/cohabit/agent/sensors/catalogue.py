@@ -1,4 +1,4 @@
-"""The sources there are, in the order in which they are believed where two offer the same counter."""
+"""The list of sources; where two offer the same counter, the earlier one is used."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ NAMES = ("perf", "resctrl", "cgroup", "procfs", "pressure", "valgrind")
 
 
 def all_sources() -> list[Source]:
-    """One of each, as the names say."""
+    """Return one of each."""
     return [Perf(), Resctrl(), Cgroup(), Procfs(), Pressure(), Valgrind()]
 
 
 def offered() -> list[Offer]:
-    """What each source can do on this host, why not, and what to do about it."""
+    """Return what each source can do on this host, why not, and what to do about it."""
     return [source.offer() for source in all_sources()]
 
 
 def usable(names: Iterable[str] | None = None) -> list[Source]:
-    """The named sources, each of which must work here; without names, all that work and do not slow a program down."""
+    """Return the named sources, which must all work here; without names, all that work and do not slow programs
+    down."""
     sources = {source.name: source for source in all_sources()}
     if names is None:
         return [source for source in sources.values() if not source.slows_down and source.offer().available]

@@ -1,7 +1,7 @@
 """Statistics and pressure of a control group of its own: exact for the whole tree, whatever it forks.
 
-The group is made below the one we are in, so no limit is left, and removed afterwards. Version 2 gives processor time
-and pressure, memory and storage where those controllers are on; version 1 gives processor time. Never touches a group
+The group is made below our own, so all limits stay in force, and removed afterwards. Version 2 gives processor time and
+pressure, and memory and storage if those controllers are on; version 1 gives processor time. It never touches a group
 that a living process other than ours made.
 """
 
@@ -22,7 +22,7 @@ _numbers = count()
 
 
 class Cgroup:
-    """The source; it finds where version 2 and version 1 are mounted by itself."""
+    """The source; it finds the mounts of version 2 and version 1 by itself."""
 
     name = "cgroup"
     slows_down = False
@@ -42,16 +42,16 @@ class Cgroup:
         return Offer(self.name, True, "", "", tuple(watch.stop()))
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Nothing: it looks from outside."""
+        """Return nothing: it observes from outside."""
         return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
-        """A new group with the process in it; children are born into it."""
+        """Make a new group with the process in it; children are born into it."""
         return CgroupWatch(self._parents, pid)
 
     @cached_property
     def _parents(self) -> list[Path]:
-        """Our own group in the version 2 tree and, for processor time, in version 1."""
+        """Return our own group in the version 2 tree and, for processor time, in version 1."""
         mine = {}
         try:
             for line in (self.proc / "self" / "cgroup").read_text().splitlines():
@@ -89,7 +89,7 @@ class CgroupWatch:
             raise
 
     def sample(self) -> Mapping[str, float]:
-        """Whatever the groups show; version 2 wins."""
+        """Return all values that the groups show; version 2 wins."""
         found: dict[str, float] = {}
         for group in self.groups:
             for name, value in self._read(group).items():
@@ -97,7 +97,7 @@ class CgroupWatch:
         return found
 
     def stop(self) -> Mapping[str, float]:
-        """The last values outlive the program; then the groups go."""
+        """Return the last values, which outlive the program, and remove the groups."""
         last = self.sample()
         self._remove()
         return last
@@ -120,7 +120,7 @@ class CgroupWatch:
         return {name: value for name, value in found.items() if value is not None}
 
     def _remove(self) -> None:
-        """A group can be busy for an instant after its last process has gone."""
+        """Remove the groups; a group can be busy for a moment after its last process has gone."""
         for group in self.groups:
             for _ in range(50):
                 try:
@@ -135,7 +135,7 @@ class CgroupWatch:
 
 
 def _remove_stale(parent: Path) -> None:
-    """Empty groups of measurements that were killed."""
+    """Remove empty groups of killed measurements."""
     for group in parent.glob("cohabit-*-*"):
         if not Path("/proc", group.name.split("-")[1]).exists():
             with contextlib.suppress(OSError):
@@ -157,7 +157,7 @@ def _pairs(path: Path) -> dict[str, int]:
 
 
 def _devices(path: Path) -> tuple[float, float] | None:
-    """Bytes read and written over all devices."""
+    """Return bytes read and written over all devices."""
     try:
         words = path.read_text().split()
     except OSError:

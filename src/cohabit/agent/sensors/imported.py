@@ -1,7 +1,7 @@
-"""Counters measured elsewhere, from a CSV file: one row per program and interval.
+"""Read counters measured elsewhere from a CSV file: one row per program and interval.
 
-Columns: program, seconds (the length of the interval), then counters by their names in the schema. An amount is what
-was counted in that interval, a level its value then; an empty cell was not measured. Calculated counters follow.
+Columns: program, seconds (the length of the interval), then counters by their names in the schema. An amount is the
+count in that interval, a level its value then; an empty cell was not measured. Calculated counters are derived.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SOURCE = "imported"
 
 
 def read_counters(path: Path) -> dict[str, Readings]:
-    """Readings by program."""
+    """Return readings by program."""
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = list(csv.reader(stream))
@@ -52,7 +52,7 @@ def read_counters(path: Path) -> dict[str, Readings]:
 
 
 def _next(before: Sample, length: float, values: dict[str, float]) -> Sample:
-    """Amounts are turned into sums from the start, as live sources give them."""
+    """Add amounts to sums from the start, as live sources give them."""
     sums = {
         name: value if COUNTERS[name].kind == "level" else before[1].get(name, 0.0) + value
         for name, value in values.items()

@@ -1,7 +1,8 @@
 """Hardware and software events of the kernel's perf interface, for a program and all it forks.
 
-Events the processor or the virtual machine does not have are absent, looked at once and said in the offer. Codes of the
-paper's processor generation (Sandy Bridge) are from Intel's published event list; elsewhere those counters are absent.
+Events that the processor or the virtual machine does not have are absent; this is checked once and reported in the
+offer. Codes of the paper's processor generation (Sandy Bridge) are from Intel's published event list; elsewhere those
+counters are absent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _L1D, _LAST = 0, 2
 _READ, _WRITE, _PREFETCH = 0 << 8, 1 << 8, 2 << 8
 _MISS = 1 << 16
 
-# Groups are small: a processor has four to eight counters, and cycles and instructions must be of the same time.
+# Groups are small: a processor has four to eight counters, and cycles and instructions must cover the same time.
 GROUPS: tuple[dict[str, Event], ...] = (
     {
         "task_clock": (events.SOFTWARE, 1), "page_faults": (events.SOFTWARE, 2),
@@ -63,7 +64,7 @@ SANDY_BRIDGE_GROUPS: tuple[dict[str, Event], ...] = tuple(
 
 
 def _groups() -> tuple[dict[str, Event], ...]:
-    """What to try on this processor."""
+    """Return the groups to try on this processor."""
     facts: dict[str, str] = {}
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -83,7 +84,7 @@ class Perf:
     slows_down = False
 
     def offer(self) -> Offer:
-        """Try every event on ourselves, once."""
+        """Try every event on this process, once."""
         found = tuple(name for group, _ in self._working for name in group)
         if not found:
             return Offer(self.name, False, f"no event can be opened: {self._why}", self._advice())
@@ -93,7 +94,7 @@ class Perf:
         return Offer(self.name, True, "", "", found)
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Nothing: it looks from outside."""
+        """Return nothing: it observes from outside."""
         return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
@@ -101,17 +102,17 @@ class Perf:
         return PerfWatch([(group, user_only) for group, user_only in self._working], pid)
 
     def attach(self, threads: Sequence[int]) -> Watch:
-        """Count from now on what these threads do, and those they start later; a program that runs already."""
+        """Count these threads of a running program, and the threads they start, from now on."""
         return _Together([PerfWatch(self._working, thread, at_once=True) for thread in threads])
 
     @cached_property
     def _working(self) -> list[tuple[dict[str, Event], bool]]:
-        """The groups, with what works here, and whether only the program's own code may be counted."""
+        """Return the groups with the events that work here, and whether only user code may be counted."""
         self._why, self._denied = "", False
         found = []
         for group in _groups():
             for user_only in (False, True):
-                # Switches and moves happen in the kernel: counted without it they would be a row of zeros.
+                # Switches and migrations happen in the kernel: without it their counts would all be zero.
                 tried = {name: event for name, event in group.items() if not (user_only and event[0] == events.SOFTWARE
                                                                                and event[1] >= 3)}  # fmt: skip
                 works = {name: event for name, event in tried.items() if self._opens(event, user_only)}
@@ -154,21 +155,21 @@ class PerfWatch:
                 leader = descriptors[0] if descriptors else -1
                 try:
                     descriptors.append(events.open_event(*event, pid, leader, user_only, at_once))
-                except OSError:  # too many for one group, or gone since the offer: absent in this run
+                except OSError:  # too many for one group, or unavailable since the offer: absent in this run
                     continue
                 names.append(name)
             if names:
                 self.groups.append((names, descriptors))
 
     def sample(self) -> Mapping[str, float]:
-        """All groups."""
+        """Return the values of all groups."""
         found: dict[str, float] = {}
         for names, descriptors in self.groups:
             found |= events.read_group(descriptors[0], names)
         return {name: value * SECONDS.get(name, 1.0) for name, value in found.items()}
 
     def stop(self) -> Mapping[str, float]:
-        """Counts outlive the program."""
+        """Return the last counts, which outlive the program."""
         last = self.sample()
         for _, descriptors in self.groups:
             for descriptor in descriptors:
@@ -178,17 +179,17 @@ class PerfWatch:
 
 
 class _Together:
-    """Several threads as one program."""
+    """Several threads counted as one program."""
 
     def __init__(self, watches: Sequence[PerfWatch]) -> None:
         self.watches = watches
 
     def sample(self) -> Mapping[str, float]:
-        """Sums; a counter that one of them does not have is left out."""
+        """Return sums; a counter that one of them lacks is left out."""
         return _summed([watch.sample() for watch in self.watches])
 
     def stop(self) -> Mapping[str, float]:
-        """Counts outlive the program."""
+        """Return the last counts, which outlive the program."""
         return _summed([watch.stop() for watch in self.watches])
 
 

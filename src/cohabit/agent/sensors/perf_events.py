@@ -1,7 +1,7 @@
-"""perf_event_open through ctypes: events of a process and all it forks, read as groups. Nothing but the system call.
+"""perf_event_open through ctypes: events of a process and all it forks, read as groups. Only the system call.
 
-A group is put on the hardware as a unit, so ratios inside it are of the same time. A group that never ran has no values
-(not zeros); one that ran part of the time is scaled up.
+A group is scheduled on the hardware as a unit, so ratios inside it cover the same time. A group that never ran has no
+values (not zeros); one that ran part of the time is scaled up.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Attributes(ctypes.Structure):
 def open_event(
     kind: int, config: int, pid: int, leader: int = -1, user_only: bool = False, at_once: bool = False
 ) -> int:
-    """A descriptor that counts one event of a thread and what it begets; OSError where it cannot be.
+    """Return a descriptor that counts one event of a thread and its children; OSError if it cannot.
 
-    It counts from exec on; `at_once`: from now on, of a thread that executes already.
+    It counts from exec on; `at_once`: from now on, for a thread that executes already.
     """
     number = SYSTEM_CALL.get(platform.machine())
     if number is None:
@@ -63,7 +63,7 @@ def open_event(
 
 
 def read_group(leader: int, names: Sequence[str]) -> dict[str, float]:
-    """Values of a group in the order in which its events were opened; empty while it has never been counted."""
+    """Return the values of a group in the order in which its events were opened; empty if it never ran."""
     count, enabled, running, *values = struct.unpack(f"{3 + len(names)}Q", os.read(leader, 8 * (3 + len(names))))
     assert count == len(names)
     if enabled and not running:

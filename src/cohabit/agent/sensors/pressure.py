@@ -1,6 +1,6 @@
 """Pressure of the whole machine (/proc/pressure): time in which some thread waited for a core, memory or storage.
 
-It is the machine's, not the program's: of a program running alone the two are the same but for the machine's own noise.
+It is the machine's, not the program's: for a program running alone the two differ only by the machine's own noise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RESOURCES = ("cpu", "memory", "io")
 
 
 def read_pressure(path: Path) -> float | None:
-    """Seconds in which some thread waited, from a pressure file; None if it cannot be read."""
+    """Return the seconds in which some thread waited, from a pressure file; None if it cannot be read."""
     try:
         text = path.read_text()
     except OSError:
@@ -35,18 +35,18 @@ class Pressure:
         self.root = root
 
     def offer(self) -> Offer:
-        """Whatever of the three can be read."""
+        """Offer those of the three that can be read."""
         found = tuple(PressureWatch(self.root).sample())
         if not found:
             return Offer(self.name, False, "the kernel keeps no pressure statistics", "boot with psi=1")
         return Offer(self.name, True, "", "", found)
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Nothing: it looks from outside."""
+        """Return nothing: it observes from outside."""
         return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
-        """The machine as a whole, whatever the process."""
+        """Watch the whole machine, whatever the process."""
         return PressureWatch(self.root)
 
 
@@ -57,10 +57,10 @@ class PressureWatch:
         self.root = root
 
     def sample(self) -> Mapping[str, float]:
-        """Totals now."""
+        """Return current totals."""
         totals = {f"pressure_{name}": read_pressure(self.root / name) for name in RESOURCES}
         return {name: value for name, value in totals.items() if value is not None}
 
     def stop(self) -> Mapping[str, float]:
-        """The last totals."""
+        """Return the last totals."""
         return self.sample()

@@ -1,7 +1,7 @@
 """Processor time, memory, faults, switches and storage of a tree of processes from /proc. Works everywhere on Linux.
 
-A process that lives shorter than the sampling interval is missed. What an ended process had used at its last sample
-stays in the sums, so amounts never fall.
+A process that lives shorter than the sampling interval is missed. The last sample of an ended process stays in the
+sums, so amounts never fall.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Procfs:
         self.root = root
 
     def offer(self) -> Offer:
-        """It needs /proc and nothing else."""
+        """Check for /proc, which is all it needs."""
         if not (self.root / "self" / "stat").exists():
             return Offer(self.name, False, "there is no /proc", "mount proc")
         return Offer(self.name, True, "", "", (*AMOUNTS, *LEVELS))
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Nothing: it looks from outside."""
+        """Return nothing: it observes from outside."""
         return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
@@ -51,14 +51,14 @@ class Procfs:
 
 
 class ProcfsWatch:
-    """Sums over all processes of the tree, the ended ones included."""
+    """Sums over all processes of the tree, including ended ones."""
 
     def __init__(self, root: Path, pid: int) -> None:
         self.root, self.pid = root, pid
-        self.used: dict[tuple[int, int], dict[str, float]] = {}  # by process id and its start, as ids are used again
+        self.used: dict[tuple[int, int], dict[str, float]] = {}  # by process id and start time, as ids are reused
 
     def sample(self) -> Mapping[str, float]:
-        """Empty once the whole tree is gone."""
+        """Return the sums; empty once the whole tree is gone."""
         alive = self._tree()
         if not alive:
             return {}
@@ -73,11 +73,11 @@ class ProcfsWatch:
         return {name: sum(one[name] for one in self.used.values()) for name in AMOUNTS} | levels
 
     def stop(self) -> Mapping[str, float]:
-        """Nothing is left to read once the program has ended."""
+        """Return nothing: after the end of the program nothing is left to read."""
         return self.sample()
 
     def _tree(self) -> dict[int, list[bytes]]:
-        """The fields of /proc/PID/stat after the name, for the process and all below it."""
+        """Return the fields of /proc/PID/stat after the name, for the process and all descendants."""
         found, parents = {}, {}
         for name in os.listdir(self.root):
             if name.isdigit():
@@ -97,7 +97,7 @@ class ProcfsWatch:
         return tree
 
     def _switches(self, pid: int) -> dict[str, float]:
-        """Of all its threads; /proc/PID/status has those of the first only."""
+        """Return the switches of all its threads; /proc/PID/status has those of the first only."""
         total = 0
         try:
             for thread in os.listdir(self.root / str(pid) / "task"):
@@ -109,7 +109,7 @@ class ProcfsWatch:
         return {"context_switches": float(total)}
 
     def _storage(self, pid: int) -> dict[str, float]:
-        """Readable for one's own processes only."""
+        """Return storage amounts; readable for our own processes only."""
         try:
             lines = (self.root / str(pid) / "io").read_text().splitlines()
         except OSError:

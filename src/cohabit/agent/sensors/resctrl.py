@@ -1,6 +1,6 @@
-"""Memory traffic and cache occupancy of a program from a resctrl monitoring group of its own.
+"""Read memory traffic and cache occupancy of a program from a resctrl monitoring group of its own.
 
-A monitoring group costs one monitoring id and no class of service; it is made under our prefix, the held process is put
+A monitoring group costs one monitoring id and no class of service. It is made under our prefix, the held process is put
 into it before it executes (children inherit), and it is removed afterwards. Groups of others are never touched, and
 nothing is mounted or changed at start. Reads may answer Unavailable or Error: then that value is left out.
 """
@@ -24,12 +24,12 @@ FILES = {
     "llc_occupancy_bytes": "llc_occupancy", "memory_total_bytes": "mbm_total_bytes",
     "memory_local_bytes": "mbm_local_bytes",
 }  # fmt: skip
-_RETRIES, _RETRY_S = 20, 0.05  # ids of groups removed lately stay in limbo until their cache lines have gone
+_RETRIES, _RETRY_S = 20, 0.05  # ids of recently removed groups stay unusable until their cache lines have gone
 _numbers = count()
 
 
 class Files(Protocol):
-    """The verbs resctrl understands; every one may raise OSError as the kernel does."""
+    """The operations resctrl supports; each may raise OSError as the kernel does."""
 
     def make(self, path: Path) -> None: ...
     def remove(self, path: Path) -> None: ...
@@ -50,15 +50,15 @@ class HostFiles:
         path.rmdir()
 
     def names(self, path: Path) -> list[str]:
-        """What is inside a folder."""
+        """Return the names inside a folder."""
         return sorted(os.listdir(path))
 
     def read(self, path: Path) -> str:
-        """A file's text."""
+        """Return a file's text."""
         return path.read_text()
 
     def write(self, path: Path, text: str) -> None:
-        """One write call: the kernel takes a command whole."""
+        """Make one write call: the kernel takes a command whole."""
         descriptor = os.open(path, os.O_WRONLY)
         try:
             os.write(descriptor, text.encode())
@@ -76,7 +76,7 @@ class Resctrl:
         self.root, self.files = root, files or HostFiles()
 
     def offer(self) -> Offer:
-        """What info/L3_MON lists; reading changes nothing."""
+        """Return what info/L3_MON lists; reading changes nothing."""
         try:
             features = self.files.read(self.root / "info" / "L3_MON" / "mon_features").split()
         except OSError:
@@ -88,11 +88,11 @@ class Resctrl:
         return Offer(self.name, bool(found), "" if found else "no event is offered", "", found)
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Nothing: it looks from outside."""
+        """Return nothing: it observes from outside."""
         return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
-        """A new monitoring group with the process in it."""
+        """Make a new monitoring group with the process in it."""
         return ResctrlWatch(self.files, self.root, pid)
 
     def _mounted(self) -> bool:
@@ -103,7 +103,7 @@ class Resctrl:
 
 
 def _remove_stale(files: Files, groups: Path) -> None:
-    """Groups of ours whose maker was killed; everybody else's stay."""
+    """Remove groups of ours after their maker was killed; all other groups stay."""
     for name in files.names(groups):
         maker = name.removeprefix(PREFIX).split("-")[0]
         if name.startswith(PREFIX) and maker.isdigit() and not Path("/proc", maker).exists():
@@ -133,7 +133,7 @@ class ResctrlWatch:
             raise
 
     def sample(self) -> Mapping[str, float]:
-        """Sums over the cache domains; a counter that one domain cannot tell now is left out."""
+        """Return sums over the cache domains; a counter that one domain cannot provide now is left out."""
         domains = [name for name in self.files.names(self.group / "mon_data") if name.startswith("mon_L3_")]
         found: dict[str, float] = {}
         for name, file in FILES.items():
@@ -146,7 +146,7 @@ class ResctrlWatch:
         return found
 
     def stop(self) -> Mapping[str, float]:
-        """Traffic outlives the program, occupancy does not: the last level is left out."""
+        """Return the last traffic; traffic outlives the program, occupancy does not and is left out."""
         last = {name: value for name, value in self.sample().items() if name != "llc_occupancy_bytes"}
         self.files.remove(self.group)
         return last

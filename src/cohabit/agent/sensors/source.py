@@ -1,4 +1,4 @@
-"""What a source of counters is: it says what it offers on this host, and watches a tree of processes.
+"""The protocol of a source of counters: it says what it offers on this host, and watches a tree of processes.
 
 A source never starts a program (launch does) and never decides which counters matter. Sampling must be cheap: the
 program under observation has its cores, and we share the rest.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Offer:
-    """What a source can do here. Where it cannot, or not in full: why, and what would change that."""
+    """What a source can do here; if it cannot, or not in full: why, and what would change that."""
 
     source: str
     available: bool
@@ -27,11 +27,11 @@ class Watch(Protocol):
     """One program under observation."""
 
     def sample(self) -> Mapping[str, float]:
-        """Amounts so far and levels now; what cannot be read at this moment is left out."""
+        """Return amounts so far and current levels; values that cannot be read now are left out."""
         ...
 
     def stop(self) -> Mapping[str, float]:
-        """The last values, where they outlive the program; then let go of everything."""
+        """Return the last values, where they outlive the program; then release everything."""
         ...
 
 
@@ -39,16 +39,16 @@ class Source(Protocol):
     """A kind of sensor."""
 
     name: str
-    slows_down: bool  # it needs a run of its own, whose time says nothing
+    slows_down: bool  # it needs a run of its own with a meaningless run time
 
     def offer(self) -> Offer:
-        """What there is on this host; looked at once."""
+        """Return what this host offers; checked once."""
         ...
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Words to put before the command, for sources that run the program inside a tool."""
+        """Return words to put before the command, for sources that run the program inside a tool."""
         ...
 
     def watch(self, pid: int, folder: Path) -> Watch:
-        """Begin with a program that is held before it executes; `folder` is for files of the source's own."""
+        """Watch a program that is held before it executes; `folder` is for files of the source."""
         ...

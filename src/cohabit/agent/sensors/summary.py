@@ -1,7 +1,7 @@
-"""From samples over time to mean, minimum, maximum and deviation per counter; runs are combined afterwards.
+"""Turn samples over time into mean, minimum, maximum and deviation per counter; runs are combined afterwards.
 
 A mean is over the whole time observed; the extremes are of intervals of equal length. A source that only knows the
-total of a run (a simulation) has a mean and nothing else: extremes that nobody saw are not made up.
+total of a run (a simulation) has a mean and nothing else: extremes that were not measured are not made up.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from cohabit.model.counters import COUNTERS, RATIOS
 
-SHORTEST_SHARE = 0.5  # an interval shorter than this share of the usual one is joined to the one before
+SHORTEST_SHARE = 0.5  # an interval shorter than this share of the usual one is joined to the previous one
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A counter over a run or several; only the mean where the source knows no more."""
+    """A counter over one or several runs; only the mean if the source knows no more."""
 
     mean: float
     low: float | None
@@ -27,7 +27,7 @@ class Summary:
     source: str
 
     def columns(self) -> Iterator[tuple[str, float]]:
-        """Statistics by their suffix."""
+        """Yield the statistics by suffix."""
         for suffix, value in (("mean", self.mean), ("min", self.low), ("max", self.high), ("std", self.deviation)):
             if value is not None:
                 yield suffix, value
@@ -38,7 +38,7 @@ Sample = tuple[float, Mapping[str, float]]  # seconds since the start, values
 
 
 def summarise(samples: Sequence[Sample], source: str, interval_s: float) -> Readings:
-    """Counters of one source from its samples; the first sample is the state before the program executed."""
+    """Return counters of one source from its samples; the first sample is the state before the program executed."""
     kept = _merge_short(samples, interval_s)
     found: Readings = {}
     spans = [(after[0] - before[0], before[1], after[1]) for before, after in pairwise(kept)]
@@ -62,7 +62,7 @@ def summarise(samples: Sequence[Sample], source: str, interval_s: float) -> Read
 
 
 def of_totals(totals: Mapping[str, float], run_s: float, source: str) -> Readings:
-    """Counters of a source that knows totals only; `run_s` is the undisturbed run time."""
+    """Return counters of a source that knows totals only; `run_s` is the undisturbed run time."""
     found = {name: Summary(total / run_s, None, None, None, source) for name, total in totals.items()}
     zero = dict.fromkeys(totals, 0.0)
     for name in RATIOS:
@@ -73,7 +73,7 @@ def of_totals(totals: Mapping[str, float], run_s: float, source: str) -> Reading
 
 
 def combine(runs: Sequence[Readings]) -> Readings:
-    """Several runs of the same program as one: every run weighs the same."""
+    """Combine several runs of the same program into one, with equal weights."""
     found: Readings = {}
     for name in runs[0]:
         each = [run[name] for run in runs if name in run]
@@ -89,7 +89,7 @@ def combine(runs: Sequence[Readings]) -> Readings:
 
 
 def merge(readings: Sequence[Readings]) -> Readings:
-    """Readings of several sources; where two offer a counter, the earlier source wins."""
+    """Merge readings of several sources; where two offer a counter, the earlier source wins."""
     found: Readings = {}
     for one in readings:
         for name, summary in one.items():
@@ -98,7 +98,7 @@ def merge(readings: Sequence[Readings]) -> Readings:
 
 
 def _merge_short(samples: Sequence[Sample], interval_s: float) -> list[Sample]:
-    """Without the start of a last interval that is too short to stand alone."""
+    """Join a last interval that is too short to the one before it."""
     kept = [one for one in samples if one[1]]
     if len(kept) > 2 and kept[-1][0] - kept[-2][0] < SHORTEST_SHARE * interval_s:
         del kept[-2]
@@ -108,7 +108,7 @@ def _merge_short(samples: Sequence[Sample], interval_s: float) -> list[Sample]:
 def _ratio(
     name: str, length: float, before: Mapping[str, float], after: Mapping[str, float]
 ) -> list[tuple[float, float]]:
-    """A calculated counter of one interval with its weight, the amount below the line; empty if it was not measured."""
+    """Return a calculated counter of one interval with its weight (the denominator); empty if it was not measured."""
     for above, below in RATIOS[name]:
         needed = above if below == "seconds" else (*above, below)
         if all(one in before and one in after for one in needed):

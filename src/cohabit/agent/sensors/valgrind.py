@@ -1,7 +1,7 @@
 """Cache and branch counters from valgrind's simulation: on any machine, and the same in every run of the same program.
 
 The program runs once more, some fifty times slower, inside cachegrind, with this machine's cache sizes. Its counts are
-mapped onto the schema's names; of what it does not simulate (cycles, prefetching, the kernel) nothing is claimed.
+mapped to the schema's names; what it does not simulate (cycles, prefetching, the kernel) is not reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN_CACHES = {"I1": (32768, 8, 64), "D1": (32768, 8, 64), "LL": (8 << 20, 16, 
 
 
 def cache_geometry(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, tuple[int, int, int]]:
-    """Size, ways and line of the first and last levels, as cachegrind takes them (a power of two of sets)."""
+    """Return size, ways and line of the first and last levels, as cachegrind takes them (a power of two of sets)."""
     found, last = dict(PLAIN_CACHES), 0
     for index in sorted(root.glob("index*")):
         try:
@@ -43,7 +43,7 @@ def cache_geometry(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> d
 
 
 class Valgrind:
-    """The source; `caches` to simulate, those of this machine unless given."""
+    """The source; `caches` to simulate, by default those of this machine."""
 
     name = "valgrind"
     slows_down = True
@@ -52,13 +52,13 @@ class Valgrind:
         self.caches = caches
 
     def offer(self) -> Offer:
-        """It needs the tool and nothing else."""
+        """Check for the tool, which is all it needs."""
         if shutil.which("valgrind") is None:
             return Offer(self.name, False, "valgrind is not installed", "apt-get install valgrind")
         return Offer(self.name, True, "a run of its own, about fifty times slower", "", COUNTERS)
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Every process of the tree writes a file of its own."""
+        """Return valgrind's words; every process of the tree writes a file of its own."""
         caches = [
             f"--{name}={size},{ways},{line}"
             for name, (size, ways, line) in sorted((self.caches or cache_geometry()).items())
@@ -69,7 +69,7 @@ class Valgrind:
         )  # fmt: skip
 
     def watch(self, pid: int, folder: Path) -> Watch:
-        """There is nothing to see until the program has ended."""
+        """Watch the files; they have no values until the program has ended."""
         return ValgrindWatch(folder)
 
 
@@ -80,11 +80,11 @@ class ValgrindWatch:
         self.folder = folder
 
     def sample(self) -> Mapping[str, float]:
-        """Nothing yet."""
+        """Return nothing: there are no values before the end."""
         return {}
 
     def stop(self) -> Mapping[str, float]:
-        """Totals over all processes of the tree; where valgrind itself gave up, that is the reason to give."""
+        """Return totals over all processes of the tree; if valgrind itself failed, that is the reported reason."""
         for log in sorted(self.folder.glob(f"{LOG_FILE}.*")):
             for line in log.read_text(errors="replace").splitlines():
                 if line.startswith("valgrind: "):
@@ -98,7 +98,7 @@ class ValgrindWatch:
 
 
 def parse_totals(text: str) -> dict[str, float]:
-    """Our counters from a cachegrind out file; empty if it is not whole."""
+    """Parse our counters from a cachegrind out file; empty if it is incomplete."""
     events: list[str] = []
     counts: list[int] = []
     for line in text.splitlines():

@@ -1,7 +1,7 @@
-"""Advice from a site's own logs: which coscheduling scheme each side should use, and what it would cost (C38).
+"""Advise from a site's own logs which coscheduling scheme each side should use, and what it would cost (C38).
 
-A part of the logs is simulated under every scheme, with jobs tied as asked for; the paper's findings on how many pairs
-a scheme bears are applied to what comes out. Nothing is written.
+A part of the logs is simulated under every scheme, with jobs paired as requested; the paper's findings on how many
+pairs a scheme tolerates are applied to the results. Nothing is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be looked at."""
+    """The input of an advice on coscheduling."""
 
     logs: tuple[Path, ...]
     nodes: tuple[int, ...] = ()  # sizes of the machines; none: as the logs say
@@ -54,11 +54,11 @@ class Part:
     jobs: dict[str, Workload]
     begin_s: float
     moved: dict[str, float]  # days by which a log was moved to overlap with the first
-    outside: int  # jobs of the logs that were not looked at
+    outside: int  # jobs of the logs that were not simulated
 
 
 def advise(question: Question, progress: Progress | None = None) -> dict[str, Any]:
-    """The document of `cohabit advise coscheduling`."""
+    """Return the document of `cohabit advise coscheduling`."""
     part = _part(question)
     scenario = _scenario(question, part.jobs)
     ways = combinations(list(part.jobs))
@@ -94,13 +94,13 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
 
 
 def combinations(names: Sequence[str]) -> list[dict[str, str]]:
-    """Schemes by domain: all of hold and yield, and agree everywhere."""
+    """Return schemes by domain: all combinations of hold and yield, and agree everywhere."""
     found = [dict(zip(names, way, strict=True)) for way in itertools.product((HOLD, YIELD), repeat=len(names))]
     return [*found, dict.fromkeys(names, AGREE)]
 
 
 def judge(cases: Sequence[dict[str, Any]], share: float) -> dict[str, Any]:
-    """Which case to take: the paper's limits on hold first, then the shortest mean wait over all jobs."""
+    """Choose a case: the paper's limits on hold first, then the shortest mean wait over all jobs."""
     allowed = [one for one in cases if share < SOME or HOLD not in one["schemes"].values()]
     allowed = [one for one in allowed if one["worst_loss_pct"] <= 100 * BEARABLE_LOSS] or allowed
     published = [one for one in allowed if AGREE not in one["schemes"].values()]
@@ -119,7 +119,7 @@ def _order(case: dict[str, Any]) -> tuple[float, float]:
 def words_for(
     chosen: dict[str, Any], cases: Sequence[dict[str, Any]], shares: dict[str, float], question: Question, part: Part
 ) -> list[str]:
-    """The advice in sentences."""
+    """Return the advice as sentences."""
     said = [_of_part(shares, question, part)]
     share = chosen["paired_pct"] / 100.0
     if share > MANY:
@@ -176,7 +176,7 @@ def _cost(case: dict[str, Any]) -> str:
 
 
 def _part(question: Question) -> Part:
-    """A stretch of the given length in which the log with the fewest jobs has most."""
+    """Return the stretch of the given length in which the log with the fewest jobs has the most."""
     logs = {name: read_trace(path) for name, path in zip(_names(question.logs), question.logs, strict=True)}
     if not 0 < question.days < 3660:
         raise InputError(f"--days {question.days:g} is not a length of time", "", "give 5, for example")
@@ -213,7 +213,7 @@ def _busiest(logs: Sequence[Workload], span_us: int) -> int:
 
 
 def _names(logs: Sequence[Path]) -> list[str]:
-    """Short names for the logs, each used once."""
+    """Return short, unique names for the logs."""
     found: list[str] = []
     for path in logs:
         name = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in path.name.split(".")[0]) or "log"
@@ -233,7 +233,7 @@ def _scenario(question: Question, jobs: dict[str, Workload]) -> Scenario:
 
 
 def _apart(scenario: Scenario, jobs: dict[str, Workload]) -> dict[str, dict[str, Any]]:
-    """Every machine by itself."""
+    """Simulate every machine by itself."""
     found = {}
     for domain in scenario.domain:
         prepared = simulation.prepare(domain_scenario(scenario, domain), jobs[domain.name])

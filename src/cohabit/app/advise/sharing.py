@@ -1,9 +1,9 @@
-"""What a site would gain if its jobs shared nodes, from its own log: `cohabit advise sharing` (nothing is written).
+"""Estimate from a site's own log what it gains if its jobs share nodes: `cohabit advise sharing`. Writes nothing.
 
-Stretches of the log are simulated under today's rule and under others. What the programs of a log ask of cache and
-memory nobody wrote down, so it is assumed three times, from gentle to greedy, with the programs of a published
-catalogue drawn for each user's kinds of jobs; each repeat has another stretch and another draw. An advice holds only
-where it does not hang on the assumption.
+Stretches of the log are simulated under today's rule and under other policies. A log does not record what programs
+demand of cache and memory, so three assumptions are made, from gentle to greedy. Programs of a published catalogue are
+drawn for each user's kinds of jobs. Each repeat uses another stretch and another draw. An advice holds only if it does
+not depend on the assumption.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from cohabit.trace.files import UTF8_MARK, open_trace
 from cohabit.trace.programs import Programs, catalogue
 
 CATALOGUE = "sns12"
-TODAY = {"whole": "ce-easy", "cores": "cs"}  # how the site gives out nodes now -> the bundle that stands for it
+TODAY = {"whole": "ce-easy", "cores": "cs"}  # how the site allocates nodes now -> the bundle that represents it
 CANDIDATES = ("ce", "cs", "sns")
-GENTLE_GBS, GREEDY_GBS = 30.0, 40.0  # memory traffic of a program's 16 processes: at most, at least
+GENTLE_GBS, GREEDY_GBS = 30.0, 40.0  # memory traffic of 16 processes: gentle at most, greedy at least
 ASSUMPTIONS = ("gentle", "mixed", "greedy")
 MEASURES = ("mean_wait_s", "mean_turnaround_s", "node_hours")
 MOST_JOBS, LEAST_JOBS = 3000, 20
-CLEAR_PCT = 2.0  # a smaller change of the mean turnaround is called none
-SLOWED = 1.1  # of the run time in the log
+CLEAR_PCT = 2.0  # a smaller change of the mean turnaround counts as no change
+SLOWED = 1.1  # times the run time in the log
 FIRST_BYTES = 4096
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be looked at."""
+    """The input of an advice on sharing."""
 
     log: Path
     nodes: int
@@ -55,20 +55,20 @@ class Question:
     days: float = 3.0
     repeats: int = 5
     seed: int = 1
-    memory_gb: float = 0.0  # of a node; 0: memory is not looked at
+    memory_gb: float = 0.0  # of a node; 0: memory is ignored
     ways: int = 20
     bandwidth_gbs: float = 0.0  # of a node with all cores busy; 0: as the catalogue's, by cores
 
 
 def read_log(path: Path) -> Workload:
-    """A trace, or what sacct wrote, as it is."""
+    """Read a trace or the output of sacct, unchanged."""
     with open_trace(path) as stream:
         first = stream.read(FIRST_BYTES).removeprefix(UTF8_MARK).partition(b"\n")[0]
     return READERS["sacct"](path) if b"JobID|" in first or b"|JobID" in first else read_trace(path)
 
 
 def advise(question: Question, progress: Progress | None = None) -> dict[str, Any]:
-    """The document of `cohabit advise sharing`."""
+    """Return the document of `cohabit advise sharing`."""
     _check(question)
     log = read_log(question.log)
     stretches = cut(log, question.days, question.repeats)
@@ -88,7 +88,7 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
         for assumption in ASSUMPTIONS:
             drawn = with_programs(stretch, names_for(assumption, programs), question, number, programs)
             for policy in (base, *(name for name in CANDIDATES if name != base)):
-                if policy == "ce-easy" and assumption != ASSUMPTIONS[0]:  # nobody is anybody's neighbour
+                if policy == "ce-easy" and assumption != ASSUMPTIONS[0]:  # exclusive nodes: no job has a neighbour
                     found.setdefault((assumption, policy), []).append(found[ASSUMPTIONS[0], policy][-1])
                     continue
                 found.setdefault((assumption, policy), []).append(_measure(question, policy, drawn))
@@ -129,7 +129,7 @@ def _check(question: Question) -> None:
 
 
 def cut(log: Workload, days: float, repeats: int) -> list[Workload]:
-    """As many stretches, spread evenly over the log; of a log too short for that, the whole of it each time."""
+    """Cut `repeats` stretches spread evenly over the log; if it is too short, return the whole log each time."""
     usable = log.rejection == ACCEPTED
     if int(usable.sum()) < LEAST_JOBS:
         raise InputError(f"only {int(usable.sum())} jobs ran", log.source, f"give a log of at least {LEAST_JOBS}")
@@ -146,12 +146,12 @@ def cut(log: Workload, days: float, repeats: int) -> list[Workload]:
 
 
 def _shortened(part: Workload) -> Workload:
-    """Not more jobs than can be simulated in a minute or two: the first of them."""
+    """Keep the first jobs, as many as can be simulated in a minute or two."""
     return part.take(part.order()[:MOST_JOBS]) if len(part) > MOST_JOBS else part
 
 
 def names_for(assumption: str, programs: Programs) -> list[str]:
-    """The programs of the catalogue that jobs are taken to run."""
+    """Return the programs of the catalogue that jobs are assumed to run."""
     traffic = {name: one.bandwidth_gbs.values[-1] for name, one in programs.items()}
     if assumption == "gentle":
         return [name for name, gbs in traffic.items() if gbs <= GENTLE_GBS]
@@ -163,7 +163,7 @@ def names_for(assumption: str, programs: Programs) -> list[str]:
 def with_programs(
     part: Workload, names: Sequence[str], question: Question, number: int, programs: Programs
 ) -> Workload:
-    """The same jobs, each kind of job of each user with a program of its own; some cannot span nodes."""
+    """Return the same jobs with one program per user and kind of job; some programs cannot span nodes."""
     rng = stream(question.seed, f"assumed programs {number}")
     anywhere = [place for place, name in enumerate(names) if not programs[name].single_node]
     drawn: dict[tuple[int, int, bool], int] = {}
@@ -172,7 +172,7 @@ def with_programs(
         wide = bool(part.processes[row] > question.cores)
         kind = (int(part.user[row]), int(part.program[row]), wide)
         if kind[:2] == (-1, -1):
-            kind = (-1, -2 - row, wide)  # a log without names: every job by itself
+            kind = (-1, -2 - row, wide)  # a log without names: every job is its own kind
         if kind not in drawn:
             drawn[kind] = int(rng.choice(anywhere if wide else np.arange(len(names))))
         chosen[row] = drawn[kind]
@@ -212,7 +212,7 @@ def _measure(question: Question, policy: str, jobs: Workload) -> dict[str, float
 
 
 def busy_node_hours(table: RunTable) -> float:
-    """For how long nodes had at least one job, over all of them: a node that two jobs share counts once."""
+    """Return the node hours with at least one job, over all nodes: a node shared by two jobs counts once."""
     ranges = table.node_ranges
     assert ranges is not None
     stays = [
@@ -231,7 +231,7 @@ def busy_node_hours(table: RunTable) -> float:
 
 
 def _slowed_pct(table: RunTable) -> float:
-    """Of the jobs that ran: how many took more than a tenth longer than in the log."""
+    """Return the percentage of the jobs that ran which took more than a tenth longer than in the log."""
     ran: NDArray[np.bool_] = (table.end_us != NEVER) & (table.workload.run_us > SECOND)
     took = table.end_us[ran] - table.start_us[ran]
     return float(100.0 * (took > SLOWED * table.workload.run_us[ran]).mean()) if ran.any() else 0.0
@@ -240,7 +240,7 @@ def _slowed_pct(table: RunTable) -> float:
 def _case(
     assumption: str, policy: str, runs: Sequence[Mapping[str, float]], base: Sequence[Mapping[str, float]], seed: int
 ) -> dict[str, Any]:
-    """Means over the repeats, and changes against today's rule in percent with where they plausibly lie."""
+    """Return means over the repeats, and changes against today's rule in percent with their intervals."""
     found: dict[str, Any] = {"assumption": assumption, "policy": policy, "repeats": len(runs)}
     for name in MEASURES:
         found[name] = float(np.mean([one[name] for one in runs]))
@@ -258,7 +258,7 @@ def _case(
 
 
 def judge(cases: Sequence[Mapping[str, Any]], base: str) -> dict[str, Any]:
-    """The policy that helps most if programs are mixed, and whether that holds whatever they are."""
+    """Return the policy that helps most with mixed programs, and whether that holds under all assumptions."""
     changes = {(one["assumption"], one["policy"]): one["mean_turnaround_change_pct"] for one in cases}
     best, least = base, 0.0
     for policy in dict.fromkeys(one["policy"] for one in cases):
@@ -274,7 +274,7 @@ def judge(cases: Sequence[Mapping[str, Any]], base: str) -> dict[str, Any]:
 
 
 def _verdict(change: Mapping[str, float | None]) -> int:
-    """-1: clearly shorter; 1: clearly longer; 0: neither."""
+    """Return -1 for clearly shorter, 1 for clearly longer, 0 for neither."""
     mean = change["mean"]
     assert mean is not None
     low, high = (mean if change[end] is None else change[end] for end in ("low", "high"))
@@ -294,7 +294,7 @@ EXPLAINED = {
 def words_for(
     facts: Mapping[str, Any], cases: Sequence[Mapping[str, Any]], judged: Mapping[str, Any], question: Question
 ) -> list[str]:
-    """The advice in sentences."""
+    """Return the advice as sentences."""
     by_key = {(one["assumption"], one["policy"]): one for one in cases}
     base, best = facts["today"], judged["advice"]
     memory = "" if question.memory_gb else " Memory was not looked at (--memory-gb)."

@@ -1,1 +1,1 @@
-"""Asking a living scheduler."""
+"""The client of a running scheduler."""

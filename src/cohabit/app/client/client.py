@@ -1,6 +1,6 @@
-"""What one can ask of a living scheduler, one method per question; the wire is client_connection's business.
+"""The client of a running scheduler: one method per request. client_connection does the transport.
 
-Instants are Unix seconds and spans seconds, as the API gives them. It must never guess what the server did not say.
+Instants are Unix seconds and spans are seconds, as in the API. It must never guess what the server did not report.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cohabit.app.client.connection import Connection, Refused, find_server, find
 
 PAGE = 1000
 NOT_FOUND = 404
-WAIT_S = 60.0  # one question; asked again until the job is over
+WAIT_S = 60.0  # for one request; repeated until the job has ended
 PRUNE_S = 86_400.0
 OVER = ("done", "failed", "killed", "cancelled", "lost", "rejected")
 
@@ -29,15 +29,15 @@ class Client:
         self.is_here = bool(connection.address.path)  # on this machine, and so with the same files
 
     def ping(self) -> View:
-        """Which scheduler it is, and who it takes us for."""
+        """Return which scheduler it is, and the user and role it assigns to the caller."""
         return self._ask("GET", "/ping")
 
     def submit(self, submission: View, dry_run: bool = False) -> View:
-        """Hand in a job: {"job", "members"}; as a dry run, when and where it would start."""
+        """Submit a job: {"job", "members"}; as a dry run, return when and where it would start."""
         return self._ask("POST", "/jobs", submission, {"dry_run": True} if dry_run else None)
 
     def jobs(self, state: str = "", user: str = "", most: int = PAGE) -> tuple[list[View], bool]:
-        """The newest jobs of that kind, at most so many, and whether there are more."""
+        """Return the newest jobs of that kind, at most `most`, and whether there are more."""
         found: list[View] = []
         cursor = None
         while len(found) < most:
@@ -51,11 +51,11 @@ class Client:
         return found, True
 
     def job(self, name: str) -> View:
-        """All that is known of a job."""
+        """Return everything that is known of a job."""
         return self._ask("GET", _of(name))
 
     def is_known(self, name: str) -> bool:
-        """Whether there is such a job, ours or not."""
+        """Return whether the job exists, even if it belongs to another user."""
         try:
             self.job(name)
         except Refused as error:
@@ -63,11 +63,11 @@ class Client:
         return True
 
     def why(self, name: str) -> View:
-        """What the job waits for, now and before."""
+        """Return what the job waits for, now and before."""
         return self._ask("GET", _of(name, "why"))
 
     def act(self, name: str, action: str) -> View:
-        """Cancel, hold, release or requeue; the job afterwards, when that is durable."""
+        """Cancel, hold, release or requeue a job; return it once the change is durable."""
         return self._ask("POST", _of(name, action))
 
     def change(self, name: str, wishes: View) -> View:
@@ -75,7 +75,7 @@ class Client:
         return self._ask("PATCH", _of(name), wishes)
 
     def wait(self, name: str, until: float | None = None) -> View:
-        """The job as soon as it is over, or as it is when the monotonic clock shows `until`."""
+        """Return the job as soon as it has ended, or its state when the monotonic clock reaches `until`."""
         while True:
             left = WAIT_S if until is None else min(max(until - time.monotonic(), 0.0), WAIT_S)
             status, view = self._connection.ask("GET", _of(name, "wait"), None, {"timeout_s": left}, left + 30)
@@ -83,12 +83,12 @@ class Client:
                 return dict(view)
 
     def output(self, name: str, stream: str = "stdout", follow: bool = False, offset: int = 0) -> Iterator[bytes]:
-        """What the job has written; with `follow` also what it will write, until it is over."""
+        """Yield what the job has written; with `follow` also what it writes until it has ended."""
         query = {"stream": stream, "follow": follow, "offset": offset}
         return self._connection.stream(_of(name, "output"), query)
 
     def nodes(self) -> list[View]:
-        """Every node with what runs there."""
+        """Return every node with the jobs that run there."""
         return list(self._ask("GET", "/nodes")["nodes"])
 
     def act_on_node(self, number: int, action: str) -> View:
@@ -96,45 +96,45 @@ class Client:
         return self._ask("POST", f"/nodes/{number}/{action}")
 
     def share_profile(self, program: str, user: str) -> View:
-        """Make what is known from a user's runs of a program the profile of all users."""
+        """Make the profile from a user's runs of a program the shared profile of all users."""
         return self._ask("POST", "/profiles/share", {"program": program, "user": user})
 
     def accounting(self, since: float | None, until: float | None, user: str, form: str) -> str:
-        """The records of jobs in that form: json, csv or sacct."""
+        """Return the accounting records in that form: json, csv or sacct."""
         query = {"since": since, "until": until, "user": user or None, "format": form}
         return self._connection.text("/accounting", query)
 
     def slowdowns(self) -> View:
-        """How much neighbours were expected to slow jobs, and how much they did."""
+        """Return the expected and the measured slowdown of jobs by their neighbours."""
         return self._ask("GET", "/slowdowns")
 
     def page_link(self) -> View:
-        """A link to the page that opens once, as us; over the socket only."""
+        """Return a link to the page that opens once, as the caller; over the socket only."""
         return self._ask("POST", "/page/link", {})
 
     def audit(self, most: int) -> View:
-        """Who did what."""
+        """Return the latest entries of the audit log."""
         return self._ask("GET", "/audit", None, {"limit": most})
 
     def prune(self, dry_run: bool) -> View:
-        """Remove what is not kept any longer, or say what would be removed; however long it takes."""
+        """Remove what is past its retention time, or report what would be removed; without a timeout."""
         query = {"dry_run": dry_run}
         return dict(self._connection.ask("POST", "/prune", None, query, patience_s=PRUNE_S)[1])
 
     def tokens(self) -> View:
-        """What is kept of every token."""
+        """Return the stored record of every token."""
         return self._ask("GET", "/tokens")
 
     def add_token(self, wish: View) -> View:
-        """A new one, with the token itself: shown this once."""
+        """Create a token; the answer holds the token itself, which is shown only once."""
         return self._ask("POST", "/tokens", wish)
 
     def rotate_token(self, name: str, overlap_s: float) -> View:
-        """Another one like it, which goes on for a while."""
+        """Create a token like this one; the old one stays valid for `overlap_s`."""
         return self._ask("POST", f"/tokens/{quoted(name)}/rotate", {"overlap_s": overlap_s})
 
     def revoke_token(self, name: str) -> View:
-        """It opens nothing any more."""
+        """Make a token invalid."""
         return self._ask("DELETE", f"/tokens/{quoted(name)}")
 
     def _ask(self, method: str, path: str, body: Any = None, query: View | None = None) -> View:
@@ -142,7 +142,7 @@ class Client:
 
 
 def connect(server: str | None) -> Client:
-    """The scheduler of that address, of COHABIT_SERVER or of the default place."""
+    """Return the scheduler at that address, of COHABIT_SERVER or of the default place."""
     address = find_server(server)
     return Client(Connection(address, find_token() if address.url else ""))
 

@@ -1,8 +1,8 @@
-"""One question to a living scheduler, over its UNIX socket or a URL: JSON in and out, every refusal one sentence.
+"""One request to a running scheduler, over its UNIX socket or a URL: JSON in and out, every refusal one sentence.
 
-A person at a shell waits for every import here with every command: what only some calls need is imported there. A
-connection serves one question. It must never send a token in the clear to another machine, nor over plain HTTP to a
-program that does not know the token: any user of this machine can listen where a server was.
+Every command pays for every import here: what only some calls need is imported there. A connection serves one request.
+It must never send a token in the clear to another machine, nor over plain HTTP to a program that does not know the
+token: any user of this machine can listen on a port that a server has left.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _AS_IT_IS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 class Unavailable(Exception):
-    """The scheduler went away, or cannot do it now: the call was right, and may be made again later."""
+    """The scheduler is gone or cannot answer now: the call was valid and may be repeated later."""
 
 
 class Refused(InputError):
-    """The scheduler said no; the status says in which way."""
+    """The scheduler refused the request; the status gives the kind of refusal."""
 
     def __init__(self, status: int, what: str, where: str = "", fix: str = "") -> None:
         super().__init__(what, where, fix)
@@ -54,14 +54,14 @@ class Address(NamedTuple):
 
 
 def default_place() -> Path:
-    """Where `cohabit up` keeps everything unless told otherwise: root where other accounts reach it, others at home."""
+    """Return the default place of `cohabit up`: for root where other accounts reach it, for others in the home."""
     from pathlib import Path
 
     return Path(_default_place())
 
 
 def home_place() -> Path:
-    """The default place of an ordinary account; earlier versions had root's there, too."""
+    """Return the default place of an ordinary account; earlier versions used it for root, too."""
     from pathlib import Path
 
     return Path(_home_place())
@@ -81,13 +81,13 @@ def _state_home() -> str:
 
 
 def _usual_server() -> str:
-    """One's own scheduler, if its socket is there, else the machine's, if that is there."""
+    """Return the caller's own scheduler if its socket exists, else the machine's if that exists."""
     own, machine = socket_of(_default_place()), socket_of(MACHINE)
     return machine if not os.path.exists(own) and os.path.exists(machine) else own
 
 
 def find_server(given: str | None) -> Address:
-    """By option, else by COHABIT_SERVER, else one's own scheduler or the machine's; a folder means the socket in it."""
+    """Find a server by option, COHABIT_SERVER, or the default places (own, then machine); a folder means its socket."""
     text = given or os.environ.get(SERVER, "") or _usual_server()
     if text.startswith(("http://", "https://")):
         _parts(text)
@@ -97,14 +97,14 @@ def find_server(given: str | None) -> Address:
 
 
 def _parts(url: str) -> SplitResult:
-    """A URL, checked."""
+    """Parse and check a URL."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
         if parts.hostname and parts.port != 0:
             return parts
-    except ValueError:  # brackets that do not close, or a port that is none
+    except ValueError:  # unclosed brackets, or an invalid port
         pass
     raise InputError(f"{url!r} names no machine", "--server", "write https://MACHINE:PORT")
 
@@ -117,7 +117,7 @@ def _is_socket(path: str) -> bool:
 
 
 def find_token() -> str:
-    """The token for schedulers on other machines: the variable COHABIT_TOKEN, else a file only its owner reads."""
+    """Return the token for schedulers on other machines: COHABIT_TOKEN, else a file that only its owner can read."""
     if token := os.environ.get(TOKEN, "").strip():
         return token
     home = os.environ.get("XDG_CONFIG_HOME", "")
@@ -130,7 +130,7 @@ def find_token() -> str:
 
 
 class Connection:
-    """Asks one scheduler; remembers nothing between two questions."""
+    """Sends requests to one scheduler; keeps no state between two requests."""
 
     def __init__(self, address: Address, token: str = "") -> None:
         self.address, self._token = address, token
@@ -143,17 +143,17 @@ class Connection:
         self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None,
         patience_s: float = ANSWER_S,
     ) -> tuple[int, Any]:  # fmt: skip
-        """The status and the document of the answer."""
+        """Return the status and the document of the answer."""
         with self._answer(method, path, body, query, patience_s) as answer:
             return answer.status, self._document(answer.body())
 
     def text(self, path: str, query: Mapping[str, Any] | None = None) -> str:
-        """An answer that is plain text."""
+        """Return an answer that is plain text."""
         with self._answer("GET", path, None, query, ANSWER_S) as answer:
             return answer.body().decode()
 
     def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
-        """An answer as it comes, for as long as it takes."""
+        """Yield an answer as it arrives, without a time limit."""
         with self._answer("GET", path, None, query, None) as answer:
             yield from answer.pieces()
 
@@ -192,7 +192,7 @@ class Connection:
             fix = "start one with `cohabit up`, or name another with --server"
             raise InputError("no scheduler is there", str(self.address), fix) from error
         except (OSError, ValueError) as error:
-            if distrust := getattr(error, "verify_message", ""):  # of TLS
+            if distrust := getattr(error, "verify_message", ""):  # set by TLS
                 fix = "let SSL_CERT_FILE name the file of the authority that signed it"
                 raise InputError(f"its certificate is not trusted ({distrust})", str(self.address), fix) from error
             reason = str(getattr(error, "strerror", None) or error).lower()
@@ -200,7 +200,7 @@ class Connection:
             raise InputError(f"no scheduler can be reached ({reason})", str(self.address), fix) from error
 
     def _check_server(self, link: Link) -> None:
-        """Have it prove on this connection that it knows our token (live/api/page/door.py)."""
+        """Make the server prove on this connection that it knows our token (live/api/page/door.py)."""
         import hashlib
         import hmac
         import secrets
@@ -216,7 +216,7 @@ class Connection:
             raise Refused(401, what, str(self.address), "ask for a new one, or check the address")
 
     def _refused(self, status: int, body: bytes) -> None:
-        """Say it in the server's words: what is wrong with the call, or why it cannot be answered now."""
+        """Raise the server's own message: what is wrong with the call, or why it cannot be answered now."""
         try:
             told = json.loads(body)
             what, where, fix = str(told["error"]), str(told.get("where") or ""), str(told.get("fix") or "")
@@ -266,7 +266,7 @@ def _over_url(url: str) -> Link:
 
 
 def quoted(text: str) -> str:
-    """A text as part of a URL; bytes that are not text, as a shell may give them, stay what they are."""
+    """Return a text quoted as part of a URL; bytes that are not text, as a shell may pass them, are kept."""
     if _AS_IT_IS.issuperset(text):
         return text
     return "".join(
@@ -275,7 +275,7 @@ def quoted(text: str) -> str:
 
 
 def _written(query: Mapping[str, Any] | None) -> str:
-    """The query of a URL; what is None is left out."""
+    """Return the query of a URL without values that are None."""
     given = [f"{key}={quoted(_plain(value))}" for key, value in (query or {}).items() if value is not None]
     return f"?{'&'.join(given)}" if given else ""
 

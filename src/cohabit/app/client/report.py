@@ -1,6 +1,6 @@
-"""Records of a living scheduler as a run: summary.json, jobs.csv and report.html, as a simulation leaves them.
+"""Write records of a running scheduler as a run: summary.json, jobs.csv and report.html, like those of a simulation.
 
-Only jobs that are over are in it: nobody knows yet how long the others take.
+Only jobs that have ended are included: the run time of the others is not known yet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ View = dict[str, Any]
 
 
 def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTable:
-    """The jobs that are over, in the order they were submitted, on these nodes."""
+    """Return the jobs that have ended, in the order of submission, on these nodes."""
     views = sorted((job for job in jobs if job["state"] in STATUS), key=lambda job: float(job["submitted_at"]))
     start_us, end_us = _instants(views, "started_at"), _instants(views, "ended_at")
     ran = (start_us != NEVER) & (end_us != NEVER)
@@ -49,7 +49,7 @@ def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTa
 
 
 def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float | None:
-    """As `utilisation` of the metrics, but by the cores jobs were given: a node given out whole counts whole."""
+    """Return `utilisation` of the metrics, but by allocated cores: a node allocated whole counts whole."""
     ran = [job for job in jobs if job["started_at"] is not None and job["ended_at"] is not None]
     if not ran:
         return None
@@ -60,7 +60,7 @@ def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float |
 
 
 def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> View:
-    """Write the three files, each whole or not at all; the summary."""
+    """Write the three files, each complete or absent; return the summary."""
     from cohabit.report import tables
     from cohabit.report.html import write_report
 
@@ -75,7 +75,7 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
 
 
 def _used(view: View) -> int:
-    """Cores its processes were on; a server of an earlier version only knows those it had."""
+    """Return the cores its processes used; a server of an earlier version reports only the allocated ones."""
     return int(view.get("used_cores") or view["cores"] or view["processes"])
 
 

@@ -1,7 +1,7 @@
-"""A submission as a person writes it, made ready for the wire: command or script, environment, memory, mates.
+"""Prepare a user's submission for the wire: command or script, environment, memory, mates.
 
-A script's own options stand in lines `#COHABIT --limit 1h` before its first command. The file itself is not copied: it
-is executed as it is when the job starts. Only the environment asked for leaves this process.
+A script's own options are in lines `#COHABIT --limit 1h` before its first command. The file itself is not copied: it is
+executed as it is when the job starts. Only the requested environment leaves this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 
 
 def is_script(word: str) -> str | None:
-    """The file, if this first word of a command is one with `#!` or lines for us at its top."""
+    """Return the file if the first word of a command is a script with `#!` or `#COHABIT` lines at its top."""
     if "/" not in word and find_program(word):
         return None
     path = os.path.expanduser(word)
@@ -43,7 +43,7 @@ def is_script(word: str) -> str | None:
 
 
 def script_options(path: str) -> list[tuple[int, list[str]]]:
-    """(line number, words) of every line for us before the first command."""
+    """Return (line number, words) of every `#COHABIT` line before the first command."""
     import shlex
 
     try:
@@ -67,7 +67,7 @@ def script_options(path: str) -> list[tuple[int, list[str]]]:
 
 
 def executable_command(words: list[str]) -> list[str]:
-    """The command with the file it starts found from here: a script that may not be executed is given to its shell."""
+    """Return the command with its file resolved from here: a script that is not executable is given to its shell."""
     first = words[0]
     path = os.path.expanduser(first)
     if "/" not in first and (find_program(first) or not os.path.isfile(path)):
@@ -84,7 +84,7 @@ def executable_command(words: list[str]) -> list[str]:
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
-    """As shutil.which finds the name of a program, without all that shutil loads."""
+    """Find a program as shutil.which does, without the imports of shutil."""
     searched = os.environ.get("PATH", os.defpath) if path is None else path
     for folder in searched.split(os.pathsep) if searched else []:
         file = os.path.join(folder, name)
@@ -94,7 +94,7 @@ def find_program(name: str, path: str | None = None) -> str | None:
 
 
 def environment(export: str | None) -> dict[str, str]:
-    """What the job finds in its environment: by default what programs need, else everything, or the names given."""
+    """Return the job's environment: by default what programs need, else everything, or the names given."""
     chosen = {name: os.environ[name] for name in os.environ if name in SENT or name.startswith("LC_")}
     for word in (export or "").split(","):
         name, equals, value = word.strip().partition("=")
@@ -113,7 +113,7 @@ def environment(export: str | None) -> dict[str, str]:
 
 
 def memory_mb(text: str) -> int:
-    """512, 512M or 4G, in MB (of 1024 x 1024 bytes)."""
+    """Parse 512, 512M or 4G, in MB (of 1024 x 1024 bytes)."""
     found = _MEMORY.fullmatch(text.strip())
     if not found:
         raise InputError(f"{text!r} is not an amount of memory", "--mem", "write 512 (MB) or 4G")
@@ -121,7 +121,7 @@ def memory_mb(text: str) -> int:
 
 
 def check_files(command: list[str], folder: str, path: str) -> None:
-    """On the scheduler's own machine: what is not there now will not be there for a job that depends on nothing."""
+    """Refuse missing files on the scheduler's own machine: a job without dependencies would not find them either."""
     if not os.path.isdir(folder):
         raise InputError("there is no such folder", folder, "name another with --chdir")
     if command[0].startswith("/") and not os.path.exists(command[0]):
@@ -131,7 +131,7 @@ def check_files(command: list[str], folder: str, path: str) -> None:
 
 
 def check_array(text: str) -> str:
-    """A-B or A-B%K, the way the server wants it."""
+    """Check A-B or A-B%K and return it in the server's form."""
     found = _ARRAY.fullmatch(text.strip())
     if not found or int(found[2]) < int(found[1]) or found[3] == "0":
         raise InputError(f"{text!r} is not a range of indices", "--array", "write 1-10, or 1-10%2 for two at a time")
@@ -139,7 +139,7 @@ def check_array(text: str) -> str:
 
 
 def check_mate(text: str) -> tuple[str, str]:
-    """DOMAIN:JOB"""
+    """Parse DOMAIN:JOB."""
     domain, colon, job = text.partition(":")
     if not (domain and colon and job):
         raise InputError(f"{text!r} names no job elsewhere", "--mate", "write DOMAIN:JOB")
@@ -147,7 +147,7 @@ def check_mate(text: str) -> tuple[str, str]:
 
 
 def group_with(mate: str, name: str | None, here: str | None) -> dict[str, Any]:
-    """The group of two of `--mate`; both sides come to the same name for it."""
+    """Return the group of two of `--mate`; both sides derive the same name for it."""
     domain, job = check_mate(mate)
     if name is None:
         raise InputError("a job with a mate needs a name the other side can give", "--mate", "add --name NAME")
@@ -156,7 +156,7 @@ def group_with(mate: str, name: str | None, here: str | None) -> dict[str, Any]:
 
 
 def group_of(text: str, here: str | None) -> dict[str, Any]:
-    """NAME@DOMAIN,...: one job in each of them, called NAME unless it says DOMAIN:JOB."""
+    """Parse NAME@DOMAIN,...: one job in each domain, called NAME unless it says DOMAIN:JOB."""
     name, at, rest = text.partition("@")
     members: dict[str, str] = {}
     for word in rest.split(","):

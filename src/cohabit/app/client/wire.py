@@ -1,8 +1,8 @@
-"""HTTP/1.1 as the client needs it: one request over a connected socket, and its answer whole or piece by piece.
+"""A minimal HTTP/1.1 client: one request over a connected socket, and its answer whole or in pieces.
 
-`import http.client` takes as long as starting Python does, and a person at a shell waits for it with every command.
-This module knows sizes, chunks and closed connections, and no redirects, cookies or compression: a scheduler sends
-none. What a server sends is bounded before it is kept, except for `pieces`, whose caller keeps what it wants.
+`import http.client` takes as long as starting Python does, and every command would pay for it. This module handles
+sizes, chunks and closed connections, but no redirects, cookies or compression: a scheduler sends none. What a server
+sends is bounded before it is kept, except in `pieces`, where the caller decides what it keeps.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NO_BODY = (204, 304)
 
 
 class Garbled(Exception):
-    """What came is not an HTTP answer, or not all of one."""
+    """The input is not an HTTP answer, or an incomplete one."""
 
 
 class Link:
-    """A connected socket. The next request may follow when the answer to the last has been read to its end."""
+    """A connected socket. The next request may follow after the last answer has been read to its end."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
         self.sock, self._host = sock, host
@@ -40,11 +40,11 @@ class Link:
         self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
         while True:
             status, told = self._head()
-            if status >= 200:  # those below announce the answer
+            if status >= 200:  # lower ones are interim responses
                 return Answer(status, told, self._stream)
 
     def close(self) -> None:
-        """Both directions."""
+        """Close both directions."""
         self._stream.close()
         self.sock.close()
 
@@ -83,7 +83,7 @@ class Answer:
         self._length = int(length) if length else None
 
     def body(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
         found, size = [], 0
         for piece in self.pieces():
             found.append(piece)
@@ -93,7 +93,7 @@ class Answer:
         return b"".join(found)
 
     def pieces(self) -> Iterator[bytes]:
-        """As it comes."""
+        """Yield the body as it arrives."""
         if self._chunked:
             yield from self._chunks()
         elif self._length is not None:
@@ -107,7 +107,7 @@ class Answer:
             yield from self._exactly(size)
             if self._line():
                 raise Garbled("a chunk is longer than it said")
-        while self._line():  # further headers, which nobody reads
+        while self._line():  # trailers, which are ignored
             pass
 
     def _chunk_size(self) -> int:

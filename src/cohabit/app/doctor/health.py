@@ -1,4 +1,4 @@
-"""What this host offers: a list of findings, each with what to do where something is missing. Changes nothing."""
+"""Examine what this host offers: a list of findings, each with a remedy where something is missing. Changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cohabit.app.doctor.tools import look
 
 REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
 SERVING = ("fastapi", "uvicorn", "sqlalchemy")
-OPTIONAL = {  # module -> distribution, what it is for, and the extra that brings it
+OPTIONAL = {  # module -> distribution, its purpose, and the extra that installs it
     "distributed": ("distributed", "sweep --dask", "dask"),
     "sklearn": ("scikit-learn", "train, and reproduce colocation", "learn"),
     "skops": ("skops", "train", "learn"),
@@ -27,17 +27,17 @@ LEAST_DISK_GIB = 1.0
 
 @dataclass
 class Finding:
-    """One thing looked at; state is ok, optional (not there, not needed) or missing."""
+    """One item examined; state is ok, optional (absent, not needed) or missing."""
 
     what: str
     state: str
     found: str
-    advice: str = ""  # what it would be good for, or what is wrong
-    command: str = ""  # to be typed, where that would change it
+    advice: str = ""  # what it would be useful for, or what is wrong
+    command: str = ""  # to be typed, if it changes the finding
 
 
 def examine() -> list[Finding]:
-    """Look at everything."""
+    """Examine everything."""
     return [
         _python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _account(),
         *_scheduler(),
@@ -93,7 +93,7 @@ def _machine() -> list[Finding]:
 
 
 def _sensors() -> list[Finding]:
-    """What `cohabit measure` can read of a running program."""
+    """Report what `cohabit measure` can read of a running program."""
     from cohabit.agent.sensors import offered
 
     found = []
@@ -106,7 +106,7 @@ def _sensors() -> list[Finding]:
 
 
 def _hardware() -> list[Finding]:
-    """What sharing nodes uses; the simulator needs none of it."""
+    """Report the hardware features that sharing nodes uses; the simulator needs none of them."""
     from cohabit.agent.host import host_offers
 
     return [
@@ -116,7 +116,7 @@ def _hardware() -> list[Finding]:
 
 
 def _typed(advice: str) -> tuple[str, str]:
-    """Advice that is a command, apart from the words around it."""
+    """Split advice that is a command from the words around it."""
     found = re.match(r"((?:mount -t|sysctl|apt-get|dnf) [^(,;]+?)(?: \(as root\))?(?:, (.+))?$", advice)
     if found is None:
         return advice, ""
@@ -131,7 +131,7 @@ def _tools() -> list[Finding]:
 
 
 def _account() -> Finding:
-    """As whom a controller would run that root starts."""
+    """Report the account a controller started by root would run as."""
     from cohabit.live.controller.runs_as import LauncherConfig
 
     name = LauncherConfig().account
@@ -145,7 +145,7 @@ def _account() -> Finding:
 
 
 def _scheduler() -> list[Finding]:
-    """Whether one answers where the verbs would look for it, and as whom its processes run."""
+    """Report whether a scheduler answers at the default address, and the account its processes run as."""
     from cohabit.app.client.client import connect
     from cohabit.app.client.connection import Unavailable
     from cohabit.model.errors import InputError

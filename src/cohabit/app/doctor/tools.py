@@ -1,4 +1,4 @@
-"""Programs of others that jobs or this scheduler can use, and the command that would install each. Changes nothing."""
+"""External programs that jobs or this scheduler can use, and the command to install each. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 
 class Tool(NamedTuple):
-    """Something to be looked for: programs in PATH, any of which will do, or a module of Python."""
+    """A tool to look for: programs in PATH, any of which is enough, or a Python module."""
 
     what: str
     programs: tuple[str, ...]
     use: str
-    packages: tuple[str, str]  # of Debian and its kin, of Fedora and its kin; "": it has none
-    otherwise: str = ""  # where there is no package
+    packages: tuple[str, str]  # of Debian and derivatives, of Fedora and derivatives; "": it has none
+    otherwise: str = ""  # if there is no package
 
 
 class Looked(NamedTuple):
-    """What came of it."""
+    """The result for one tool."""
 
     what: str
-    found: str  # empty: it is not here
+    found: str  # empty: it is not installed
     advice: str
     command: str  # to be typed; empty: there is none
 
@@ -44,12 +44,12 @@ MODULES = {  # module -> what, use
 
 
 def look() -> list[Looked]:
-    """All of them."""
+    """Look for all of them."""
     return [*(_program(one) for one in TOOLS), *(_module(name) for name in MODULES)]
 
 
 def install(packages: tuple[str, str]) -> str:
-    """The command for this system's packages; empty: it has none of ours, or none that we know."""
+    """Return the install command for this system's packages; empty: no package, or an unknown system."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     for manager, package in zip(("apt-get", "dnf"), packages, strict=True):
         if package and shutil.which(manager):

@@ -1,6 +1,6 @@
-"""Compile kernels ahead of their first use, on as many cores as there are; each part in a process of its own.
+"""Compile kernels ahead of their first use, on all cores; each part in its own process.
 
-A kernel compiled while jobs are measured would spoil what is measured. No result of these runs is shown.
+A kernel compiled while jobs are measured would distort the measurement. No result of these runs is shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN = {"cluster": {"nodes": 16}, "jobs": {"generator": "poisson", "jobs": 40, 
 
 
 def _replay(*choices: tuple[str, str | int]) -> None:
-    """Traces on whole nodes in both engines, by (order, backfilling)."""
+    """Run traces on whole nodes in both engines, by (order, backfilling)."""
     jobs = load_workload(scenario_from(PLAIN, "warm-up"))
     for order, backfill in choices:
         policy = {"policy": {"order": order, "backfill": backfill}}
@@ -36,7 +36,7 @@ def _replay(*choices: tuple[str, str | int]) -> None:
 
 
 def _orders() -> None:
-    """Reading traces, and the other orders that change with time, by themselves."""
+    """Read traces, and run the other time-dependent orders by themselves."""
     with tempfile.TemporaryDirectory() as folder:
         write_trace(load_workload(scenario_from(PLAIN, "warm-up")), Path(folder) / "jobs.swf")
         read_trace(Path(folder) / "jobs.swf")
@@ -54,13 +54,13 @@ PARTS: dict[str, Callable[[], None]] = {
     "groups": matching.get_ready,
     "division": optimising.get_all_ready,
 }
-FIRST = (("first",),)  # what the first minutes need; the rest is compiled when it is first needed
-# About as much work in each; what several need is compiled by the first and found by those who come later.
+FIRST = (("first",),)  # needed in the first minutes; the rest is compiled on first use
+# The shares have similar work; a kernel that several need is compiled by the first and loaded by the others.
 EVERYTHING = (("first", "changing", "orders"), ("division", "pairs", "groups", "reserving"))
 
 
 def compile_parts(names: Sequence[str]) -> None:
-    """These parts, one after the other, in this process."""
+    """Compile these parts, one after the other, in this process."""
     for name in names:
         if name not in PARTS:
             raise InputError(f"there is no part {name!r}", "--parts", f"use {', '.join(PARTS)}")
@@ -69,7 +69,7 @@ def compile_parts(names: Sequence[str]) -> None:
 
 
 def compile_all(shares: Sequence[Sequence[str]]) -> None:
-    """Every share; then machine code that old versions left behind is removed."""
+    """Compile every share, then remove machine code of old versions."""
     if len(os.sched_getaffinity(0)) < 2:
         for share in shares:
             compile_parts(share)
@@ -79,7 +79,7 @@ def compile_all(shares: Sequence[Sequence[str]]) -> None:
 
 
 def _beside_each_other(shares: Sequence[Sequence[str]]) -> None:
-    """The first here, every other one in a process of its own."""
+    """Compile the first share here, every other one in its own process."""
     command = [sys.executable, "-m", "cohabit.cli", "warm-up", "--parts"]
     running = [subprocess.Popen([*command, ",".join(share)], stderr=subprocess.PIPE) for share in shares[1:]]
     try:

@@ -1,1 +1,1 @@
-"""Training models, matching jobs and dividing caches on behalf of a person."""
+"""Train models, match jobs and divide caches for a user."""

@@ -1,6 +1,6 @@
-"""Training and asking degradation models on behalf of a person: learners by name, hold-outs, the document, the files.
+"""Train and query degradation models for a user: learners by name, hold-outs, the document, the files.
 
-Learning is in predict/, the page in report/; here they are put together. Whoever is held out as blind is taken out of
+Learning is in predict/, the page in report/; this module combines them. Applications held out as blind are removed from
 the data before anything is fitted, scaled or chosen.
 """
 
@@ -27,13 +27,13 @@ from cohabit.trace.degradation import write_degradation
 from cohabit.whole_files import replacing
 
 AUTO = "auto"
-REFERENCES = 4  # applications everybody runs beside, where co-runs are to be few
+REFERENCES = 4  # applications that every other one runs beside, where co-runs must be few
 Advance = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What may be learned from, and what is asked about at the very end."""
+    """The data to learn from, and the data held out for the final score."""
 
     learn: CoRuns
     blind: CoRuns | None = None
@@ -41,7 +41,7 @@ class HeldOut:
 
 
 def hold_out_suite(data: CoRuns, suite: str) -> HeldOut:
-    """All applications of a suite; their pairs with others are in neither part."""
+    """Hold out all applications of a suite; their pairs with others are in neither part."""
     known = sorted(set(data.suite) - {""})
     if not known:
         raise InputError("--blind-suite needs a column suite in the data", "", "add it, or use --blind FILE")
@@ -52,7 +52,7 @@ def hold_out_suite(data: CoRuns, suite: str) -> HeldOut:
 
 
 def hold_out_file(data: CoRuns, blind: CoRuns, where: str) -> HeldOut:
-    """All applications that are slowed in another file; rows about them are not learned from."""
+    """Hold out all applications that are slowed in another file; rows about them are not learned from."""
     check_fits(data.schema, blind, where)
     return _held_out(data, arranged(data.schema, blind), set(blind.app))
 
@@ -154,7 +154,7 @@ def _document(
 
 
 def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[str, Any]:
-    """What the margin does to promises that are not kept."""
+    """Describe the effect of the margin on broken promises."""
     before, after = np.maximum(asked.answer, 0.0), training.raised(asked, margin)
     return {
         "quantile": quantile, "margin": margin, "measured_on": where,
@@ -165,7 +165,7 @@ def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[s
 
 
 def few_co_runs(data: CoRuns, count: int = REFERENCES) -> dict[str, Any] | None:
-    """The factorisation from co-runs with a few references only, asked about all other pairs; None in small data."""
+    """Score the factorisation from co-runs with a few references on all other pairs; None for small data."""
     chosen = references(data, count)
     first, second = data.within(chosen)
     known, rest = data.only(first | second), data.only(~first & ~second)
@@ -186,19 +186,19 @@ def few_co_runs(data: CoRuns, count: int = REFERENCES) -> dict[str, Any] | None:
 
 
 def _difference(trained: Trained, data: CoRuns) -> float:
-    """The largest distance between the flat form and the library's own answer, in points."""
+    """Return the largest distance between the flat form and the library's own prediction, in points."""
     flat = trained.deployed.flat
     library = library_answers(trained.kind, trained.estimator, flat, data)
     return float(np.abs(flat.rows(data.primary, data.beside) - library).max())
 
 
 def page_of(path: Path) -> Path:
-    """Where the page of a model stands."""
+    """Return the path of a model's page."""
     return path.with_name(path.name + ".html")
 
 
 def write_lesson(lesson: Lesson, path: Path, environment: dict[str, Any]) -> None:
-    """The model and its page; the page first, so that a model never stands without one."""
+    """Write the model and its page; the page first, so that a model never exists without one."""
     kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark")
     with replacing(page_of(path)) as stream:
         stream.write(lesson.page.encode("utf-8"))
@@ -206,7 +206,7 @@ def write_lesson(lesson: Lesson, path: Path, environment: dict[str, Any]) -> Non
 
 
 def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str, Any]:
-    """The document of `cohabit predict`."""
+    """Return the document of `cohabit predict`."""
     stored = load_model(path)
     model = stored.model
     check_fits(model.schema, data, where)
@@ -230,7 +230,7 @@ def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str
 
 
 def write_matrix(path: Path, data: CoRuns, out: Path, where: str) -> int:
-    """All pairs of the data's applications as a matrix for `cohabit match`; how many applications it has."""
+    """Write all pairs of the data's applications as a matrix for `cohabit match`; return the number of applications."""
     model = load_model(path).model
     check_fits(model.schema, data, where)
     profiles = profiles_of(arranged(model.schema, data))

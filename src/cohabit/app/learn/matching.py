@@ -1,6 +1,6 @@
-"""Pairing jobs on behalf of a person: method by name, clock, names instead of rows.
+"""Pair jobs for a user: method by name, clock, names instead of rows.
 
-The mathematics (optimise/matching.py) has no clock; it is here. Nothing here knows of a scheduler.
+The mathematics (optimise/matching.py) has no clock; it is here. Nothing here depends on a scheduler.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ GROUP_SIZES = (2, 3, 4)
 
 
 def get_pairs_ready() -> None:
-    """Compile or load what the best pairs need."""
+    """Compile or load the kernels of optimal pairing."""
     matching.optimal(np.arange(16.0).reshape(4, 4))
 
 
 def get_ready() -> None:
-    """Compile or load the kernels, so that times measured afterwards are those of the work."""
+    """Compile or load the kernels, so that later timings measure only the work itself."""
     tiny, seconds = np.arange(16.0).reshape(4, 4), np.ones(4)
     matching.optimal(tiny)
     matching.greedy(tiny)
@@ -36,7 +36,7 @@ def get_ready() -> None:
 def solve(
     percent: NDArray[np.float64], method: str, size: int, threshold: float, durations: NDArray[np.float64] | None
 ) -> Matching:
-    """The jobs that run together, by the method of this name."""
+    """Return the jobs that run together, by the method of this name."""
     if method == SAVING:
         assert durations is not None
         if size > 2:
@@ -54,7 +54,7 @@ def match_document(
     threshold: float | None = None,
     durations: NDArray[np.float64] | None = None,
 ) -> dict[str, Any]:
-    """The answer of `cohabit match`; without a threshold, saving has none and the others have 100 %."""
+    """Return the document of `cohabit match`; the default threshold is none for saving and 100 % for the others."""
     if threshold is None:
         threshold = np.inf if method == SAVING else matching.THRESHOLD_PCT
     began = time.perf_counter()

@@ -1,8 +1,7 @@
-"""Dividing caches and placing programs, on behalf of a person: scheme by name, seeds, clock, cores.
+"""Divide caches and place programs for a user: scheme by name, seeds, clock, cores.
 
-The mathematics (optimise/) has no clock and no threads; both are here. Restarts run side by side, each from its own
-stream of chance, and the best is taken by value, then by number: how many cores there are makes no difference to the
-result.
+The mathematics (optimise/) has no clock and no threads; both are here. Restarts run in parallel, each with its own
+random stream, and the best is chosen by value, then by number: the result does not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ METHODS = (DP, EQUAL, CLUSTERS)
 
 @dataclass(frozen=True)
 class Wish:
-    """How to search."""
+    """The settings of a search."""
 
     seed: int = 1
     swaps: int | None = None  # None: a number that fits the size
@@ -50,7 +49,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Placed:
-    """A scheme, run."""
+    """The result of one scheme."""
 
     scheme: str
     outcome: Outcome
@@ -62,7 +61,7 @@ class Placed:
     hits: int
     start_value: float | None = None
     value: float | None = None
-    groups: dict[int, tuple[Group, ...]] | None = None  # by node, where whole ways were asked for
+    groups: dict[int, tuple[Group, ...]] | None = None  # by node, if whole ways were requested
 
 
 def _small_mix() -> Mix:
@@ -71,12 +70,12 @@ def _small_mix() -> Mix:
 
 
 def is_ready() -> bool:
-    """Whether the kernels have been compiled before; if not, getting ready takes about a minute, once."""
+    """Return whether the kernels are compiled already; if not, `get_ready` takes about a minute, once."""
     return is_warm("annealing.anneal")
 
 
 def get_ready(ways: bool = False) -> None:
-    """Compile or load the kernels, so that what is timed afterwards is the work itself."""
+    """Compile or load the kernels, so that later timings measure only the work itself."""
     problem = prepare(_small_mix())
     for run in (DIVIDED, SHARED):
         search(problem, np.array([0, 0, 1, 1]), 1, Budget(8), run=run)
@@ -127,7 +126,7 @@ def place(mix: Mix, scheme: str, wish: Wish, progress: Progress | None = None) -
 def _by_ways(
     problem: Problem, where: Ints, limits: Limits, objective: str
 ) -> tuple[Outcome, dict[int, tuple[Group, ...]]]:
-    """The placement with every node's jobs in groups that hardware can keep apart."""
+    """Return the placement with the jobs of every node in groups that the hardware can separate."""
     nodes: list[Division | None] = []
     groups = {}
     ipc = np.zeros(len(problem.mix))
@@ -191,7 +190,7 @@ def _clock(budget_s: float) -> Callable[[], float]:
 
 
 def placed_document(placed: Placed, mix: Mix, seed: int, domains: int = 1) -> dict[str, Any]:
-    """The JSON of the command contract, and a little more; `domains`: nodes of the mix that make one server."""
+    """Return the JSON of the command contract plus some keys; `domains`: nodes of the mix per server."""
     found = {
         "scheme": placed.scheme,
         **_speeds_document(placed.outcome, mix, placed.divided),
@@ -210,7 +209,7 @@ def placed_document(placed: Placed, mix: Mix, seed: int, domains: int = 1) -> di
 
 
 def _servers_document(groups: dict[int, tuple[Group, ...]], mix: Mix, domains: int) -> dict[str, list[dict[str, Any]]]:
-    """Several nodes of the mix are the L3 domains of one server: lines that hold for all of its domains at once."""
+    """Return lines for all domains of each server at once: several nodes of the mix are its L3 domains."""
     found: dict[str, list[dict[str, Any]]] = {}
     for server in range(-(-mix.nodes // domains)):
         own = {domain: groups[server * domains + domain] for domain in range(domains)
@@ -225,7 +224,7 @@ def _servers_document(groups: dict[int, tuple[Group, ...]], mix: Mix, domains: i
 
 
 def _speeds_document(run: Outcome, mix: Mix, divided: bool) -> dict[str, Any]:
-    """What became of the jobs, in the order of the file."""
+    """Return the results of the jobs, in the order of the file."""
     ipc, alone = (
         dict(zip(mix.names, run.ipc.tolist(), strict=True)),
         dict(zip(mix.names, run.alone.tolist(), strict=True)),
@@ -251,13 +250,13 @@ def _partitions(nodes: Sequence[Division | None], mix: Mix) -> dict[str, dict[st
 
 
 def sizes_by_name(one: Division, mix: Mix) -> dict[str, float]:
-    """Buckets of every program of a node, in the order of the file; whole ones as whole numbers."""
+    """Return the buckets of every program of a node, in the order of the file; integral values as integers."""
     sizes = dict(zip(one.jobs.tolist(), one.sizes.tolist(), strict=True))
     return {mix.names[job]: int(sizes[job]) if sizes[job] == int(sizes[job]) else sizes[job] for job in sorted(sizes)}
 
 
 def groups_document(groups: Sequence[Group], mix: Mix, domains: Sequence[int]) -> list[dict[str, Any]]:
-    """Who shares which ways, and the line for each group's file `schemata`."""
+    """Return which jobs share which ways, and the line for each group's file `schemata`."""
     lines = schemata(groups, domains)
     return [
         {
@@ -273,7 +272,7 @@ class DividedNode:
     """One node's cache, divided by a method."""
 
     division: Division
-    groups: tuple[Group, ...] | None  # where whole ways were asked for
+    groups: tuple[Group, ...] | None  # if whole ways were requested
     solve_s: float
 
 
@@ -295,7 +294,7 @@ def divide_node(mix: Mix, method: str, objective: str, limits: Limits | None) ->
 
 
 def node_document(node: DividedNode, mix: Mix, method: str, objective: str, domains: Sequence[int]) -> dict[str, Any]:
-    """The same keys as of a placement, for one node."""
+    """Return the same keys as for a placement, for one node."""
     one = node.division
     order = one.jobs.argsort()
     run = Outcome(np.zeros(len(mix), np.int64), [one], one.ipc[order], one.alone[order])

@@ -1,6 +1,6 @@
-"""Training and asking variability models on behalf of a person: learners by name, the document, the files.
+"""Train and query variability models for a user: learners by name, the document, the files.
 
-Learning is in predict/, the page in variability_page; here they are put together. Runs after `until_s` are taken away
+Learning is in predict/, the page in variability_page; this module combines them. Runs after `until_s` are removed
 before anything is fitted, scaled or chosen, and judged at the end with the means and deviations frozen until then.
 """
 
@@ -66,7 +66,7 @@ def train_variability(
 
 
 def split_at(data: Runs, until_s: float | None) -> tuple[Runs, Runs | None]:
-    """Runs of the training window, and those that began later."""
+    """Return the runs of the training window, and those that began later."""
     if until_s is None:
         return data, None
     before = data.start_s < until_s
@@ -113,7 +113,7 @@ def _by_application(grouped: Sequence[Judged], norms: Norms) -> dict[str, dict[s
 
 
 def _blind(trained: TrainedVariability, later: Runs) -> dict[str, Any]:
-    """Runs after the training window, judged with its norms; of applications it did not have, none can be judged."""
+    """Judge runs after the training window with its norms; those of unknown applications cannot be judged."""
     model = trained.deployed
     judged = model.norms.knows(later.app)
     known = later.only(judged)
@@ -127,19 +127,19 @@ def _blind(trained: TrainedVariability, later: Runs) -> dict[str, Any]:
 
 
 def _difference(trained: TrainedVariability, data: Runs) -> float:
-    """The largest distance between the flat form and the library's own answer."""
+    """Return the largest distance between the flat form and the library's own prediction."""
     model = trained.deployed
     rows = data.inputs[:, model.chosen]
     return float(np.abs(model.flat.shares(rows) - library_shares(model.flat, trained.estimator, rows)).max())
 
 
 def page_of(path: Path) -> Path:
-    """Where the page of a model stands."""
+    """Return the path of a model's page."""
     return path.with_name(path.name + ".html")
 
 
 def write_variability(lesson: VariabilityLesson, path: Path) -> None:
-    """The model and its page; the page first, so that a model never stands without one."""
+    """Write the model and its page; the page first, so that a model never exists without one."""
     kept = ("model", "rows", "applications", "f1_grouped", "f1_stratified", "confusion", "seed")
     with replacing(page_of(path)) as stream:
         stream.write(lesson.page.encode("utf-8"))
@@ -147,7 +147,7 @@ def write_variability(lesson: VariabilityLesson, path: Path) -> None:
 
 
 def arranged(columns: Sequence[str], data: Runs) -> Runs:
-    """The data with the model's counters in its order; a counter it lacks is an error."""
+    """Return the data with the model's counters in its order; a missing counter is an error."""
     own = columns[: -len(data.input_names) + len(data.columns)]
     place = {name: at for at, name in enumerate(data.columns)}
     for name in own:
@@ -158,7 +158,7 @@ def arranged(columns: Sequence[str], data: Runs) -> Runs:
 
 
 def ask_variability(path: Path, data: Runs, library: bool = False) -> dict[str, Any]:
-    """The document of `cohabit predict` for a variability model."""
+    """Return the document of `cohabit predict` for a variability model."""
     stored = load_variability(path)
     model = stored.model
     fitting = arranged(model.columns, data)

@@ -21,7 +21,7 @@ from cohabit.predict.variability_data import TYPE_COLUMNS, Runs
 from cohabit.trace.files import read_text, readable
 
 APP, START, RUN, TYPE, META = "app", "start_s", "run_s", "workload_type", "meta."
-LARGEST = 1e20  # of any number: beyond, sums of squares overflow
+LARGEST = 1e20  # of any number: above it sums of squares overflow
 FIX_NUMBER = "give a number in every row or leave the row or column out"
 
 
@@ -31,7 +31,7 @@ def read_runs(path: Path, with_run: bool = True) -> Runs:
 
 
 def parse_runs(text: str, where: str, with_run: bool = True) -> Runs:
-    """A data set from its text; `where` names it in errors."""
+    """Parse a data set from its text; `where` names it in errors."""
     reader = csv.reader(io.StringIO(text))
     header = [name.strip() for name in next(readable(reader, where), [])]
     _check_header(header, where, with_run)
@@ -89,7 +89,7 @@ def _numbers(cells: list[str], names: Sequence[str], line: str) -> Floats:
         for cell, name in zip(cells, names, strict=True):
             _check_cell(cell, f"{line}, {name}")
         raise
-    if not (np.abs(found) <= LARGEST).all():  # also where a number is none
+    if not (np.abs(found) <= LARGEST).all():  # also true for NaN
         at = int(np.argmax(~(np.abs(found) <= LARGEST)))
         what = f"is {cells[at].strip()}"
         if np.isfinite(found[at]):

@@ -1,7 +1,7 @@
-"""The page of a trained variability model: learners compared, confusion, what its probabilities are worth.
+"""The page of a trained variability model: learners compared, confusion, calibration of its probabilities.
 
-One file that opens from disk with no network, made like report.html, from the document of `cohabit train variability`
-and the answers behind it. Nothing here trains.
+One file that opens from disk without a network, made like report.html, from the document of `cohabit train variability`
+and the predictions behind it. Nothing here trains.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRUST_WORDS = (
 
 
 def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """F1 per learner: unseen applications, unseen runs."""
+    """Draw F1 per learner: unseen applications, unseen runs."""
     names = list(by_model)
     traces = [
         {
@@ -48,7 +48,7 @@ def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 
 def size_figure(by_size: Mapping[str, float | None]) -> Figure:
-    """F1 by number of columns."""
+    """Draw F1 by number of columns."""
     trace = {
         "type": "scatter", "mode": "lines+markers", "x": [int(size) for size in by_size], "y": list(by_size.values()),
         "line": {"color": colour(0)}, "hovertemplate": "%{x} columns: F1 %{y:.3f}<extra></extra>",
@@ -57,7 +57,7 @@ def size_figure(by_size: Mapping[str, float | None]) -> Figure:
 
 
 def trust_figure(unseen: Sequence[Judged], model: VariabilityModel) -> Figure:
-    """Probability of variation against how often it happened."""
+    """Draw the probability of variation against its observed frequency."""
     chance = model.calibration.apply(np.concatenate([one.shares for one in unseen]))[:, VARIATION]
     happened = np.concatenate([one.truth for one in unseen]) == VARIATION
     groups = [rows for rows in np.array_split(np.argsort(chance, kind="stable"), BINS) if len(rows)]
@@ -76,7 +76,7 @@ def trust_figure(unseen: Sequence[Judged], model: VariabilityModel) -> Figure:
 
 
 def render_variability(document: Mapping[str, Any], unseen: Sequence[Judged], model: VariabilityModel) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     page = new_page()
     lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in _sentences(document))
     page.parts.append(f"<header><h1>{escaped(TITLE)}</h1>{lead}</header>")

@@ -1,4 +1,4 @@
-"""What this kind of machine can draw from memory, measured once and kept in a file under the hardware's name."""
+"""The memory bandwidth of this kind of machine, measured once and kept in a file under the hardware's name."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def usual_path() -> Path:
-    """Beside the user's profiles."""
+    """Return the path beside the user's profiles."""
     return default_path().with_name("capacity.json")
 
 
 def hardware_name() -> str:
-    """The processor and its cores: machines of the same name have the same capacity."""
+    """Return the processor and its cores: machines of the same name have the same capacity."""
     facts = machine()
     return f"{facts['cpu']}, {facts['cores']} cores"
 
 
 def read_capacities(path: Path) -> Document:
-    """The file; an empty document where there is none."""
+    """Read the file; return an empty document if it does not exist."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def read_capacities(path: Path) -> Document:
 
 
 def keep_capacity(points: tuple[tuple[int, float], ...], size_mb: float, path: Path) -> dict[str, Any]:
-    """Put it into the file in place of what was known of this kind of machine; the document of the verb."""
+    """Replace the file's entry for this kind of machine; return the document of the verb."""
     before = read_capacities(path)
     gbs = {str(cores): round(value, 3) for cores, value in points}
     found = Measured(gbs, size_mb, time.time_ns() // 1000)
@@ -76,6 +76,6 @@ def keep_capacity(points: tuple[tuple[int, float], ...], size_mb: float, path: P
 
 
 def known_capacity(path: Path | None = None) -> tuple[tuple[int, float], ...]:
-    """(active cores, GB/s) of this machine, as NodeGroup.bandwidth_gbs wants it; empty where nobody has measured."""
+    """Return (active cores, GB/s) of this machine for NodeGroup.bandwidth_gbs; empty if it was not measured."""
     found = read_capacities(path or usual_path()).machines.get(hardware_name())
     return () if found is None else tuple(sorted((int(cores), value) for cores, value in found.gbs.items()))

@@ -1,4 +1,4 @@
-"""The data set of measured pairs: one row per ordered pair, and beside it where every column came from.
+"""The data set of measured pairs: one row per ordered pair, and a sidecar with the source of every column.
 
 Columns: app, other, target (percent), app_time_s, then primary.* and other.* (COUNTER_STAT of the runs alone), then
 meta.*. The sidecar DATA.csv.meta.json names the source of every column and the machine, without host names or paths.
@@ -35,16 +35,16 @@ class Alone:
 
     @property
     def mean_s(self) -> float:
-        """Its run time alone."""
+        """Its mean run time alone."""
         return statistics.fmean(self.times_s)
 
     @property
     def noise_percent(self) -> float | None:
-        """Deviation between runs; None of a single one."""
+        """The deviation between runs; None for a single run."""
         return _noise(self.times_s)
 
     def with_time(self) -> Readings:
-        """The counters, the run time among them."""
+        """Return the counters, including the run time."""
         spread = statistics.pstdev(self.times_s)
         time = Summary(self.mean_s, min(self.times_s), max(self.times_s), spread, CLOCK)
         return {"solo_time": time} | self.readings
@@ -52,20 +52,20 @@ class Alone:
 
 @dataclass(frozen=True)
 class Together:
-    """A pair's runs: the primary's times, and how often the other was started again, over all runs."""
+    """A pair's runs: the primary's times, and the number of restarts of the other over all runs."""
 
     times_s: tuple[float, ...]
     restarts: int
 
     def degradation(self, alone_s: float) -> float:
-        """Percent by which the primary is slower than alone; noise can make it negative."""
+        """Return the percentage by which the primary is slower than alone; noise can make it negative."""
         return 100.0 * (statistics.fmean(self.times_s) - alone_s) / alone_s
 
 
 def write_data(
     out: Path, plan: Plan, alone: Mapping[str, Alone], pairs: Mapping[tuple[str, str], Together]
 ) -> dict[str, str]:
-    """Write both files, the sidecar first, so that no data set is without one; returns the source of each counter."""
+    """Write both files, the sidecar first, so that no data set is without one; return the source of each counter."""
     readings = {name: one.with_time() for name, one in alone.items()}
     counters = comparable(readings)
     columns = ["app", "other", "target", "app_time_s"]
@@ -96,12 +96,12 @@ def write_data(
 
 
 def sidecar(out: Path) -> Path:
-    """The file beside a data set."""
+    """Return the path of the sidecar."""
     return out.with_name(out.name + ".meta.json")
 
 
 def comparable(readings: Mapping[str, Readings]) -> dict[str, str]:
-    """Counters that every program has from one and the same source, with that source; others would leave holes."""
+    """Return the counters that every program has from the same source, with that source; others would have gaps."""
     found = {}
     for name, first in next(iter(readings.values())).items():
         each = [one.get(name) for one in readings.values()]
@@ -112,7 +112,7 @@ def comparable(readings: Mapping[str, Readings]) -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The processor and the system, as far as times depend on them; nothing that names this host."""
+    """Return the processor and the system, as far as times depend on them; nothing that identifies this host."""
     facts: dict[str, str] = {}
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

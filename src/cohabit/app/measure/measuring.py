@@ -1,8 +1,8 @@
-"""Run real programs alone and in ordered pairs on this machine: how much does each slow down beside each other?
+"""Run real programs alone and in ordered pairs on this machine, and measure how much they slow each other.
 
-Every program runs once uncounted (caches warm, a command that fails is found at once), then alone several times under
-sensors, then beside every program, itself included; the neighbour is started again until the primary has ended. Every
-finished run is kept at once (measuring_progress), so a measurement goes on where it was stopped. Never run two.
+Every program runs once uncounted (warms caches, finds a failing command at once), then alone several times under
+sensors, then beside every program, itself included; the neighbour is restarted until the primary has ended. Every
+finished run is saved at once (measuring_progress), so a stopped measurement can be continued. Never run two.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from cohabit.app.measure.progress import Key, Progress
 from cohabit.model.errors import InputError
 
 NOISY_PERCENT = 5.0
-BUSY_LOAD = 0.5  # other people's work, in cores, from which on times cannot be trusted
-SLOWEST = 20.0  # a primary this many times slower than alone has got stuck
+BUSY_LOAD = 0.5  # load by other work, in cores, above which times cannot be trusted
+SLOWEST = 20.0  # a primary this many times slower than alone is considered stuck
 LAST_WORDS = 200
 
 Advance = Callable[[int, int], None]
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass
 class Measurement:
-    """A plan on its way to a data set."""
+    """A plan and the data set it fills."""
 
     plan: Plan
     out: Path
@@ -56,7 +56,7 @@ class Measurement:
     failures: list[Failure] = field(default_factory=list)
 
     def runs(self) -> list[Key]:
-        """Every run to do, in order: rounds alone, runs inside slow tools, then pairs."""
+        """Return every run to do, in order: rounds alone, runs inside slow tools, then pairs."""
         names = [one.name for one in self.plan.program]
         found: list[Key] = [("alone", name, str(turn)) for turn in range(self.plan.repeats) for name in names]
         found += [("inside", name, source.name) for source in self.sources if source.slows_down for name in names]
@@ -66,7 +66,7 @@ class Measurement:
 
 
 def check_out(out: Path) -> None:
-    """Refuse early a file that cannot be written; leave no trace of having tried."""
+    """Refuse early a file that cannot be written; leave no file behind."""
     folder = next(place for place in out.absolute().parents if place.exists())
     try:
         if out.is_dir():
@@ -80,7 +80,7 @@ def check_out(out: Path) -> None:
 
 
 def prepare(plan: Plan, out: Path, folder: Path) -> Measurement:
-    """Everything that can be refused is refused here, before the first program starts."""
+    """Check everything that can be refused, before the first program starts."""
     check_out(out)
     imported = read_counters(Path(plan.counters)) if plan.counters else {}
     for program in plan.program:
@@ -93,13 +93,13 @@ def prepare(plan: Plan, out: Path, folder: Path) -> Measurement:
 
 
 def busy_load() -> float | None:
-    """Other work on the machine, in cores, over the last minute; None if it is quiet."""
+    """Return other work on the machine, in cores, over the last minute; None if it is idle."""
     load = os.getloadavg()[0]
     return load if load > BUSY_LOAD else None
 
 
 def warm_up(job: Measurement) -> None:
-    """Every program that still takes part once, uncounted: caches are warm, and one that fails is found at once."""
+    """Run every remaining program once, uncounted: to warm caches and to find a failing one at once."""
     due = [key for key in job.runs() if key not in job.progress.done]
     names = {name for key in due for name in (key[1:3] if key[0] == "pair" else key[1:2])}
     for program in job.plan.program:
@@ -108,7 +108,7 @@ def warm_up(job: Measurement) -> None:
 
 
 def measure(job: Measurement, advance: Advance | None = None) -> None:
-    """Do what is still to do. Stopped by Ctrl-C, finished runs are in the progress file."""
+    """Do the remaining runs. If Ctrl-C stops it, finished runs are in the progress file."""
     due = [key for key in job.runs() if key not in job.progress.done]
     programs = {one.name: one for one in job.plan.program}
     for number, key in enumerate(due):
@@ -128,7 +128,7 @@ def measure(job: Measurement, advance: Advance | None = None) -> None:
 
 
 def finish(job: Measurement) -> dict[str, Any]:
-    """Write the data set and return the document of the verb; the progress file goes once every pair is there."""
+    """Write the data set and return the document of the verb; remove the progress file once every pair is there."""
     alone = {one.name: _gathered_alone(job, one.name) for one in job.plan.program}
     pairs = dict(_gathered_pairs(job))
     if not pairs:
@@ -153,7 +153,7 @@ def finish(job: Measurement) -> dict[str, Any]:
 
 
 def so_far(job: Measurement) -> dict[str, Any]:
-    """The document of a measurement that was stopped."""
+    """Return the document of a stopped measurement."""
     keys = job.runs()
     done = [key for key in keys if key in job.progress.done]
     return {
@@ -173,7 +173,7 @@ def _request(job: Measurement, program: Program, beside: bool = False, sample: b
 
 
 def _timed(job: Measurement, program: Program, sample: bool = False) -> float:
-    """One run alone without sensors; a program that fails or does not end is the caller's error."""
+    """Run once alone without sensors; a program that fails or does not end is the caller's error."""
     with launch(_request(job, program, sample=sample)) as running:
         running.release()
         ended = running.wait(job.plan.limit_s)
@@ -196,7 +196,7 @@ def _alone(job: Measurement, program: Program) -> dict[str, Any]:
 
 
 def _inside(job: Measurement, program: Program, name: str) -> dict[str, Any]:
-    """One run inside a tool; rates refer to the same work outside it."""
+    """Run once inside a tool; rates refer to the same work outside it."""
     source = next(one for one in job.sources if one.name == name)
     alone_s = _timed(job, program, sample=True) if program.sample else _gathered_alone(job, program.name).mean_s
     with tempfile.TemporaryDirectory(dir=job.folder) as own:
@@ -209,7 +209,7 @@ def _inside(job: Measurement, program: Program, name: str) -> dict[str, Any]:
 
 
 def _pair(job: Measurement, program: Program, other: Program) -> dict[str, Any]:
-    """One run of the primary; the neighbour is started again until it ends. A reason where that went wrong."""
+    """Run the primary once; the neighbour is restarted until it ends. On failure the result has a reason."""
     limit_s = max(60.0, SLOWEST * _gathered_alone(job, program.name).mean_s)
     restarts = -1
     with launch(_request(job, program)) as first:
@@ -267,7 +267,7 @@ def _status(status: int) -> str:
 
 
 def _last_words(folder: Path) -> str:
-    """The end of what a failed program said."""
+    """Return the end of a failed program's output."""
     try:
         lines = (folder / "primary.err").read_text(errors="replace").split("\n")
     except OSError:

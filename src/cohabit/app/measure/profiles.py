@@ -1,4 +1,4 @@
-"""Profiles from wherever they are (the store, a catalogue, a file of programs), and what they say in words."""
+"""Profiles from any source (the store, a catalogue, a file of programs), and their description in words."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ MIN_WAYS = 2  # fewest ways of practical use (S24), where the machine does not s
 
 
 class Described(NamedTuple):
-    """A profile, the node it is read for, and what people call the program."""
+    """A profile, the node it is read for, and the display name of the program."""
 
     profile: Profile
     node: NodeGroup
     title: str
     framework: str
-    notes: dict[str, str]  # where the numbers come from
+    notes: dict[str, str]  # the sources of the numbers
 
 
 class Wish(NamedTuple):
-    """What the caller says of the machine; 0: nothing."""
+    """What the caller specifies of the machine; 0: not specified."""
 
     cores: int = 0
     ways: int = 0
@@ -48,7 +48,7 @@ NO_WISH = Wish()
 
 
 def profiles_in(path: Path, wish: Wish = NO_WISH) -> tuple[list[Described], str]:
-    """The profiles of any file we know: programs.json, measured curves (CSV) or exported profiles; and a warning."""
+    """Read profiles from any known file: programs.json, measured curves (CSV) or exported profiles; and a warning."""
     if ".csv" in path.suffixes:
         programs = read_curves(path)
         return of_programs(programs, wish, str(path)), programs.warning
@@ -64,17 +64,17 @@ def profiles_in(path: Path, wish: Wish = NO_WISH) -> tuple[list[Described], str]
 
 
 def profiles_of_catalogue(name: str, wish: Wish = NO_WISH) -> list[Described]:
-    """The profiles a perfect profiler would record of a catalogue's programs."""
+    """Return the profiles that a perfect profiler would record of a catalogue's programs."""
     return of_programs(catalogue(name).programs, wish, f"catalogue {name}")
 
 
 def is_catalogue(name: str) -> bool:
-    """Whether a name given in place of a file means a catalogue."""
+    """Return whether a name given in place of a file is a catalogue."""
     return name in CATALOGUES and not Path(name).exists()
 
 
 def of_programs(programs: Programs, wish: Wish, where: str) -> list[Described]:
-    """Calibrated profiles at the points of the file, on its machine unless the caller says otherwise."""
+    """Return calibrated profiles at the points of the file, on its machine unless the caller specifies another."""
     stated = programs.machine.node if programs.machine is not None else None
     known = stated is not None or bool(wish.cores and wish.ways)
     most_ways = max(one.ipc.ways[-1] for one in programs.values())
@@ -83,14 +83,14 @@ def of_programs(programs: Programs, wish: Wish, where: str) -> list[Described]:
     found = []
     for program in programs.values():
         profile = profile_of(program, node, sampled_ways=program.ipc.ways)
-        if not known:  # whatever machine it was, it was not ours to name
+        if not known:  # the machine is not known, so the profile names no hardware
             profile = msgspec.structs.replace(profile, hardware="")
         found.append(Described(profile, node, program.title, program.framework, program.provenance))
     return found
 
 
 def described(profile: Profile, wish: Wish = NO_WISH) -> Described:
-    """A stored profile with the node its hardware key tells of, else the smallest node it could have run on."""
+    """Return a stored profile with the node its hardware key describes, else the smallest node it could have run on."""
     node = node_of_key(profile.hardware, MIN_WAYS)
     if node is None:
         curves = [one.ipc for one in profile.scales if one.ipc is not None]
@@ -108,9 +108,9 @@ def _node(node: NodeGroup, wish: Wish) -> NodeGroup:
 
 
 def best_of(found: Iterable[Described], program: str, owner: str | None = None) -> Described | None:
-    """The profile of a program: the one measured last, then the one of fewest processes.
+    """Return the profile of a program: the one measured last, then the one with the fewest processes.
 
-    `owner` None: the caller's own, as jobs use them; else the shared one; else that of the only user who has one.
+    `owner` None: the caller's own, as for jobs; else the shared one; else that of the user if only one user has one.
     """
     fitting = [one for one in found if one.profile.program == program]
     owners = {one.profile.owner for one in fitting}
@@ -122,7 +122,7 @@ def best_of(found: Iterable[Described], program: str, owner: str | None = None) 
 
 
 def only_owner(owners: Collection[str], program: str) -> str:
-    """The owner of the profiles of a program; where there are several, one must be named."""
+    """Return the owner of the profiles of a program; if there are several, the caller must name one."""
     if len(owners) > 1:
         named = ", ".join(owner_name(one) for one in sorted(owners))
         raise InputError(f"several users have a profile of {program}: {named}", "", "choose one with --owner")
@@ -130,7 +130,7 @@ def only_owner(owners: Collection[str], program: str) -> str:
 
 
 def owner_name(owner: str) -> str:
-    """What people call an owner: the name of the account, its number if it has none, or "shared"."""
+    """Return the display name of an owner: the account's name, its number if it has none, or "shared"."""
     try:
         return pwd.getpwuid(int(owner)).pw_name if owner else ALL_USERS
     except (KeyError, OverflowError, ValueError):
@@ -138,7 +138,7 @@ def owner_name(owner: str) -> str:
 
 
 def owner_named(name: str) -> str | None:
-    """The owner people mean by an account's name or number, or by "shared"; None: there is no such account."""
+    """Return the owner for an account's name or number, or for "shared"; None: there is no such account."""
     if name == ALL_USERS:
         return SHARED
     if name.isascii() and name.isdigit():
@@ -150,7 +150,7 @@ def owner_named(name: str) -> str | None:
 
 
 def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
-    """How many profiles a living controller shares now; None: no controller answers, and none was `named`."""
+    """Return how many profiles a running controller now shares; None: none answers, and none was `named`."""
     try:
         return int(client.share_profile(program, user)["profiles"])
     except Refused as error:
@@ -175,7 +175,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(one: Described, scale: int, alpha: float, processes: int | None = None) -> Estimate | None:
-    """How the ways and the bandwidth for alpha follow from the curves (S23); None where they are not known."""
+    """Derive the ways and the bandwidth for alpha from the curves (S23); None if the curves are not known."""
     count = processes or one.profile.processes
     needed = demand(one.profile, scale, count, alpha, one.node)
     measured = one.profile.at_scale(scale)
@@ -199,7 +199,7 @@ def estimate(one: Described, scale: int, alpha: float, processes: int | None = N
 
 
 def summary_of(one: Described) -> dict[str, Any]:
-    """One line of the list, as plain data."""
+    """Return one line of the list as plain data."""
     profile, judged = one.profile, classify(one.profile)
     return {
         "program": profile.program,
@@ -219,7 +219,7 @@ def summary_of(one: Described) -> dict[str, Any]:
 
 
 def account_of(one: Described, alpha: float, processes: int | None = None) -> dict[str, Any]:
-    """All there is to say of a program, as plain data."""
+    """Return everything known of a program as plain data."""
     first = one.profile.at_scale(1)
     rows = []
     for measured in one.profile.scales:

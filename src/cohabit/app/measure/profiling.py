@@ -1,8 +1,8 @@
-"""Profile a real program on this machine: run it alone under sensors, its curves too, and keep what was found.
+"""Profile a real program on this machine: run it alone under sensors, record its curves, and keep the result.
 
-Times come from runs with an untouched cache, curves from a run of their own (S14). Which curves there can be depends on
-the host: stepped with resctrl, estimated with valgrind, or none. A program that has changed since it was profiled
-starts its profile afresh, and that is said.
+Times come from runs with an untouched cache, curves from a run of their own (S14). The host decides which curves are
+possible: stepped with resctrl, estimated with valgrind, or none. A program that has changed since it was profiled gets
+a new profile, and the user is told.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from cohabit.model.profile import SHARED, Profile, ScaleProfile, owner_of
 
 NONE, RESCTRL, VALGRIND, AUTO = CURVES = ("none", "resctrl", "valgrind", "auto")
 MEASURED, ESTIMATED = "measured", "estimated"
-SLOWER_INSIDE = 200.0  # times the run time outside, after which a run inside valgrind has got stuck
+SLOWER_INSIDE = 200.0  # times the run time outside; a run inside valgrind that takes longer is considered stuck
 LAST_WORDS = 200
 Advance = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What to profile and how."""
+    """The program to profile and the settings."""
 
     command: tuple[str, ...]
     program: str
@@ -51,26 +51,26 @@ class Wish:
     curve: str = AUTO
     limit_s: float = 3600.0
     sample: tuple[str, ...] = ()  # a shorter run of the program, for valgrind
-    capacity: tuple[tuple[int, float], ...] = ()  # of this machine, where it was measured
-    owner: str = SHARED  # whose profile it becomes
+    capacity: tuple[tuple[int, float], ...] = ()  # of this machine, if it was measured
+    owner: str = SHARED  # the owner of the resulting profile
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where resctrl is, and who counts; a test gives its own."""
+    """Where resctrl is, and the source of counters; tests supply their own."""
 
     files: Files
     mount: Callable[[], Mount | None] = find_mount
-    counters: Source | None = None  # None: perf, where it counts instructions
+    counters: Source | None = None  # None: perf, if it can count instructions
 
 
 def this_host() -> Host:
-    """The real one."""
+    """Return the real host."""
     return Host(HostFiles())
 
 
 def check(wish: Wish, host: Host | None = None) -> None:
-    """Refuse what can be seen to be wrong before anything runs."""
+    """Refuse a wrong request before anything runs."""
     cores = allowed_cores()
     if not 1 <= wish.processes <= len(cores):
         raise InputError(f"{wish.processes} processes on {len(cores)} cores", "-n",
@@ -81,7 +81,7 @@ def check(wish: Wish, host: Host | None = None) -> None:
 
 
 def profile(wish: Wish, folder: Path, say: Advance, host: Host | None = None) -> Profile:
-    """Run it as often as needed; nothing is stored yet."""
+    """Run the program as often as needed; nothing is stored yet."""
     host = host or this_host()
     check(wish, host)
     offer, cores = _offer(host), allowed_cores()
@@ -116,7 +116,7 @@ def profile(wish: Wish, folder: Path, say: Advance, host: Host | None = None) ->
 
 
 def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple[int, float], ...] = ()) -> NodeGroup:
-    """This machine as a node: its cores, the ways curves are about, and its memory bandwidth where it is known."""
+    """Describe this machine as a node: its cores, the ways of the curves, and its memory bandwidth if it is known."""
     ways = least = 0
     if offer is not None and offer.cache is not None:
         ways, least = offer.cache.private.ways, offer.cache.min_ways
@@ -126,7 +126,7 @@ def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple
 
 
 def keep(store: Any, new: Profile) -> tuple[Profile, str]:
-    """Join it with what the store knows; afresh if the program has changed, and why. Nothing is kept by halves."""
+    """Merge a profile into the store; replace it if the program has changed, and return why. Refusals write nothing."""
     known = store.get(new.program, new.processes, new.hardware, new.owner)
     before = None if known is None else known.at_scale(1)
     why = "" if before is None or known.provenance != new.provenance else drifted(before, new.scales[0])
@@ -134,12 +134,12 @@ def keep(store: Any, new: Profile) -> tuple[Profile, str]:
         store.replace([new])
         return new, why
     if known is not None and known.provenance == new.provenance:
-        merged(known, new)  # refuses what cannot be joined before anything is written
+        merged(known, new)  # raises if they cannot be merged, before anything is written
     return store.put(new), ""
 
 
 def account(known: Profile, new: Profile, why: str, where: str) -> dict[str, Any]:
-    """The document of the verb."""
+    """Return the document of the verb."""
     one, all_of_it = new.scales[0], known.scales[0]
     curves = {"ipc": one.ipc, "bandwidth_gbs": one.bandwidth_gbs, "miss_rate": one.miss_rate}
     return {
@@ -164,7 +164,7 @@ def _offer(host: Host) -> ResctrlOffer | None:
 
 
 def _kind(wish: Wish, offer: ResctrlOffer | None) -> str:
-    """Which curves there will be; refused before anything runs where it cannot be had."""
+    """Return the kind of curves; refuse an unavailable one before anything runs."""
     can_step = offer is not None and offer.cache is not None
     if wish.curve == AUTO:
         return RESCTRL if can_step else NONE
@@ -181,7 +181,7 @@ def _kind(wish: Wish, offer: ResctrlOffer | None) -> str:
 def _stepped(
     request: Request, wish: Wish, offer: ResctrlOffer, host: Host, folder: Path, mean_s: float, say: Advance
 ) -> Curves:
-    """A run during which the ways change every 5 s."""
+    """Run the program while the ways change every 5 s."""
     assert offer.cache is not None
     tour = tour_of(offer.cache.private.ways, offer.cache.min_ways, mean_s)
     counters = host.counters
@@ -204,7 +204,7 @@ def _stepped(
 
 
 def _simulated(request: Request, wish: Wish, folder: Path, mean_s: float, busy_s: float, say: Advance) -> Curves:
-    """Runs inside valgrind; a shorter sample stands for the program where one is given."""
+    """Run it inside valgrind; a shorter sample stands for the program if one is given."""
     alone_s = mean_s
     if wish.sample:
         request = replace(request, command=wish.sample)
@@ -235,22 +235,22 @@ def _must_end_well(ended: Ended, wish: Wish, folder: Path) -> None:
 
 
 def _columns(readings: Readings) -> dict[str, float]:
-    """Counters as a profile keeps them: NAME_STAT."""
+    """Return counters named as in a profile: NAME_STAT."""
     return {f"{name}_{stat}": value for name, one in readings.items() for stat, value in one.columns()}
 
 
 def default_owner() -> str:
-    """What root measures is shared, as root is an operator; what anybody else measures is that user's own."""
+    """Return the shared owner for root, because root is an operator, and the user itself for any other account."""
     return SHARED if os.getuid() == 0 else owner_of(os.getuid())
 
 
 def default_name(command: Sequence[str]) -> str:
-    """The name of the program, where its owner gives none: the file's."""
+    """Return the default name of a program: that of its file."""
     return Path(command[0]).name
 
 
 def estimate_note(profile: Profile) -> str:
-    """What a reader of an estimated profile must know; empty for a measured one."""
+    """Return a caveat for readers of an estimated profile; empty for a measured one."""
     if profile.provenance != ESTIMATED:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""PROGRAMS.toml of `cohabit measure`: which programs are run, how they share the cores, what is measured of them.
+"""PROGRAMS.toml of `cohabit measure`: which programs run, how they share the cores, what is measured.
 
 Everything is checked before the first program starts: names, commands, cores, sources. Format: docs/measuring.md.
 """
@@ -47,12 +47,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counters: str = ""
 
     def digest(self) -> str:
-        """Of all that measured times depend on; the number of repeats may grow later."""
+        """Return a digest of everything that measured times depend on; the number of repeats may grow later."""
         rest = msgspec.structs.replace(self, repeats=0, pair_repeats=0)
         return hashlib.blake2b(msgspec.json.encode(rest), digest_size=8).hexdigest()
 
     def cpus(self, program: Program, beside: bool) -> tuple[int, ...]:
-        """The CPUs of a program in its role: under measurement, or beside."""
+        """Return the CPUs of a program in its role: measured, or beside."""
         if program.cores:
             return tuple(program.cores)
         every = tuple(self.use) or allowed_cores()
@@ -82,7 +82,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def plan_from(data: dict[str, Any], where: str) -> Plan:
-    """Plain data to a plan."""
+    """Convert plain data to a plan."""
     _refuse_unknown(data, Plan, where)
     programs = data.get("program", [])
     for number, one in enumerate(programs if isinstance(programs, list) else [], 1):
@@ -129,7 +129,7 @@ def _check_program(program: Program, where: str) -> None:
 
 
 def _check_host(plan: Plan, where: str) -> None:
-    """Folders, commands, CPUs and sources must exist here."""
+    """Refuse folders, commands, CPUs and sources that do not exist here."""
     mine = allowed_cores()
     for program in plan.program:
         if not Path(program.cwd).is_dir():

@@ -1,7 +1,7 @@
-"""What has been measured so far, beside the file it is for: one line per finished run, only ever added to.
+"""The progress file of a measurement, beside its output: one line per finished run, append-only.
 
-Killed at any instant, at most the line being written is lost; the same call goes on after the last whole one. Lines of
-another programs file or another machine are refused, never mixed.
+If the process is killed, at most the line being written is lost; the same call continues after the last whole line.
+Lines of another programs file or another machine are refused, never mixed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, ...]
 
 
 class Progress:
-    """Finished runs by key; the file appears with the first of them."""
+    """Finished runs by key; the file is created with the first of them."""
 
     def __init__(self, out: Path, digest: str, machine: str) -> None:
         self.path = out.with_name(out.name + ".progress")
@@ -30,7 +30,7 @@ class Progress:
             self._continue()
 
     def add(self, key: Key, result: dict[str, Any]) -> None:
-        """Keep a result, safely on disk before the next run begins; Ctrl-C waits until it is there."""
+        """Append a result and sync it to disk before the next run begins; Ctrl-C is deferred meanwhile."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             if self.descriptor < 0:
@@ -42,13 +42,13 @@ class Progress:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
-        """Leave the file as it is."""
+        """Close the file and keep it."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def forget(self) -> None:
-        """All is in the data set now."""
+        """Remove the file: everything is in the data set now."""
         self.path.unlink(missing_ok=True)
         self.close()
 
@@ -57,7 +57,7 @@ class Progress:
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            os.ftruncate(self.descriptor, whole)  # the line that was being written
+            os.ftruncate(self.descriptor, whole)  # drop the incomplete last line
         lines = [json.loads(line) for line in content[:whole].splitlines()]
         if not lines:
             self._write(self.head)

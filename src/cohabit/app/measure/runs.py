@@ -1,8 +1,8 @@
-"""Run named programs again and again on a timetable and keep every run time with what the counters said before it.
+"""Run named programs repeatedly on a timetable and keep every run time with the counters from before the run.
 
-The data file is its own progress: a row is added, by replacing the file whole, as soon as a run has ended, and the same
-call goes on with the runs that are not there yet. Runs of other campaigns stay. A run whose window lacks a counter is
-not kept: a guessed number would be learned from. Windows end where a run begins (RUSH R3, R60).
+The data file records its own progress: a row is added, by replacing the whole file, as soon as a run has ended, and the
+same call continues with the missing runs. Runs of other campaigns stay. A run is not kept if its window lacks a
+counter: the model would learn from a guessed number. Windows end where a run begins (RUSH R3, R60).
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ CAMPAIGN, ROUND, COST, LOADED = (META + name for name in ("campaign", "round", "
 FRONT = (APP, START, RUN, TYPE)
 BACK = (CAMPAIGN, ROUND, COST, LOADED)
 CANCEL_S = 60.0
-PATIENCE, SETTLING_S = 1.5, 5.0  # windows to wait for the first one, and a little more
+PATIENCE, SETTLING_S = 1.5, 5.0  # windows to wait for the first one, and some seconds more
 Advance = Callable[[int, int], None]
 Say = Callable[[str], None]
-# What Slurm runs: the times are the job's own, so the wait in the queue does not count.
+# The script that Slurm runs: it reports the job's own times, so the wait in the queue does not count.
 JOB_SCRIPT = "began=$(date +%s%N); {command}; status=$?; echo $began $(date +%s%N) $status > {report}; exit $status"
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One run that ended well."""
+    """One run that succeeded."""
 
     start_us: int
     run_s: float
@@ -64,7 +64,7 @@ class Table:
 
     @staticmethod
     def at(path: Path) -> Table:
-        """What is there already; a file that cannot be written or is something else is refused."""
+        """Read the existing file; refuse one that cannot be written or has another format."""
         check_out(path)
         found = Table(path)
         if path.exists():
@@ -81,16 +81,16 @@ class Table:
 
     @property
     def features(self) -> list[str]:
-        """The columns between."""
+        """Return the columns of features."""
         return self.header[len(FRONT) : -len(BACK)]
 
     def done(self, campaign: str) -> set[tuple[int, str]]:
-        """Rounds and programs of this campaign that are there."""
+        """Return the rounds and programs of this campaign that are in the file."""
         at = {name: self.header.index(name) for name in (APP, CAMPAIGN, ROUND)} if self.header else {}
         return {(int(row[at[ROUND]]), row[at[APP]]) for row in self.rows if row[at[CAMPAIGN]] == campaign}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """One more run, on disk before this returns."""
+        """Add one run; it is on disk before this returns."""
         self.rows.append([_cell(row[name]) for name in self.header])
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -105,7 +105,7 @@ def _cell(value: Any) -> str:
 
 @dataclass
 class Campaign:
-    """A plan on its way to a data file."""
+    """A plan and the data file it fills."""
 
     plan: RunsPlan
     table: Table
@@ -116,7 +116,7 @@ class Campaign:
     kept: int = 0
 
     def due(self) -> list[tuple[int, TimedProgram]]:
-        """Runs that are not in the file yet, in order."""
+        """Return the runs that are not in the file yet, in order."""
         done = self.table.done(self.plan.digest())
         return [
             (turn, one)
@@ -128,16 +128,16 @@ class Campaign:
 
 @contextmanager
 def campaign(plan: RunsPlan, table: Table, reader: WindowReader, say: Say) -> Iterator[Campaign]:
-    """A campaign with a folder of its own while it lasts."""
+    """Yield a campaign with a temporary folder of its own."""
     place = table.path.absolute().parent
     place.mkdir(parents=True, exist_ok=True)
-    beside = place if plan.launcher == SLURM else None  # a job's node must see it
+    beside = place if plan.launcher == SLURM else None  # the job's node must be able to see it
     with tempfile.TemporaryDirectory(prefix=".cohabit-runs-", dir=beside) as folder:
         yield Campaign(plan, table, reader, Path(folder), say)
 
 
 def collect(job: Campaign, advance: Advance | None = None) -> None:
-    """Do what is still to do. Stopped at any time, finished runs are in the file."""
+    """Do the remaining runs. If stopped at any time, finished runs are in the file."""
     due = job.due()
     if due:
         _await_window(job)
@@ -147,14 +147,14 @@ def collect(job: Campaign, advance: Advance | None = None) -> None:
             if advance is not None:
                 advance(number, len(due))
             if turn != last:
-                # Never sooner after a slow one: what runs in haste when a load has gone shows a load that does no harm.
+                # Keep the interval after a slow run: a run right after a load would make the load look harmless.
                 last, due_s = turn, max(due_s + job.plan.interval_s, time.monotonic())
                 time.sleep(max(0.0, due_s - time.monotonic()))
             _one(job, turn, program, loaded)
 
 
 def _await_window(job: Campaign) -> None:
-    """Sampling may have begun a moment ago; the first window must have had its time."""
+    """Wait for the first window to complete, as sampling may have just begun."""
     patience_s = PATIENCE * job.plan.window_s + SETTLING_S
     deadline_s = time.monotonic() + patience_s
     while job.reader.before(time.time_ns() // 1000) is None:
@@ -165,9 +165,9 @@ def _await_window(job: Campaign) -> None:
 
 
 def _one(job: Campaign, turn: int, program: TimedProgram, loaded: threading.Event) -> None:
-    """One run: canary if wanted, the program, its window, its row; what went wrong is said and kept in mind."""
+    """Do one run: canary if wanted, the program, its window, its row; report and record failures."""
     try:
-        asked_us = time.time_ns() // 1000  # a window that ended later would show the canary itself
+        asked_us = time.time_ns() // 1000  # a window that ended later would include the canary itself
         sung = send_canary(job.plan.canary.canary()) if job.plan.canary is not None else None
         beside = loaded.is_set()
         timed = _submitted(job, program) if job.plan.launcher == SLURM else _launched(job, program)
@@ -195,7 +195,7 @@ def _one(job: Campaign, turn: int, program: TimedProgram, loaded: threading.Even
 
 
 def _features(job: Campaign, start_us: int) -> dict[str, float]:
-    """What the counters said before; of a first row, counters that say nothing are left out for good."""
+    """Return the counters before the run; for the first row, drop counters without data permanently."""
     window = job.reader.before(start_us)
     if window is None:
         raise InputError("telemetry has no window before it began; not kept", "", "")
@@ -227,7 +227,7 @@ def _launched(job: Campaign, program: TimedProgram) -> Timed:
 
 
 def sbatch_command(plan: RunsPlan, program: TimedProgram, report: Path) -> tuple[str, ...]:
-    """The words that run a program as a Slurm job and wait for its end; its environment is that of the words."""
+    """Return the command that runs a program as a Slurm job and waits for its end; the job inherits its environment."""
     script = JOB_SCRIPT.format(command=shlex.join(program.command), report=shlex.quote(str(report)))
     return (
         "sbatch", "--parsable", "--wait", f"--job-name={program.name}", f"--chdir={program.cwd}", "--output=/dev/null",
@@ -236,7 +236,7 @@ def sbatch_command(plan: RunsPlan, program: TimedProgram, report: Path) -> tuple
 
 
 def _submitted(job: Campaign, program: TimedProgram) -> Timed:
-    """As a Slurm job; its own clock says when it began and ended."""
+    """Run the program as a Slurm job; its own clock gives start and end."""
     report, said, complaint = (job.folder / name for name in ("report", "sbatch.out", "sbatch.err"))
     report.unlink(missing_ok=True)
     request = Request(
@@ -249,7 +249,7 @@ def _submitted(job: Campaign, program: TimedProgram) -> Timed:
             running.release()
             ended = running.wait(job.plan.limit_s)
     finally:
-        if ended is None:  # too long, or interrupted: sbatch is gone, its job would go on
+        if ended is None:  # timeout or interruption: sbatch is gone, but its job would go on
             _cancel(said, job.say)
     if ended is None:
         raise InputError(f"waited and ran longer than {job.plan.limit_s:g} s as a Slurm job", "", "")
@@ -264,7 +264,7 @@ def _submitted(job: Campaign, program: TimedProgram) -> Timed:
 
 
 def _cancel(said: Path, say: Say) -> None:
-    """Take the job that sbatch named out of the queue, or stop it."""
+    """Cancel the job that sbatch named."""
     number = said.read_text().split(";")[0].strip() if said.exists() else ""
     if not number.isdecimal():
         return
@@ -279,7 +279,7 @@ def _cancel(said: Path, say: Say) -> None:
 
 @contextmanager
 def _interfering(load: Interference | None) -> Iterator[threading.Event]:
-    """The load comes and goes while the block lasts; the event is set while it is there."""
+    """Run the load on and off while the block lasts; the event is set while the load is on."""
     present, over = threading.Event(), threading.Event()
     if load is None:
         yield present
@@ -292,7 +292,7 @@ def _interfering(load: Interference | None) -> Iterator[threading.Event]:
         while not over.wait(load.off_s):
             deadline_s = time.monotonic() + load.on_s
             present.set()
-            while time.monotonic() < deadline_s and not over.is_set():  # one that ends early is started again
+            while time.monotonic() < deadline_s and not over.is_set():  # restart a load that ends early
                 with launch(request) as running:
                     running.release()
                     while time.monotonic() < deadline_s and not over.is_set() and running.wait(0.1) is None:
@@ -310,7 +310,7 @@ def _interfering(load: Interference | None) -> Iterator[threading.Event]:
 
 
 def account(job: Campaign) -> dict[str, Any]:
-    """The document of the verb."""
+    """Return the document of the verb."""
     done, of = len(job.table.done(job.plan.digest())), job.plan.repeats * len(job.plan.program)
     return {
         "out": str(job.table.path), "complete": done == of, "runs": done, "of": of, "added": job.kept,

@@ -51,7 +51,7 @@ class CanaryPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_s: float = LIMIT_S
 
     def canary(self) -> Canary:
-        """As the node's agent takes it."""
+        """Return it as the node's agent takes it."""
         return Canary(self.ranks, self.size_mb, self.ring_rounds, self.reduce_rounds, self.launcher, self.limit_s)
 
 
@@ -69,7 +69,7 @@ class RunsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     canary: CanaryPlan | None = None
 
     def digest(self) -> str:
-        """Of all that run times and features depend on; rounds may be added later."""
+        """Return a digest of everything that run times and features depend on; rounds may be added later."""
         rest = msgspec.structs.replace(self, repeats=0)
         return hashlib.blake2b(msgspec.json.encode(rest), digest_size=8).hexdigest()
 
@@ -129,7 +129,7 @@ def _check(plan: RunsPlan, where: str) -> None:
 
 
 def _check_host(plan: RunsPlan, where: str) -> None:
-    """Folders, commands and CPUs must exist here; a Slurm job's command may exist on its nodes only."""
+    """Refuse folders, commands and CPUs that do not exist here; a Slurm job's command may exist on its nodes only."""
     started: list[tuple[str, TimedProgram | Interference]] = []
     if plan.launcher == LOCAL:
         started += [(one.name, one) for one in plan.program]

@@ -1,6 +1,6 @@
-"""What the counters said before a moment, for `cohabit measure runs`: from a telemetry store, or sampled here.
+"""Counters before an instant, for `cohabit measure runs`: from a telemetry store, or sampled here.
 
-Both answer one question, `before`. Nothing that was read after the moment may enter the answer (RUSH R60).
+Both readers implement `before`. Nothing read after the instant may enter the result (RUSH R60).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Say = Callable[[str], None]
 
 
 class WindowReader(Protocol):
-    """Where windows come from."""
+    """A source of windows."""
 
     def before(self, time_us: int) -> Window | None:
-        """What was known at this moment of the time before; None if nothing was."""
+        """Return the window before this instant; None if there is none."""
         ...
 
 
@@ -62,7 +62,7 @@ class SampledHere:
 
     def before(self, time_us: int) -> Window | None:
         with self._lock:
-            if not self._rows or self._rows[0][0] > time_us - self.span_us:  # not yet a whole window
+            if not self._rows or self._rows[0][0] > time_us - self.span_us:  # not a whole window yet
                 return None
             rows = [row for at, row in self._rows if time_us - self.span_us < at <= time_us]
         if not rows:
@@ -98,5 +98,5 @@ class SampledHere:
 
 
 def span_of(window_s: float) -> int:
-    """Seconds of a plan as a span."""
+    """Convert a plan's seconds to a span."""
     return round(window_s * SECOND)

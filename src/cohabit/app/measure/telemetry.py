@@ -1,7 +1,7 @@
-"""Telemetry from wherever it comes (this node's samplers, Prometheus, files of LDMS) into a store, and what it says.
+"""Collect telemetry (this node's samplers, Prometheus, files of LDMS) into a store, and show what is in it.
 
-Whoever collects may be stopped at any time: work in hand is finished first (Ctrl-C waits for it), then everything there
-is goes into the store, the window in progress included. A source that fails is said and left; it never ends the work.
+Collecting may be stopped at any time: the current step is finished first (Ctrl-C waits for it), then all data goes into
+the store, including the window in progress. A source that fails is reported and skipped; it never ends the collection.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from cohabit.trace.files import open_trace
 
 Advance = Callable[[int, int], None]
 Say = Callable[[str], None]
-SETTLED_US = 15 * SECOND  # how long a Prometheus server may take to have everything of a moment
+SETTLED_US = 15 * SECOND  # the time a Prometheus server may need to have all samples of an instant
 
 
 class Intake:
-    """From samples of named nodes to windows in a store."""
+    """Turns samples of named nodes into windows in a store."""
 
     def __init__(
         self, store: TelemetryWriter, counters: Sequence[str], window_us: int = WINDOW_US, grace_us: int = GRACE_US
@@ -57,7 +57,7 @@ class Intake:
         self, names: Sequence[str], nodes: NDArray[np.int64], times_us: NDArray[np.int64],
         values: NDArray[np.float64], now_us: int | None = None,
     ) -> None:  # fmt: skip
-        """Samples of `names[nodes]`; windows that are over by then go into the store."""
+        """Add samples of `names[nodes]`; windows that have ended by then go into the store."""
         for name in names:
             if name not in self._numbers:
                 self._numbers[name] = len(self.names)
@@ -75,7 +75,7 @@ class Intake:
         self._put(self.reducer.finished(now_us))
 
     def close(self) -> None:
-        """Keep the rest too."""
+        """Store the remaining windows too."""
         self._put(self.reducer.unfinished())
 
     def _put(self, finished: list[Any]) -> None:
@@ -87,7 +87,7 @@ class Intake:
             self.last_us = end_us if self.last_us is None else max(self.last_us, end_us)
 
     def account(self, defects: Counter[str]) -> dict[str, Any]:
-        """What came of it, as plain data."""
+        """Return the result as plain data."""
         together = Counter(self.reducer.defects) + defects
         return {
             "store": str(self.store.folder),
@@ -104,7 +104,7 @@ class Intake:
 
 @dataclass
 class Plan:
-    """How to collect."""
+    """The settings of a collection."""
 
     out: Path
     interval_us: int = 10 * SECOND
@@ -114,7 +114,7 @@ class Plan:
     node: str = field(default_factory=lambda: os.uname().nodename)
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is written."""
+        """Refuse invalid settings before anything is written."""
         if self.interval_us < SECOND // 10:
             raise InputError("--interval is shorter than 0.1 s", "", "10s is usual")
         if self.window_us < PART_US or self.window_us % PART_US:
@@ -128,7 +128,7 @@ class Plan:
 
 
 def duration_of(option: str, text: str) -> int:
-    """A duration from the command line."""
+    """Parse a duration from the command line."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -136,12 +136,12 @@ def duration_of(option: str, text: str) -> int:
 
 
 class _Stop(Exception):
-    """Somebody wants it to end."""
+    """A signal asks the collection to end."""
 
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[float], None]]:
-    """A pause that Ctrl-C or SIGTERM ends by `_Stop`; outside it both wait."""
+    """Yield a pause that Ctrl-C or SIGTERM ends with `_Stop`; outside the pause both signals wait."""
     signals = {signal.SIGINT, signal.SIGTERM}
     if threading.current_thread() is not threading.main_thread():
         yield time.sleep
@@ -169,7 +169,7 @@ def _stoppable() -> Iterator[Callable[[float], None]]:
 
 
 def _repeat(plan: Plan, step: Callable[[int, float], None], advance: Advance | None) -> bool:
-    """Do something at every interval until the time is over; False if it was stopped before."""
+    """Call `step` at every interval until the time is over; return False if stopped before."""
     rounds = None if plan.duration_us is None else plan.duration_us // plan.interval_us
     begin, done = time.monotonic(), 0
     with _stoppable() as pause:
@@ -182,7 +182,7 @@ def _repeat(plan: Plan, step: Callable[[int, float], None], advance: Advance | N
                     return True
                 done += 1
                 due = begin + done * plan.interval_us / SECOND
-                if time.monotonic() - due > plan.interval_us / SECOND:  # asleep, or a slow source: no catching up
+                if time.monotonic() - due > plan.interval_us / SECOND:  # after sleep or a slow source: no catching up
                     begin, due = time.monotonic() - done * plan.interval_us / SECOND, time.monotonic()
                 pause(due - time.monotonic())
         except _Stop:
@@ -198,7 +198,7 @@ def collect_here(plan: Plan, say: Say, advance: Advance | None = None, root: Pat
     with TelemetryWriter(plan.out, plan.keep_us) as store:
         _say_notes(store, say)
         meter = Meter(samplers, say)
-        intake = Intake(store, meter.counters, plan.window_us, grace_us=0)  # nothing comes late from this very node
+        intake = Intake(store, meter.counters, plan.window_us, grace_us=0)  # samples of this node are never late
 
         def step(now_us: int, steady_s: float) -> None:
             row = meter.sample(now_us, steady_s)
@@ -212,7 +212,7 @@ def collect_here(plan: Plan, say: Say, advance: Advance | None = None, root: Pat
 
 
 def collect_from_prometheus(plan: Plan, url: str, say: Say, advance: Advance | None = None) -> dict[str, Any]:
-    """Ask a Prometheus server at every interval for what is new; that it does not answer is said, once."""
+    """Query a Prometheus server at every interval for new samples; report once if it does not answer."""
     plan.check()
     defects: Counter[str] = Counter()
     with Prometheus(url) as server, TelemetryWriter(plan.out, plan.keep_us) as store:
@@ -224,7 +224,7 @@ def collect_from_prometheus(plan: Plan, url: str, say: Say, advance: Advance | N
         def step(now_us: int, steady_s: float) -> None:
             nonlocal known_us, problem
             until_us = now_us - SETTLED_US
-            if abs(until_us - known_us) > plan.window_us:  # a clock that jumped, or a long silence: begin again
+            if abs(until_us - known_us) > plan.window_us:  # a clock that jumped, or a long gap: start again
                 known_us = until_us - plan.interval_us
             found = server.fetch(known_us, until_us, plan.interval_us / SECOND)
             if found.problem:
@@ -265,7 +265,7 @@ def import_ldms(file: Path, out: Path, source: str | None, keep_us: int = KEEP_U
 def import_prometheus(
     url: str, out: Path, begin_us: int, end_us: int, step_us: int, keep_us: int = KEEP_US
 ) -> dict[str, Any]:
-    """Read a stretch of time from a Prometheus server into a store; `problem` says why there is nothing."""
+    """Read a period from a Prometheus server into a store; `problem` says why there is no data."""
     with Prometheus(url) as server:
         found = server.fetch(begin_us, end_us, step_us / SECOND)
     if found.problem:
@@ -286,7 +286,7 @@ def _say_notes(store: TelemetryStore, say: Say) -> None:
 
 
 def chosen_counters(wanted: Sequence[str]) -> list[str]:
-    """Counters by full name or by source; refuse what nobody has heard of."""
+    """Return counters by full name or by source; refuse unknown names."""
     found: list[str] = []
     for name in wanted:
         if name in SOURCES:
@@ -306,7 +306,7 @@ def shown(
     folder: Path, since_us: int | None, last_us: int, until_us: int | None, nodes: Sequence[str],
     counters: Sequence[str], now_us: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """What a store says of a time (from `since_us`, or the `last_us` up to its end): its windows over these nodes."""
+    """Return a store's windows over these nodes for a period (from `since_us`, or the `last_us` up to its end)."""
     store = TelemetryStore(folder)
     newest = store.newest_end_us()
     until = until_us if until_us is not None else newest or 0

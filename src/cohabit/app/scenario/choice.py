@@ -1,4 +1,4 @@
-"""A scenario file, a bare trace or plain data, with what the caller says over what it says. Nothing is run here."""
+"""Combine a scenario file, a bare trace or plain data with the caller's options, which win. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scenario_for(
     seed: int | None = None,
     kill: bool = True,
 ) -> Scenario:
-    """The scenario, changed by whatever is not None; `kill` False lets jobs run past their requested time."""
+    """Return the scenario, changed by every option that is not None; `kill` False lets jobs exceed their request."""
     where = "the scenario given" if isinstance(source, Mapping) else str(source)
     if isinstance(source, Mapping):
         scenario = scenario_from(dict(source), where)

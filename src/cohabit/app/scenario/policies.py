@@ -1,4 +1,4 @@
-"""Names to policies: a bundle, varied key by key, becomes the PolicySet a core runs with."""
+"""Build policies from names: a bundle, varied key by key, becomes the PolicySet a core runs with."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from cohabit.policy.degradation import Degradations
 
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
-CONCERNED = {  # the placements a key of [policy] is about
+CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd"), "beta": ("spread",), "scales": ("share", "spread"), "book_bandwidth": ("spread",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
 OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
-UNHEEDED = {  # keys of placement pair a way of pairing does not look at
+UNHEEDED = {  # keys of placement pair that a way of pairing ignores
     "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
     "intensity": ("degradation", "model", "threshold_pct", "group_size", "refill"),
     "saving": ("threshold_pct",),
@@ -51,7 +51,7 @@ UNHEEDED = {  # keys of placement pair a way of pairing does not look at
 
 
 def resolve(config: PolicyConfig) -> dict[str, Any]:
-    """What the bundle and the keys beside it come to."""
+    """Return the policy names that result from the bundle and the keys beside it."""
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
@@ -66,7 +66,7 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
 
 
 def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool = True) -> PolicySet:
-    """The policies, with orders that change over time compiled; sharing = "exclusive" is the switch back to CE."""
+    """Return the policies, with time-dependent orders compiled; sharing = "exclusive" switches back to CE."""
     chosen = resolve(config)
     if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
         chosen["placement"] = "exclusive"
@@ -102,7 +102,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
 
 
 def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:
-    """An age limit says who may not be overtaken any more by first-fit; with reservations it has no meaning."""
+    """Refuse an age limit unless backfilling is first-fit: with reservations it has no meaning."""
     if chosen["backfill"] != "first-fit":
         if config.age_limit_s or config.age_limit_runs:
             raise InputError(
@@ -138,12 +138,12 @@ def _gate_options(config: PolicyConfig) -> GateOptions:
 
 
 def refuse_untrusted_files(config: PolicyConfig) -> None:
-    """Files that the policy of a controller of root's is made from, and that somebody else could change."""
+    """Refuse files of the policy that another account could change, for a controller started by root."""
     refuse_for_root(*(Path(text) for text in (config.degradation, config.model, config.variability) if text))
 
 
 def _degradations(config: PolicyConfig) -> Degradations | None:
-    """Who slows whom, from a matrix or a model; None: to be worked out from profiles."""
+    """Return how much programs slow each other, from a matrix or a model; None: to be derived from profiles."""
     if config.degradation and config.model:
         raise InputError("policy has both degradation and model", "policy", "keep one of the two")
     if config.degradation:
@@ -161,7 +161,7 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
 
 
 def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool = True) -> list[str]:
-    """Keys that were set and change nothing under these policies, a sentence each; `measured`: running jobs are."""
+    """Return a sentence for each key that has no effect under these policies; `measured`: running jobs are measured."""
     usual, placement = PolicyConfig(), str(names["placement"])
     gated = names.get("gate", UNGATED) != UNGATED
     ungated = [] if gated else [key for key in OF_A_GATE if getattr(config, key) != getattr(usual, key)]
@@ -181,7 +181,7 @@ def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool =
 def nothing_known(
     scenario: Scenario, policies: PolicySet, programs: Sequence[str], profiles: Sequence[Profile]
 ) -> list[str]:
-    """Programs of which the matrix or the model says nothing, a sentence each; refused where that is all of them."""
+    """Return a sentence for each program unknown to the matrix or the model; refuse if that is all of them."""
     config, placer = scenario.policy, policies.placer
     key = "degradation" if config.degradation else "model"
     if not getattr(config, key):
@@ -205,7 +205,7 @@ def nothing_known(
 
 
 def title(names: dict[str, Any]) -> str:
-    """What a reader should call it."""
+    """Return the display name of the policy."""
     backfill = str(names["backfill"])
     text = f"{names['order']} + {'depth ' + backfill if backfill.isdigit() else backfill}"
     if names.get("backfill_order"):

@@ -1,4 +1,4 @@
-"""The programs of a scenario: what is true of them (for the world) and what the scheduler is told (profiles)."""
+"""The programs of a scenario: their true behaviour (for the world) and the scheduler's knowledge (profiles)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN_FROM_CATALOGUE = -1
 
 
 def load_programs(config: ProgramsConfig, cluster: Cluster) -> Programs:
-    """Read the programs and hold them to the machine; none where the scenario names none."""
+    """Read the programs and check them against the machine; none if the scenario names none."""
     if config.catalogue:
         programs, where = catalogue(config.catalogue).programs, f"catalogue {config.catalogue}"
     elif config.file:
@@ -37,7 +37,7 @@ def load_programs(config: ProgramsConfig, cluster: Cluster) -> Programs:
 
 
 def known_profiles(scenario: Scenario, programs: Programs, cluster: Cluster) -> list[Profile]:
-    """What the scheduler knows beforehand: exclusive runs of every program, with the error the scenario asks for."""
+    """Return what the scheduler knows beforehand: exclusive runs of every program, with the scenario's error."""
     if scenario.programs.profiles == "none":
         return []
     exact = [profile_of(program, cluster.groups[0]) for program in programs.values()]
@@ -48,15 +48,15 @@ def known_profiles(scenario: Scenario, programs: Programs, cluster: Cluster) -> 
 
 
 def names_in(workload: Workload, rows: NDArray[np.int64]) -> list[str]:
-    """The programs these jobs run, in order of appearance; "" for jobs that name none."""
+    """Return the programs these jobs run, in order of appearance; "" for jobs that name none."""
     programs = workload.program[rows]
-    same = bool((programs == programs[:1]).all())  # mostly nobody names any
+    same = bool((programs == programs[:1]).all())  # the common case: no job names a program
     numbers = dict.fromkeys(programs[:1].tolist() if same else programs.tolist())
     return [workload.program_names[number] if number >= 0 else "" for number in numbers]
 
 
 def with_run_times(workload: Workload, programs: Programs, node: NodeGroup) -> Workload:
-    """Jobs that state no run time run as long as their program's compact exclusive run with that many processes."""
+    """Give jobs without a run time that of their program's compact exclusive run with that many processes."""
     open_rows = np.flatnonzero((workload.run_us == RUN_FROM_CATALOGUE) & (workload.rejection == ACCEPTED))
     if not len(open_rows):
         return workload

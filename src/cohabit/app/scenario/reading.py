@@ -1,4 +1,4 @@
-"""A scenario: one simulation as data (TOML), checked key by key. Nothing here runs anything."""
+"""Read a scenario: one simulation as data (TOML), checked key by key. Nothing here runs anything."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def _found(jobs: JobsConfig, policy: PolicyConfig, folder: Path) -> tuple[JobsConfig, PolicyConfig]:
-    """The same with every file it names as a whole path."""
+    """Return the same tables with every file name as a full path."""
     files = {key: getattr(jobs, key) for key in ("file", "trace")}
     orders = {key: getattr(policy, key) for key in ("order", "backfill_order")}
     learned = {key: getattr(policy, key) for key in ("degradation", "model", "variability")}
@@ -74,7 +74,7 @@ def _found(jobs: JobsConfig, policy: PolicyConfig, folder: Path) -> tuple[JobsCo
 
 
 def scenario_from(data: dict[str, Any], where: str) -> Scenario:
-    """Plain data to a scenario; every unknown key or wrong value is named with its place."""
+    """Convert plain data to a scenario; errors name every unknown key or wrong value with its place."""
     data = spelled_out(data)
     _refuse_unknown(data, Scenario, where, "")
     try:
@@ -151,7 +151,7 @@ _MAY_BE_NEGATIVE = ("begin_s", "end_s", "from_s", "until_s", "shift_s", "clock_o
 
 
 def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
-    """No setting is infinite or not a number; only instants and the options of an order may be negative."""
+    """Refuse infinity and NaN in any setting, and negative numbers except in instants and the options of an order."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items:
         here = f"{place}.{key}" if place else str(key)
@@ -180,7 +180,7 @@ def _refuse_unknown(data: Any, struct: Any, where: str, place: str) -> None:
 
 
 def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
-    """The machine; `nodes` is used where the scenario leaves the number open."""
+    """Return the machine; `nodes` is used if the scenario does not set the number."""
     if config.group:
         groups = tuple(_group(group, group.nodes, group.partitions, group.name) for group in config.group)
     else:
@@ -213,7 +213,7 @@ def _window(config: WindowConfig) -> Window:
 
 
 def half_life_us(config: PolicyConfig) -> int:
-    """The memory of fair share."""
+    """Return the half-life of fair share."""
     return round(config.fair_share_half_life_h * HOUR)
 
 

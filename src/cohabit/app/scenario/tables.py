@@ -1,4 +1,4 @@
-"""The tables of a scenario file as structs, key by key with their defaults. What they may hold is checked elsewhere."""
+"""The tables of a scenario file as structs, key by key with their defaults. Their values are checked elsewhere."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     closids: int = 0
     domains: int = 1
     bandwidth_gbs: dict[str, float] = {}
-    sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy has it
-    oversubscribe: bool | None = None  # more threads than cores on a node; None: as the placement has it (pair: yes)
+    sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy says
+    oversubscribe: bool | None = None  # more threads than cores on a node; None: as the placement says (pair: yes)
     on_node_loss: str = "requeue"
     group: list[GroupConfig] = []
     maintenance: list[WindowConfig] = []
@@ -52,7 +52,7 @@ class JobsConfig(msgspec.Struct, frozen=True):
     file: str = ""
     trace: str = ""
     generator: str = ""
-    jobs: int | None = None  # how many to make; 1000 otherwise
+    jobs: int | None = None  # how many to generate; default 1000
     load: float | None = None
     mean_gap_s: float | None = None
     median_run_s: float | None = None
@@ -66,9 +66,9 @@ class JobsConfig(msgspec.Struct, frozen=True):
     alpha: float | None = None
     ratio: list[float] | None = None  # mix of all [programs]: scaling ratio from, to
     span_days: float | None = None  # eureka: from the first to the last submission
-    from_s: float | None = None  # of a file or trace: only jobs submitted from then on, on its own clock,
-    until_s: float | None = None  # and before then
-    shift_s: float | None = None  # of a file or trace: all jobs are submitted so much later; negative: earlier
+    from_s: float | None = None  # of a file or trace: only jobs submitted from this time on, on its own clock,
+    until_s: float | None = None  # and before this time
+    shift_s: float | None = None  # of a file or trace: delay of all submissions; negative: earlier
 
 
 class PolicyConfig(msgspec.Struct, frozen=True):
@@ -82,40 +82,40 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     order_options: dict[str, float] = {}
     backfill_order_options: dict[str, float] = {}
     fair_share_half_life_h: float = 168.0
-    age_limit_s: float | None = None  # first-fit only: who has waited this long may not be overtaken any more
+    age_limit_s: float | None = None  # first-fit only: a job that has waited this long may not be overtaken any more
     age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
     alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
-    beta: float = 2.0  # spread: weight of occupied cache ways when the idlest nodes are looked for
+    beta: float = 2.0  # spread: weight of occupied cache ways in the search for the idlest nodes
     scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # share and spread: scale factors to try
-    partition: str | None = None  # how the cache is divided; "none": not at all; None: as usual for the placement
+    partition: str | None = None  # how the cache is divided; "none": not at all; None: the placement's default
     book_bandwidth: bool = True  # spread: whether bandwidth is booked
     moves: int = 0  # shepherd: running jobs that may change their L3 domain at each decision
     pairing: str | None = None  # pair: optimal, greedy, saving, intensity or consecutive; None: the bundle's, or greedy
-    degradation: str = ""  # pair: a matrix of who slows whom, CSV
-    model: str = ""  # pair: a trained model that predicts it from counters
-    threshold_pct: float = 100.0  # pair: pairs that slow by more run one after the other
+    degradation: str = ""  # pair: a matrix of pairwise degradations, CSV
+    model: str = ""  # pair: a trained model that predicts them from counters
+    threshold_pct: float = 100.0  # pair: pairs that slow each other by more run one after the other
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
-    window: int = 150  # pair: so many of the first in the queue are paired
-    refill: bool = False  # pair: a job that waits may join one whose partner has ended, if they go well together
-    gate: str | None = None  # who may say "not now" to a start: variability, or "none"; None: the bundle's
+    window: int = 150  # pair: how many jobs at the front of the queue are paired
+    refill: bool = False  # pair: a waiting job may join a running job after its partner has ended, if they fit together
+    gate: str | None = None  # a gate that may delay a start: variability, or "none"; None: the bundle's
     variability: str = ""  # gate variability: the trained model
-    skip_threshold: int = 10  # gate variability: so often a job may be delayed unless it says otherwise; 0: never
-    delay_labels: list[str] = msgspec.field(default_factory=lambda: ["variation"])  # what is waited out
-    telemetry_nodes: str = "job"  # gate variability: counters of the nodes it would get, or of "all"
+    skip_threshold: int = 10  # gate variability: maximum delays of a job unless it says otherwise; 0: never
+    delay_labels: list[str] = msgspec.field(default_factory=lambda: ["variation"])  # the labels that cause a delay
+    telemetry_nodes: str = "job"  # gate variability: counters of the nodes the job would get, or of "all"
     cost_aware: bool = False  # gate variability: wait only where the expected loss exceeds the expected wait
     choose_nodes: bool = False  # gate variability: look for calmer nodes before delaying
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
 
 
 class WorldConfig(msgspec.Struct, frozen=True):
-    """[world]: the ground truth, never shown to policies."""
+    """[world]: the ground truth, never visible to policies."""
 
-    kill: bool = True  # cut a run at its requested time
+    kill: bool = True  # kill a run at its requested time
     contention: str = "share"  # how neighbours slow each other: share, occupancy or none
     q: float = 1.0  # pressure of one core on an undivided cache, in GB/s
-    profile_noise: float = 0.0  # relative error of what the scheduler knows of programs
+    profile_noise: float = 0.0  # relative error of the scheduler's knowledge of programs
     move_s: float = 0.05  # work lost when a running job changes its L3 domain: its cache is cold
-    progress_s: float = 0.0  # how fast jobs on shared nodes are is measured and told so often; 0: never
+    progress_s: float = 0.0  # period of measuring and reporting the speed of jobs on shared nodes; 0: never
     progress_noise: float = 0.02  # relative error of each such measurement
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
@@ -145,7 +145,7 @@ class ProgramsConfig(msgspec.Struct, frozen=True):
 
 
 class DomainConfig(msgspec.Struct, frozen=True):
-    """[[domain]]: one of several clusters with a resource manager of its own, and what it does for mates elsewhere."""
+    """[[domain]]: one of several clusters with its own resource manager, and its scheme for mates elsewhere."""
 
     name: str
     cluster: ClusterConfig = ClusterConfig()
@@ -153,13 +153,13 @@ class DomainConfig(msgspec.Struct, frozen=True):
     policy: PolicyConfig = PolicyConfig()
     scheme: str | None = None  # hold, yield or agree; None: the bundle's, or hold
     enabled: bool = True  # False: its jobs start as if they had no mates
-    release_s: float = 1200.0  # held nodes are given back so often; 0: never
-    min_hold_s: float = 600.0  # a younger hold is left alone by that
-    max_held: float = 1.0  # of all nodes; a hold that would exceed it yields
-    max_yields: int = 0  # after so many a job holds; 0: it always yields
-    raise_per_yield: float = 0.0  # of its score, for every yield
-    bounded_hold_s: float = 0.0  # hold only if the mates expect to be ready within it; 0: always
-    clock_offset_s: float = 0.0  # what its clock shows more than true time
+    release_s: float = 1200.0  # period of releasing held nodes; 0: never
+    min_hold_s: float = 600.0  # a younger hold is not released
+    max_held: float = 1.0  # share of all nodes; a hold that would exceed it yields
+    max_yields: int = 0  # after this many yields a job holds; 0: it always yields
+    raise_per_yield: float = 0.0  # share of its score added per yield
+    bounded_hold_s: float = 0.0  # hold only if the mates expect to be ready within this time; 0: always
+    clock_offset_s: float = 0.0  # its clock minus true time
 
 
 class StartWindowConfig(msgspec.Struct, frozen=True):
@@ -172,19 +172,19 @@ class StartWindowConfig(msgspec.Struct, frozen=True):
 
 
 class CouplingConfig(msgspec.Struct, frozen=True):
-    """[coupling]: who belongs together, on which terms, and the link between the domains."""
+    """[coupling]: which jobs are mates, on which terms, and the link between the domains."""
 
     pairing: str = "column"
     vicinity_s: float = 120.0
     proportion: float | None = None  # required by pairing "proportion"; with "vicinity" at most this share is kept
     latency_s: float = 0.0
-    jitter_s: float = 0.0  # up to so much more, evenly drawn
-    loss: float = 0.0  # share of messages that never arrive
-    duplicate: float = 0.0  # share that arrives twice
-    when_dead: str = "start_alone"  # what a mate means that is not heard any more: start_alone, wait or fail
-    dead_after_s: float | None = None  # not heard for so long while its mate waits; None: as fits the link
-    lease_s: float | None = None  # nodes stay reserved for a start, a job runs without word, so long; None: as fits
-    overlap_s: float = 0.0  # how long mates must be seen running together; -1: for the whole run
+    jitter_s: float = 0.0  # maximum additional delay, uniformly distributed
+    loss: float = 0.0  # share of messages that are lost
+    duplicate: float = 0.0  # share of messages that arrive twice
+    when_dead: str = "start_alone"  # how to treat a mate that is no longer heard: start_alone, wait or fail
+    dead_after_s: float | None = None  # time without a message while its mate waits; None: derived from the link
+    lease_s: float | None = None  # time nodes stay reserved for a start and a job runs without a message; None: derived
+    overlap_s: float = 0.0  # minimum time mates must be seen running together; -1: for the whole run
     window: list[StartWindowConfig] = []
 
 

@@ -1,4 +1,4 @@
-"""A site file (TOML) into typed tables; whatever is wrong with it is one sentence with the file and the key."""
+"""Read a site file (TOML) into typed tables; every error is one sentence with the file and the key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def read_typed(path: Path, tables: type[T], described: str) -> T:
-    """A site file: what it says is obeyed, so it is read only if nobody else can change it.
+    """Read a site file; refuse it if another account can change it, because its settings are obeyed.
 
     `described`: the page that explains the keys.
     """
@@ -34,15 +34,15 @@ def read_typed(path: Path, tables: type[T], described: str) -> T:
 
 
 def refuse_untrusted(path: Path, closed: int = 0) -> None:
-    """Refuse a file that another account could change; `closed`: and one whose mode has any of these bits."""
+    """Refuse a file that another account could change; `closed`: also one with any of these mode bits."""
     if doubt := trusted.doubt_of(path, closed=closed):
         raise InputError(f"is not obeyed: {doubt.what}", doubt.where, doubt.fix)
 
 
 def refuse_for_root(*paths: Path, also: Collection[int] = ()) -> None:
-    """The same of files that an ordinary account may believe at its own risk, such as tables of numbers.
+    """Refuse the same for root only; ordinary accounts may trust such files, e.g. tables of numbers, at their own risk.
 
-    `also`: accounts whose files root obeys, too.
+    `also`: accounts from which root accepts files, too.
     """
     for path in paths if os.geteuid() == 0 else ():
         if doubt := trusted.doubt_of(path, also=also):

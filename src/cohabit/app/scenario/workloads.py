@@ -1,4 +1,4 @@
-"""The jobs of a scenario: read from a file or made by a generator, and fitted to the machine."""
+"""The jobs of a scenario: read from a file or generated, and fitted to the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GENERATORS = ("lublin", "poisson", "mix", *COUPLED)
 
 
 def load_workload(scenario: Scenario) -> Workload:
-    """Read or make the jobs."""
+    """Read or generate the jobs."""
     jobs = scenario.jobs
     if jobs.generator:
         cluster = scenario.cluster
@@ -34,7 +34,7 @@ def load_workload(scenario: Scenario) -> Workload:
 
 
 def _adapted(workload: Workload, scenario: Scenario) -> Workload:
-    """A log cut to a part of its time, brought to a load and moved in time, where the scenario says so."""
+    """Cut a log to a period, scale it to a load and shift it in time, as the scenario says."""
     jobs = scenario.jobs
     if (jobs.from_s, jobs.until_s, jobs.load, jobs.shift_s) == (None, None, None, None):
         return workload
@@ -55,7 +55,7 @@ def _adapted(workload: Workload, scenario: Scenario) -> Workload:
 
 
 def _sequence_of_all(scenario: Scenario) -> Workload:
-    """Jobs of all the scenario's programs, drawn evenly until their scaling ratio is the one asked for."""
+    """Return jobs of all the scenario's programs, drawn evenly until their scaling ratio is the requested one."""
     from cohabit.trace.mix import generate_sequence
 
     jobs, cluster = scenario.jobs, cluster_of(scenario.cluster, max(scenario.cluster.nodes, 1))
@@ -75,7 +75,7 @@ def _sequence_of_all(scenario: Scenario) -> Workload:
 
 
 def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
-    """Make jobs with the named generator; options it does not know are refused."""
+    """Generate jobs with the named generator; refuse options it does not know."""
     if jobs.generator not in GENERATORS:
         raise unknown("generator", jobs.generator, GENERATORS)
     if nodes < 1 and jobs.generator != "mix":
@@ -115,7 +115,7 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
 
 
 def usual_nodes(generator: str) -> int:
-    """The machine a generator makes jobs for where nobody says."""
+    """Return the default number of nodes for a generator."""
     if generator in COUPLED:
         from cohabit.trace.coupled_machines import EUREKA_NODES, INTREPID_NODES
 
@@ -124,7 +124,7 @@ def usual_nodes(generator: str) -> int:
 
 
 def machine_size(scenario: Scenario, workload: Workload) -> int:
-    """Nodes: as the scenario says, else as the trace's header says."""
+    """Return the number of nodes: from the scenario, else from the trace's header."""
     if scenario.cluster.group:
         return sum(group.nodes for group in scenario.cluster.group)
     packed_procs = -(-workload.max_procs // scenario.cluster.cores)

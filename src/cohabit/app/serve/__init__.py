@@ -1,1 +1,1 @@
-"""A living controller on this machine: its place, its account, its journal."""
+"""A running controller on this machine: its place, its account, its journal."""

@@ -1,6 +1,6 @@
-"""The account a controller runs as when root starts it: one that the site file names, else a free uid of its own.
+"""The account of a controller started by root: the one named in the site file, else a free uid of its own.
 
-A free uid is taken from the range that systemd uses for DynamicUser, has no name, and is kept with the place.
+A free uid is taken from the range that systemd uses for DynamicUser, has no name, and is stored in the place.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple, NoReturn
 from cohabit.model.errors import InputError
 
 FREE = range(61184, 65520)
-KEPT = "account"  # in the place
+KEPT = "account"  # file in the place
 
 
 class Account(NamedTuple):
-    """As whom the controller runs."""
+    """The account the controller runs as."""
 
     uid: int
     gid: int
@@ -28,7 +28,7 @@ class Account(NamedTuple):
 
 
 def find(name: str) -> Account | None:
-    """An account of this machine; None: there is none of this name."""
+    """Return an account of this machine; None: there is none of this name."""
     try:
         known = pwd.getpwnam(name)
     except KeyError:
@@ -39,7 +39,7 @@ def find(name: str) -> Account | None:
 
 
 def refuse(name: str) -> NoReturn:
-    """For a controller in production."""
+    """Refuse to start a controller in production without this account."""
     raise InputError(
         f"there is no account {name} for the controller to run as", "launcher.account",
         f"make one: useradd --system --no-create-home --shell /usr/sbin/nologin {name}; or use --as-root",
@@ -47,7 +47,7 @@ def refuse(name: str) -> NoReturn:
 
 
 def take_free_uid(place: Path) -> Account:
-    """The one kept with the place; a new one the first time."""
+    """Return the uid stored in the place; choose one the first time."""
     kept = place / KEPT
     try:
         number = int(kept.read_text())
@@ -61,7 +61,7 @@ def take_free_uid(place: Path) -> Account:
 
 
 def _choose(place: Path) -> int:
-    """Always the same for a place, unless it is taken."""
+    """Choose the same uid for a place every time, unless it is taken."""
     first = int.from_bytes(hashlib.sha256(os.fsencode(place)).digest()[:4], "big") % len(FREE)
     used = {os.stat(one).st_uid for one in Path("/proc").iterdir() if one.name.isdigit() and one.exists()}
     for step in range(len(FREE)):

@@ -1,7 +1,7 @@
-"""A way for an account to what it needs in folders that are closed to it, such as a Python in root's home.
+"""Give an account access to what it needs inside folders that are closed to it, such as a Python in root's home.
 
-The process gets a table of mounts of its own, in which a closed folder is empty but for what is needed; other
-processes see no difference. It takes root, and the right to mount, which some containers do not have.
+The process gets its own mount namespace, in which a closed folder is empty except for what is needed; other processes
+see no difference. It needs root and the right to mount, which some containers do not have.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cohabit.model.errors import InputError
 
 CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
-DEPTH = 8  # closed folders in closed folders
+DEPTH = 8  # maximum nesting of closed folders
 
 
 def open_ways(needed: Iterable[Path], uid: int, groups: Sequence[int]) -> None:
-    """Let this process reach these folders when it is that account. One sentence where that cannot be."""
+    """Let this process reach these folders as that account; raise one sentence if that is impossible."""
     wanted = sorted({Path(os.path.realpath(one)) for one in needed if one.is_dir()})
     own_table = False
     for _ in range(DEPTH):
@@ -42,7 +42,7 @@ def open_ways(needed: Iterable[Path], uid: int, groups: Sequence[int]) -> None:
 
 
 def closed_at(path: Path, uid: int, groups: Sequence[int]) -> Path | None:
-    """The first folder on the way that this account cannot pass; None: the way is open."""
+    """Return the first folder on the path that this account cannot enter; None: the path is open."""
     for one in (*reversed(path.parents), path):
         found = one.stat()
         shift = 6 if found.st_uid == uid else 3 if found.st_gid in groups else 0
@@ -59,7 +59,7 @@ def _own_table() -> None:
 
 
 def _cover(top: Path, paths: Sequence[Path]) -> None:
-    """An empty folder over a closed one, with what is needed in it."""
+    """Mount an empty folder over a closed one, with what is needed in it."""
     if top in paths:
         raise PermissionError(13, "it is closed itself")
     opened = {path: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in paths}

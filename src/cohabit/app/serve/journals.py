@@ -1,4 +1,4 @@
-"""Journals on disk, and replaying one: the same facts to a fresh core must give the same orders."""
+"""Read, write and replay journals: a fresh core must give the same commands for the same events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cohabit.whole_files import replacing
 
 
 def write_journal(journal: Journal, path: Path) -> None:
-    """Three columns; the jobs they speak of are in jobs.parquet beside it."""
+    """Write three columns; the jobs they refer to are in jobs.parquet beside it."""
     import polars as pl
 
     attempt = np.ones(len(journal.row), np.int32) if journal.attempt is None else journal.attempt
@@ -40,7 +40,7 @@ def write_journal(journal: Journal, path: Path) -> None:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read it back."""
+    """Read a journal from a file."""
     import polars as pl
 
     try:
@@ -55,7 +55,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def load_run(folder: Path) -> tuple[Prepared, RunTable]:
-    """A finished run again, from its folder alone."""
+    """Load a finished run from its folder alone."""
     path = folder / "jobs.parquet"
     if not path.is_file():
         raise InputError("the folder has no jobs.parquet", str(folder), "simulate with --out DIR, without --no-report")
@@ -71,15 +71,15 @@ def load_run(folder: Path) -> tuple[Prepared, RunTable]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How a replay went."""
+    """The result of a replay."""
 
     steps: int
     orders: int
-    difference: str  # empty: the same orders, byte for byte
+    difference: str  # empty: the same commands, byte for byte
 
 
 def replay_journal(place: Path) -> Replayed:
-    """Tell a fresh core every fact of the journal and compare its orders with those written down."""
+    """Pass every event of the journal to a fresh core and compare its commands with the recorded ones."""
     path = place / "journal.parquet" if place.is_dir() else place
     journal = read_journal(path)
     prepared, table = load_run(path.parent)
@@ -122,7 +122,7 @@ def replay_journal(place: Path) -> Replayed:
             return Replayed(steps, orders, f"at {now_us / 1e6:g} s: other moves than the journal has")
         for command in starts:
             row = int(prepared.rows[int(command.job_id)])
-            stayed = int(command.job_id) not in ever_moved  # the table has the last nodes of those who did not
+            stayed = int(command.job_id) not in ever_moved  # after a move the table has only the job's last nodes
             if stayed and table.start_us[row] == now_us and command.nodes != _nodes_of(table, row):
                 return Replayed(steps, orders, f"at {now_us / 1e6:g} s: job {ids[int(command.job_id)]} got other nodes")
         core.step(now_us, [fact.JobStarted(command.job_id, command.attempt) for command in starts])

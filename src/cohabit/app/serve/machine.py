@@ -1,7 +1,7 @@
-"""This machine as a living controller has it: what the core is told of it, who executes there, and what is measured.
+"""This machine as a running controller uses it: its description for the core, its back end, and its measurements.
 
-The nodes a journal was begun on stay as they were for it: a kernel that counts its memory anew, or a cache that cannot
-be divided any more, does not make its facts unreadable; other cores do.
+The nodes of a journal stay as they were when it began: if the kernel reports other memory, or the cache cannot be
+divided any more, the journal's events stay readable; other cores are refused.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class ProfilingConfig:
     """[profiling] of a site file: what is learned from runs, where the policy shares nodes."""
 
     measure: bool = True  # whether runs are measured at all
-    period_s: float = 10.0  # how often the progress of runs on shared nodes is told
-    profiles: Path | None = None  # what is known of programs before the first job
+    period_s: float = 10.0  # period of reporting the progress of runs on shared nodes
+    profiles: Path | None = None  # a file of profiles known before the first job
 
     def check(self, where: str) -> None:
-        """Refuse what cannot work."""
+        """Refuse invalid settings."""
         if not 0.1 <= self.period_s <= 3600:
             raise InputError(f"period_s = {self.period_s:g}", where, "give 0.1 to 3600 s")
 
 
 def cluster_of(nodes: VirtualNodes, policies: PolicySet, oversubscribe: bool) -> Cluster:
-    """Shared where the policy shares; with the memory bandwidth `cohabit measure capacity` found, if it was asked."""
+    """Return this machine, shared if the policy shares; with its bandwidth if `cohabit measure capacity` ran."""
     shared = not policies.placer.exclusive
     cluster = nodes.cluster("shared" if shared else "exclusive", shared and oversubscribe)
     points = known_capacity() if shared else ()
@@ -55,7 +55,7 @@ def cluster_of(nodes: VirtualNodes, policies: PolicySet, oversubscribe: bool) ->
 
 
 def _with_bandwidth(group: NodeGroup, points: tuple[tuple[int, float], ...], cores: int) -> NodeGroup:
-    """A node that is a part of the machine has that part of what the machine can draw."""
+    """Give a node that is a part of the machine the same part of the machine's bandwidth."""
     if not points or group.bandwidth_gbs:
         return group
     part = group.cores / cores
@@ -67,7 +67,7 @@ def _with_bandwidth(group: NodeGroup, points: tuple[tuple[int, float], ...], cor
 
 
 def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
-    """The nodes the journal was begun on."""
+    """Return the nodes the journal was begun on."""
     kept = journal.get(MACHINE)
     if kept is None:
         journal.put({MACHINE: msgspec.json.encode(found.groups).decode()})
@@ -82,21 +82,21 @@ def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
 
 
 def measured(backend: LocalBackend, policies: PolicySet, config: ProfilingConfig | None) -> Backend:
-    """The back end, with its runs measured where that teaches anybody something."""
+    """Return the back end, with its runs measured if a policy learns from them."""
     if config is None or not config.measure or policies.placer.exclusive:
         return backend
     return MeasuringBackend(backend, LocalMeter(backend), config.period_s)
 
 
 def reach_of(cluster: Cluster) -> Callable[[int, int], float]:
-    """What so many cores of a node can draw from memory; infinite: nobody has measured it."""
+    """Return the memory bandwidth for a number of cores of a node; infinity: it was not measured."""
     groups = [one for one in cluster.groups for _ in range(one.count)]
 
     return lambda node, cores: stream_gbs(groups[node], cores)
 
 
 def facts_of(config: ProfilingConfig | None) -> list[ProfileLearned]:
-    """What a core that has just begun is told of programs."""
+    """Return the events about programs for a core that has just begun."""
     if config is None or config.profiles is None:
         return []
     found, warning = profiles_in(config.profiles)

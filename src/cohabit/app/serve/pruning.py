@@ -1,7 +1,7 @@
-"""Removing what is not kept any longer from a place whose controller is stopped.
+"""Remove what is past its retention time from a place with a stopped controller.
 
 The lock of the place is held meanwhile. Root reads and writes the journal with the rights of the account that owns it;
-outputs are removed by a launcher, as for a living controller, with the same checks.
+a launcher removes outputs with the same checks as for a running controller.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ Say = Callable[[str], None]
 
 
 class _Alone:
-    """A journal that no controller uses: every question is answered at once."""
+    """A journal that no controller uses: every query is answered at once."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     async def ask(self, question: Callable[[Any], T]) -> T:
-        """There is no core."""
+        """Answer without a core: there is none."""
         return question(None)
 
     async def read(self, question: Callable[[sa.Connection], T]) -> T:
-        """Over the connection of readers, as in a controller."""
+        """Run a query over the readers' connection, as in a controller."""
         with self._journal.reader().connect() as connection, connection.begin():
             return question(connection)
 
 
 def prune_stopped(config: ServeConfig, dry_run: bool, say: Say) -> Pruned:
-    """Remove it, or find out what would be removed. The file of the journal is written anew, so that it shrinks."""
+    """Remove it, or find out what would be removed. The journal's file is rewritten, so that it shrinks."""
     journal = config.find_journal()
     if not isinstance(journal, str) and not is_there(journal):
         raise InputError("there is no journal", str(journal), "name the folder a controller has served from")
@@ -56,7 +56,7 @@ def prune_stopped(config: ServeConfig, dry_run: bool, say: Say) -> Pruned:
 
 
 def _launcher(config: ServeConfig, place: Place) -> Begun:
-    """With the rights of the caller: root's, where root started the controller."""
+    """Start a launcher with the rights of the caller: root's, if root started the controller."""
     owner = place.private.stat()
     told = own_settings(place.root)
     if os.geteuid() == 0:
@@ -91,5 +91,5 @@ async def _prune(config: ServeConfig, place: Place, begun: Begun, dry_run: bool,
 def _shrink(journal: Journal, say: Say) -> None:
     try:
         journal.shrink()
-    except JournalError as error:  # a copy of it needs as much room again
+    except JournalError as error:  # e.g. no room: a copy of it needs as much space again
         say(f"{error}; nothing is lost")

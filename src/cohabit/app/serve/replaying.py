@@ -1,6 +1,6 @@
-"""Replaying a live journal: its own facts to a fresh core, under the settings and on the nodes it was written for.
+"""Replay a live journal: pass its events to a fresh core, under its own settings and on its own nodes.
 
-A journal in a file is copied first, so a controller may go on meanwhile; one in a database must not be in use.
+A journal in a file is copied first, so a controller may run meanwhile; one in a database must not be in use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def is_live(path: Path) -> bool:
-    """Whether this is a controller's place, a site file or a journal of one."""
+    """Return whether this is a controller's place, its site file or its journal."""
     if path.is_dir():
         return is_there(find_journal(path))
     if path.suffix == ".toml":
@@ -46,7 +46,7 @@ def is_live(path: Path) -> bool:
 
 
 def journal_of(path: Path) -> tuple[Path, Path | str]:
-    """The place and the journal that a site file, a place or a journal's file stand for."""
+    """Return the place and the journal of a site file, a place or a journal's file."""
     if path.suffix == ".toml":
         from cohabit.app.serve.site_file import read_site
 
@@ -56,7 +56,7 @@ def journal_of(path: Path) -> tuple[Path, Path | str]:
 
 
 def replay_live(path: Path) -> Verified:
-    """Compare the orders a fresh core gives with those written down."""
+    """Compare the commands of a fresh core with the recorded ones."""
     _, where = journal_of(path)
     if isinstance(where, str):
         return _replayed(open_journal(where))
@@ -83,7 +83,7 @@ def _config(journal: Journal) -> ServeConfig:
 
 def _cluster(journal: Journal, config: ServeConfig, policies: PolicySet) -> Cluster:
     machine = journal.get(MACHINE)
-    if machine is None:  # written by a version that did not keep it: on this machine, then
+    if machine is None:  # written by a version that did not record it: assume this machine
         return cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
     shared = not policies.placer.exclusive
     groups = msgspec.json.decode(machine, type=tuple[NodeGroup, ...])

@@ -1,8 +1,8 @@
-"""Giving up rights: a controller that root starts runs as an ordinary account, and only its launcher stays root.
+"""Drop privileges: a controller started by root runs as an ordinary account, and only its launcher stays root.
 
-Before that, root reads the site file and its keys, makes the place, opens what only root can open, and starts the
-launcher. What is opened is handed on in `Held`. Afterwards there is no way back: API, core, journal, page and compiler
-have the rights of an account that owns nothing but the private folder of its place.
+Before that, root reads the site file and its keys, creates the place, opens what only root can open, and starts the
+launcher. Open files are passed on in `Held`. The drop is permanent: API, core, journal, page and compiler have the
+rights of an account that owns nothing but the private folder of its place.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
     from cohabit.app.serve.serving import ServeConfig
 
 PR_SET_NO_NEW_PRIVS = 38
-READ_ONLY = "COHABIT_CACHE_READ_ONLY"  # for kept_code.py, which may be loaded later: root's machine code is read
+READ_ONLY = "COHABIT_CACHE_READ_ONLY"  # for kept_code.py, which may be loaded later: root's machine code is only read
 PACKAGES = Path(__file__).parents[3]
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Held:
-    """What was opened while there were rights to."""
+    """The resources opened before the privileges were dropped."""
 
     begun: Begun
     listeners: Listeners
     contexts: Contexts
     lock: IO[bytes]  # of the place
-    threshold: socket.socket | None = None  # where runs wait for their mates
+    threshold: socket.socket | None = None  # the socket where runs wait for their mates
 
 
 def separate(
     config: ServeConfig, say: Say, production: bool, as_root: bool, managers: Mapping[str, Any] | None = None,
     prepare: Callable[[Account], None] | None = None, needs: Sequence[Path] = (),
 ) -> Held | None:  # fmt: skip
-    """Give up root's rights. None: there are none to give up, or root asked to keep them.
+    """Drop root's privileges. None: there are none to drop, or root asked to keep them.
 
-    `production`: the account must be there; else a free uid is taken. `managers`: a resource manager whose commands the
-    launcher is to run instead of jobs (launcher/managing.py). `prepare` is called before the rights are gone, and
+    `production`: the account must exist; else a free uid is taken. `managers`: a resource manager; the launcher runs
+    its commands instead of jobs (launcher/managing.py). `prepare` is called before the privileges are dropped, and
     `needs` are folders that the account must reach.
     """
     if os.geteuid() != 0:
@@ -66,7 +66,7 @@ def separate(
         return None
     account = _account(config, production)
     place = open_place(config.place.absolute(), account.uid, account.gid)
-    lock = only_one(place)  # before anything is opened that another controller may have open
+    lock = only_one(place)  # before opening anything that another controller may have open
     if prepare is not None:
         prepare(account)
     contexts = config.contexts()
@@ -86,8 +86,11 @@ def separate(
 
 
 def in_own_process(config: ServeConfig, say: Say, work: Callable[[Held | None], Any]) -> Any:
-    """What `work` returns, as JSON would keep it. Where root calls this it is done in a child that gives up its rights,
-    and the caller keeps them; InputError of the child is raised here."""
+    """Return the result of `work` after a round trip through JSON.
+
+    If root calls this, `work` runs in a child that drops its privileges, and the caller keeps them; InputError of the
+    child is raised here.
+    """
     if os.geteuid() != 0:
         return work(None)
     reads, writes = os.pipe()
@@ -119,7 +122,7 @@ def in_own_process(config: ServeConfig, say: Say, work: Callable[[Held | None], 
 
 
 def drop(account: Account, home: Path) -> None:
-    """Be this account from now on, with no way back and no way up."""
+    """Become this account permanently, without a way to regain privileges."""
     if closed_at(Path.cwd(), account.uid, account.groups) is not None:
         os.chdir("/")
     os.umask(0o077)
@@ -146,7 +149,7 @@ def _account(config: ServeConfig, production: bool) -> Account:
 
 
 def _read_later(config: ServeConfig) -> list[Path]:
-    """Folders of files that the site file names and that are read when rights have been given up."""
+    """Return the folders of files named in the site file that are read after privileges were dropped."""
     policy, profiling = config.policy, config.profiling
     named = [policy.degradation, policy.model, policy.variability, policy.order or "", policy.backfill_order or ""]
     files = [Path(one) for one in named if one and Path(one).exists()]
@@ -156,7 +159,7 @@ def _read_later(config: ServeConfig) -> list[Path]:
 
 
 def _code() -> list[Path]:
-    """What this program is made of, and machine code that was kept."""
+    """Return the folders of this program's code and of cached machine code."""
     cache = os.environ.get("COHABIT_CACHE") or os.environ.get("XDG_CACHE_HOME")
     found = [sys.base_prefix, sys.prefix, *sys.path, str(PACKAGES), os.path.dirname(sys.executable), cache]
     return [Path(one) for one in found if one]

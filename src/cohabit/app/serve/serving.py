@@ -1,4 +1,4 @@
-"""Settings to a living controller: a place on disk, this machine's nodes, policies, and the peers it may talk to."""
+"""Build a running controller from settings: a place on disk, this machine's nodes, policies, and its peers."""
 
 from __future__ import annotations
 
@@ -50,46 +50,46 @@ if TYPE_CHECKING:
     from cohabit.live.api.service import Api
 
 CLOCK, SETTINGS = "clock", "settings"
-LONG_QUEUE = 500  # jobs; with more than that it pays to begin with machine code
+LONG_QUEUE = 500  # jobs; a longer queue is worth loading machine code first
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Our certificate with its key, and the authority that peers' certificates must come from."""
+    """Our certificate with its key, and the authority of peers' certificates."""
 
     certificate: Path
     key: Path
-    authority: Path | None = None  # None: only callers of the API are served with it, who show tokens
+    authority: Path | None = None  # None: it is used only for callers of the API, which show tokens
 
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """What a controller needs to know. `place` holds all that must survive: journal, runs, output."""
+    """The settings of a controller. `place` holds everything that must survive: journal, runs, output."""
 
     place: Path
-    nodes: int | str = 1  # so many, "machine" or "l3"
+    nodes: int | str = 1  # a number, "machine" or "l3"
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     coupling: Coupling | None = None  # this domain among others; None: it has no peers
     host: str = "127.0.0.1"  # where peers reach it
     port: int = 0  # 0: any free one
     peers: Mapping[str, Peer] = field(default_factory=dict)
     tls: TlsFiles | None = None
-    oversubscribe: bool = False  # jobs may meet on a core, where the policy lets them share nodes
-    cache: str = "on"  # whether the cache is divided: on, dry-run (say what would be written) or off
-    database: str = ""  # the journal's, as a URL; "": a file in the place
-    api: ApiSettings | None = None  # None: nobody from outside is listened to
+    oversubscribe: bool = False  # jobs may share a core, if the policy lets them share nodes
+    cache: str = "on"  # whether the cache is divided: on, dry-run (report what would be written) or off
+    database: str = ""  # URL of the journal's database; "": a file in the place
+    api: ApiSettings | None = None  # None: there is no API
     profiling: ProfilingConfig | None = None  # None: nothing is measured
-    telemetry: TelemetryConfig | None = None  # None: this machine's counters are not told
+    telemetry: TelemetryConfig | None = None  # None: this machine's counters are not reported
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
 
     @property
     def journal(self) -> Path | str:
-        """Where the journal is, or will be once a controller has opened the place."""
+        """Return where the journal is, or will be once a controller has opened the place."""
         return self.database or Place(self.place).journal
 
     def contexts(self) -> Contexts:
-        """Keys and certificates, read now."""
+        """Read keys and certificates now."""
         tls, api = self.tls, self.api
         files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
         secure = api is not None and api.host and api.certificate is not None and api.key is not None
@@ -99,12 +99,12 @@ class ServeConfig:
         )  # fmt: skip
 
     def find_journal(self) -> Path | str:
-        """Where it is now, also in a place of an earlier version."""
+        """Return where the journal is now, also in a place of an earlier version."""
         return self.database or find_journal(self.place)
 
 
 class _Settings(msgspec.Struct, frozen=True):
-    """What the core's decisions depend on besides its facts."""
+    """The inputs of the core's decisions besides its events."""
 
     nodes: int | str
     policy: PolicyConfig
@@ -114,7 +114,7 @@ class _Settings(msgspec.Struct, frozen=True):
 
 @dataclass
 class Parts:
-    """What a controller is made of, before it lives."""
+    """The parts of a controller before it runs."""
 
     journal: Journal
     restored: Restored
@@ -123,12 +123,14 @@ class Parts:
     cluster: Cluster
     policies: PolicySet
     lock: IO[bytes]
-    local: LocalBackend  # that runs jobs, whatever is around it
+    local: LocalBackend  # the back end that runs jobs, inside any wrapper
 
 
 class Service:
-    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass. `held`: what
-    root has opened before this process gave up its rights."""
+    """A controller with its peers, from open to close. `hear` and the parts may be wrapped by a subclass.
+
+    `held`: what root opened before this process dropped its privileges.
+    """
 
     def __init__(self, config: ServeConfig, held: Held | None = None) -> None:
         self.config, self.port, self._held = config, 0, held
@@ -146,31 +148,31 @@ class Service:
 
     @property
     def controller(self) -> Controller:
-        """The living controller."""
+        """The running controller."""
         assert self._controller is not None, "open it first"
         return self._controller
 
     @property
     def retention(self) -> Retention:
-        """Removes what is not kept any longer."""
+        """The retention, which removes what is past its retention time."""
         assert self._retention is not None, "open it first"
         return self._retention
 
     @property
     def domain(self) -> str:
-        """What peers call it; empty: it has none."""
+        """The name peers use for this domain; empty: it has no peers."""
         return "" if self.config.coupling is None else self.config.coupling.domain
 
     def hear(self, message: Message) -> bool:
-        """A peer's message on its way into the inbox; False: too busy."""
+        """Put a peer's message into the inbox; False: the inbox is full."""
         return self.controller.hear(message)
 
     async def tell(self, fact: Event) -> None:
-        """A fact from whoever measures; waits while the inbox is full, as the back end does."""
+        """Send a measured event to the core; wait while the inbox is full, as the back end does."""
         await self.controller.tell(fact)
 
     async def open(self) -> None:
-        """Recover, then listen to peers and to callers."""
+        """Recover, then listen to peers and callers."""
         parts = self.parts
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
         self._retention = Retention(
@@ -211,7 +213,7 @@ class Service:
         return Api(living, settings, parts.restored, listeners, self._contexts.api)
 
     async def submit_new(self, jobs: Sequence[tuple[Job, Launch]]) -> int:
-        """Submit those that were never here before; how many that were."""
+        """Submit the jobs that are not known yet; return their number."""
         names = [job.job_id for job, _ in jobs]
         known = await self.controller.ask(lambda _: self.parts.journal.known_jobs(names))
         for job, launch in jobs:
@@ -220,13 +222,13 @@ class Service:
         return len(set(names) - known)
 
     async def standing(self, jobs: Sequence[tuple[Job, Launch]]) -> dict[str, str]:
-        """Where each of these jobs stands: queued, running, or how it ended."""
+        """Return the state of each of these jobs: queued, running, or how it ended."""
         names = [job.job_id for job, _ in jobs]
         states, words = await self.controller.states(names), {"held": "queued", "starting": "running"}
         return {name: words.get(states.get(name, "queued"), states.get(name, "queued")) for name in names}
 
     async def failed(self) -> None:
-        """Returns, with the exception, only if the controller cannot go on, or no job can be run any more."""
+        """Raise the exception if the controller cannot go on, or no job can be run any more; wait until then."""
         ends = [asyncio.create_task(one()) for one in (self.controller.failed, self.parts.local.failed)]
         done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in others:
@@ -235,7 +237,7 @@ class Service:
             task.result()
 
     async def close(self) -> None:
-        """End in good order; jobs go on."""
+        """Shut down cleanly; jobs go on."""
         _tell_systemd("STOPPING=1")
         beside = [task for task in (self._telling, self._removing) if task is not None]
         for task in beside:
@@ -250,7 +252,7 @@ class Service:
 
 
 def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
-    """Open the journal, find the clock, bring the core back. Two controllers of one place are refused."""
+    """Open the journal, find the clock, restore the core. Refuse a second controller of one place."""
     lock = only_one(open_place(config.place)) if held is None else held.lock
     nodes = VirtualNodes(config.nodes)
     policies, journal = policies_of(config), open_journal(config.journal)
@@ -273,7 +275,7 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
 
 
 def verify_journal(config: ServeConfig) -> Verified:
-    """Replay all that a controller's journal keeps; it must not be running."""
+    """Replay the whole journal of a controller; it must not be running."""
     with only_one(open_place(config.place)):
         journal = open_journal(config.journal)
         try:
@@ -286,13 +288,13 @@ def verify_journal(config: ServeConfig) -> Verified:
 
 
 def policies_of(config: ServeConfig) -> PolicySet:
-    """The policies, with what this domain does for mates elsewhere."""
+    """Return the policies, with this domain's scheme for mates elsewhere."""
     refuse_untrusted_files(config.policy)
     return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling)
 
 
 def _tell_systemd(word: str) -> None:
-    """For units of Type=notify; nobody listens where the variable is not set."""
+    """Notify systemd, for units of Type=notify; does nothing if the variable is not set."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if path:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
@@ -300,7 +302,7 @@ def _tell_systemd(word: str) -> None:
 
 
 def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
-    """Let a throw-away core start and end jobs, so that the first real start does not wait for machine code."""
+    """Let a temporary core start and end jobs, so that the first real start does not wait for compilation."""
     core = SchedulerCore(cluster, policies)
     jobs = [Job("first", limit_us=SECOND), Job("second", limit_us=SECOND, nodes=cluster.nodes)]
     for order in core.step(0, [JobSubmitted(job) for job in jobs]):
@@ -310,7 +312,7 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
 
 
 def _same_settings(journal: Journal, config: ServeConfig) -> None:
-    """A journal can be replayed only under the settings it was written under."""
+    """Refuse other settings than the journal's: it can be replayed only under the settings it was written under."""
     now = _Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
     kept = journal.get(SETTINGS)
     if kept is None:

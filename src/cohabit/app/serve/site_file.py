@@ -1,7 +1,7 @@
-"""A site file (TOML): one domain to be served for real, who may use it, its peers, groups and jobs.
+"""Read a site file (TOML): one real domain, its users, peers, groups and jobs.
 
-docs/live.md explains every key, and a test holds the two together. Both sides of a group must state it in the same
-words: a peer that means other terms is refused by the protocol.
+docs/live.md explains every key; a test compares the two. Both sides must describe a group identically: the protocol
+refuses a peer with other terms.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from cohabit.model.units import parse_duration
 from cohabit.policy.registry import BUNDLES, UNGATED
 
 CACHE = ("on", "dry-run", "off")
-INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")  # of the environment, for jobs
+INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")  # environment variables passed on to jobs
 
 
 class DomainTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[domain]: this domain among others. The keys of a scenario's [[domain]] mean the same here."""
+    """[domain]: this domain among others. The keys mean the same as in a scenario's [[domain]]."""
 
     name: str
     listen: str = "127.0.0.1:0"
@@ -65,7 +65,7 @@ class PeerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[peer.NAME]"""
 
     url: str
-    key: str = ""  # a file with the key shared with it; "": its certificate proves who it is ([tls])
+    key: str = ""  # a file with the key shared with it; "": it is authenticated by its certificate ([tls])
 
 
 class TlsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,18 +73,18 @@ class TlsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     certificate: str
     key: str
-    authority: str = ""  # of the certificates of peers; "": only callers of the API are served with it
+    authority: str = ""  # of the certificates of peers; "": the certificate is used only for callers of the API
 
 
 class ApiTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[api]: where callers reach the scheduler, besides its socket."""
 
-    listen: str = ""  # HOST:PORT for callers with tokens; "": nowhere
+    listen: str = ""  # HOST:PORT for callers with tokens; "": none
     socket: str = ""  # the UNIX socket; "": cohabit.sock in the place
 
 
 class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[limits]: what every user may have whom no table [users.NAME] names; -1: no bound."""
+    """[limits]: the limits of every user without a table [users.NAME]; -1: no limit."""
 
     max_queued: int = MAX_QUEUED
     max_running: int = -1
@@ -107,32 +107,32 @@ class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProfilingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[profiling]: what is learned from runs, where the policy shares nodes."""
+    """[profiling]: what is learned from runs, if the policy shares nodes."""
 
     measure: bool = True
     period_s: float = 10.0
-    profiles: str = ""  # a file with what is known of programs before the first job
+    profiles: str = ""  # a file of profiles known before the first job
 
 
 class TelemetryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[telemetry]: this machine's counters; told if the table is there, or if the policy has a gate."""
+    """[telemetry]: this machine's counters; reported if the table exists, or if the policy has a gate."""
 
     every_s: float = 30.0
     window_s: float = 300.0
 
 
 class LauncherTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[launcher]: the process that runs jobs, where root starts the controller."""
+    """[launcher]: the process that runs jobs, if root starts the controller."""
 
-    account: str = "cohabit"  # as which the controller itself runs
-    min_uid: int = 1000  # jobs of accounts below are refused
-    uids: list[int] = []  # but for these
-    max_output_mb: int = 1024  # of a job's output in the place; 0: no bound
-    max_file_mb: int = 0  # of every file a job writes; 0: no bound
+    account: str = "cohabit"  # the account of the controller itself
+    min_uid: int = 1000  # jobs of accounts with a lower uid are refused
+    uids: list[int] = []  # exceptions from min_uid
+    max_output_mb: int = 1024  # of a job's output in the place; 0: no limit
+    max_file_mb: int = 0  # of every file a job writes; 0: no limit
 
 
 class KeepTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[keep]: how long things are kept; -1: for ever."""
+    """[keep]: retention times; -1: for ever."""
 
     records_days: float = KeepConfig.records_days
     records: int = KeepConfig.records
@@ -162,7 +162,7 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stdout: str = ""
     stderr: str = ""
     environment: dict[str, str] = {}
-    user: str = ""  # the account it runs as, where root starts the controller; "": the controller's
+    user: str = ""  # the account it runs as, if root starts the controller; "": the controller's
 
 
 class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,7 +191,7 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Site:
-    """What the file comes to."""
+    """The checked contents of the file."""
 
     config: ServeConfig
     jobs: tuple[tuple[Job, Launch], ...]
@@ -265,7 +265,7 @@ def _keep(table: KeepTable, where: str) -> KeepConfig:
 def _telemetry(tables: SiteTables, where: str) -> TelemetryConfig | None:
     table = tables.telemetry
     if table is None:
-        bundle = BUNDLES[tables.policy.name][0] if tables.policy.name in BUNDLES else {}  # a wrong name is said later
+        bundle = BUNDLES[tables.policy.name][0] if tables.policy.name in BUNDLES else {}  # wrong names: reported later
         gate = tables.policy.gate or bundle.get("gate", UNGATED)
         return TelemetryConfig() if gate != UNGATED else None
     config = TelemetryConfig(table.every_s, table.window_s)

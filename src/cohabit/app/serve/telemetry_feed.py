@@ -1,7 +1,7 @@
-"""This machine's own counters for a living controller: a window of the last minutes, told again and again as a fact.
+"""Report this machine's counters to a running controller: a window of the last minutes, sent repeatedly as an event.
 
-All virtual nodes of one machine share its counters, so every node has the same row. Where nothing can be read, nothing
-is told: the core then sees that its telemetry is stale, gates nobody and says so.
+All virtual nodes of one machine share its counters, so every node has the same row. If nothing can be read, nothing is
+sent: the core then sees that its telemetry is stale, delays no job and says so.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 class TelemetryConfig:
     """[telemetry] of a site file."""
 
-    every_s: float = 30.0  # how often a window is told
-    window_s: float = 300.0  # what it covers; as long as those the model was trained on
+    every_s: float = 30.0  # period of reporting a window
+    window_s: float = 300.0  # length of the window; as in the model's training data
 
     def check(self, where: str) -> None:
-        """Refuse what cannot work."""
+        """Refuse invalid settings."""
         if not 1.0 <= self.every_s <= self.window_s or self.window_s > 3600.0:
             raise InputError(
                 f"every_s = {self.every_s:g}, window_s = {self.window_s:g}", where,
@@ -38,14 +38,14 @@ class TelemetryConfig:
 
 
 class TelemetryFeed:
-    """Tells the counters of this machine for as long as it runs. `nodes` is how many nodes the core believes in."""
+    """Reports the counters of this machine while it runs. `nodes` is the number of nodes the core knows."""
 
     def __init__(self, config: TelemetryConfig, nodes: int) -> None:
         self._config, self._nodes = config, nodes
 
     async def run(self, tell: Callable[[Event], Awaitable[None]], now_us: Callable[[], int]) -> None:
-        """Until cancelled. `now_us` is the clock of whoever is told."""
-        from cohabit.app.measure.runs_window import SampledHere, span_of  # polars: 20 MB, only where it is needed
+        """Run until cancelled. `now_us` is the clock of the receiver."""
+        from cohabit.app.measure.runs_window import SampledHere, span_of  # polars: 20 MB, loaded only if needed
 
         try:
             sampled = SampledHere(span_of(self._config.window_s), log.info)

@@ -1,4 +1,4 @@
-"""Several policies over the same jobs, several times: `compare`. Finished runs are kept whatever happens then."""
+"""Run several policies over the same jobs, several times: `compare`. Finished runs are kept after a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cohabit.sim.streams import stream
 
 
 def policy_from(text: str, base: PolicyConfig) -> PolicyConfig:
-    """A bundle name, or parts joined by + in any order: an order, a kind of backfilling ("wfp+conservative")."""
+    """Parse a bundle name, or parts joined by + in any order: an order, a kind of backfilling ("wfp+conservative")."""
     if text in BUNDLES:
         return msgspec.structs.replace(
             base, name=text, order=None, backfill=None, backfill_order=None, placement=None, pairing=None, gate=None
@@ -81,7 +81,7 @@ def _compare_domains(
     progress: Callable[[int, int], None] | None,
     finished: list[RunTable],
 ) -> None:
-    """The same over several domains: each policy is that of all of them, and all are judged as one machine."""
+    """Compare over several domains: each policy applies to all domains, which are judged as one machine."""
     from cohabit.app.simulate.coupling import prepare_domains, run_domains
     from cohabit.app.simulate.coupling_results import merged
     from cohabit.app.simulate.coupling_scenario import with_policy
@@ -105,12 +105,12 @@ def _keys(policy: PolicyConfig) -> dict[str, Any]:
 
 
 def judge(runs: Sequence[RunTable], seed: int) -> Comparison:
-    """Means, intervals over the repeats, and ratios to the first policy."""
+    """Return means, intervals over the repeats, and ratios to the first policy."""
     return compare_runs(runs, stream(seed, "bootstrap"))
 
 
 def as_document(runs: Sequence[RunTable], comparison: Comparison, seed: int) -> dict[str, Any]:
-    """The JSON of `compare`."""
+    """Return the JSON of `compare`."""
     from cohabit.report.metrics import summarise
 
     return {

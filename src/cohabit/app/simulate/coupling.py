@@ -1,7 +1,7 @@
-"""Several domains in one simulation: each prepared by itself, their jobs tied together, run side by side.
+"""Simulate several domains: each is prepared by itself, their jobs are linked as mates, and they run side by side.
 
-The domains share nothing but messages: every one is a world with a core of its own (sim/coupled.py). Jobs without mates
-go through the same code as in a simulation of one cluster.
+The domains share nothing but messages: each is a world with its own core (sim/coupled.py). Jobs without mates go
+through the same code as in a simulation of one cluster.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class PreparedDomains:
     scenario: Scenario
     domains: dict[str, Prepared]
     ties: tuple[Tie, ...]
-    groups: dict[str, dict[int, Group]]  # domain -> place in the order of submission -> its group
+    groups: dict[str, dict[int, Group]]  # domain -> position in the order of submission -> its group
     link: Link
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class CoupledRun:
-    """What happened: a table per domain, and who waited for whom in a circle at the end."""
+    """The result: a table per domain, and the cycle of jobs that wait for each other at the end."""
 
     tables: dict[str, RunTable]
     ties: tuple[Tie, ...]
@@ -54,7 +54,7 @@ class CoupledRun:
 
 
 def scheme_of(domain: DomainConfig) -> Scheme:
-    """What the domain does for mates elsewhere."""
+    """Return the domain's scheme for mates elsewhere."""
     scheme = Scheme(
         enabled=domain.enabled, scheme=domain.scheme or str(resolve(domain.policy).get("scheme", HOLD)),
         least_hold_us=microseconds(domain.min_hold_s), release_us=microseconds(domain.release_s),
@@ -66,12 +66,12 @@ def scheme_of(domain: DomainConfig) -> Scheme:
 
 
 def link_of(coupling: CouplingConfig) -> Link:
-    """How messages travel."""
+    """Return the properties of the message link."""
     return Link(microseconds(coupling.latency_s), microseconds(coupling.jitter_s), coupling.loss, coupling.duplicate)
 
 
 def terms_of(coupling: CouplingConfig, common_clock: bool) -> Terms:
-    """What all groups agree on: as fits the link, unless the scenario says otherwise."""
+    """Return the terms of all groups: derived from the link, unless the scenario says otherwise."""
     terms = fitting_terms(link_of(coupling), coupling.when_dead, common_clock)
     said: dict[str, int] = {"watch_us": round(coupling.overlap_s * SECOND) if coupling.overlap_s >= 0 else -1}
     if coupling.dead_after_s is not None:
@@ -83,7 +83,7 @@ def terms_of(coupling: CouplingConfig, common_clock: bool) -> Terms:
 
 
 def prepare_domains(scenario: Scenario, workloads: Mapping[str, Workload] | None = None) -> PreparedDomains:
-    """Load every domain and tie their jobs together; `workloads` instead of those the scenario names, for studies."""
+    """Load every domain and link their jobs; `workloads` replace those of the scenario, for studies."""
     domains: dict[str, Prepared] = {}
     notes: list[str] = []
     for rank, domain in enumerate(scenario.domain):
@@ -128,7 +128,7 @@ def _tied(coupling: CouplingConfig, jobs: Mapping[str, Workload]) -> list[Tie]:
 def _groups(
     scenario: Scenario, domains: Mapping[str, Prepared], ties: list[Tie]
 ) -> dict[str, dict[int, Group]]:  # fmt: skip
-    """Every domain's groups, with the ids the core knows its jobs by: places in the order of submission."""
+    """Return every domain's groups, with the core's job ids: positions in the order of submission."""
     clocks = {domain.clock_offset_s for domain in scenario.domain}
     terms, windows = terms_of(scenario.coupling, len(clocks) == 1), start_windows(scenario.coupling)
     names = tuple(domains)
@@ -172,7 +172,7 @@ def run_domains(
 
 
 def _with_mates(prepared: PreparedDomains, name: str, place: int, stepper: Stepper) -> RunTable:
-    """The table of a domain with what the mates cost as columns beside the jobs."""
+    """Return the table of a domain with the costs of mates as additional columns."""
     table, _ = stepper.result()
     total, rows = len(table), prepared.domains[name].rows
     group = np.full(total, None, object)
@@ -199,7 +199,7 @@ def _with_mates(prepared: PreparedDomains, name: str, place: int, stepper: Stepp
 
 
 def _hash(prepared: PreparedDomains, whole: dict[str, object], own: str) -> str:
-    """A digest of a domain's settings and jobs, the coupling, and who belongs together."""
+    """Return a digest of a domain's settings and jobs, the coupling, and which jobs are mates."""
     digest = hashlib.blake2b(own.encode(), digest_size=16)
     for part in (whole["coupling"], [msgspec.to_builtins(scheme_of(one)) for one in prepared.scenario.domain]):
         digest.update(msgspec.json.encode(part, order="deterministic"))

@@ -1,4 +1,4 @@
-"""What a run of several domains leaves on disk and on the terminal: one table over all of them, a summary, a report."""
+"""The output of a run of several domains, on disk and terminal: one table over all domains, a summary, a report."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from cohabit.report.summary_file import write_summary
 
 
 def metrics_of(table: RunTable) -> dict[str, Metric]:
-    """Every metric of one domain."""
+    """Return every metric of one domain."""
     return summarise(table) | summarise_mates(table)
 
 
 def offsets_of(scenario: Scenario) -> list[int]:
-    """By how much the jobs of each domain are meant to start later than the first."""
+    """Return the intended start delay of each domain's jobs relative to the first domain."""
     names = [one.name for one in scenario.domain]
     return list(start_offsets(names, start_windows(scenario.coupling)))
 
 
 def document(run: CoupledRun, scenario: Scenario, opened_at: float) -> dict[str, Any]:
-    """The JSON of `simulate` for several domains."""
+    """Return the JSON of `simulate` for several domains."""
     whole = single_document(merged(run.tables), opened_at)
     coupling = groups_together(run.tables, offsets_of(scenario))
     return whole | {
@@ -48,7 +48,7 @@ def document(run: CoupledRun, scenario: Scenario, opened_at: float) -> dict[str,
 def write_run(
     run: CoupledRun, scenario: Scenario, folder: Path, opened_at: float, *, report: bool, title: str
 ) -> dict[str, Any]:
-    """Write a run; each file is complete or absent. Returns the summary, timed at the moment jobs.csv was closed."""
+    """Write a run; each file is complete or absent. Return the summary, timed when jobs.csv was closed."""
     whole = merged(run.tables)
     tables.write_jobs_csv(whole, folder / "jobs.csv")
     summary = document(run, scenario, opened_at)
@@ -62,7 +62,7 @@ def write_run(
 
 
 def merged(runs: Mapping[str, RunTable]) -> RunTable:
-    """All domains as one machine: their rows one after the other, nodes numbered on from domain to domain."""
+    """Return all domains as one machine: rows one after the other, nodes numbered on from domain to domain."""
     parts = list(runs.values())
     first_nodes = np.cumsum([0, *(run.cluster_nodes for run in parts)])
     reasons, reason = _renumbered([run.reasons for run in parts], [run.reason for run in parts])
@@ -87,7 +87,7 @@ def merged(runs: Mapping[str, RunTable]) -> RunTable:
 
 
 def _renumbered(names: Sequence[Sequence[str]], index: Sequence[NDArray[Any]]) -> tuple[list[str], NDArray[Any]]:
-    """One list of all names, and the indices into it; -1 stays."""
+    """Return one list of all names, and the indices into it; -1 stays."""
     known: dict[str, int] = {}
     for own in names:
         for name in own:

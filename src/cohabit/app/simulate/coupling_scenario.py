@@ -1,4 +1,4 @@
-"""What a scenario says about several domains: short forms spelled out, and everything that cannot be meant refused."""
+"""Check the tables of a scenario with several domains: expand short forms, refuse contradictions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cohabit.sim.streams import stream
 from cohabit.trace.pairing import PAIRINGS, PROPORTION, VICINITY
 
 OF_ONE_CLUSTER = ("cluster", "jobs", "policy")
-Part = tuple[str, ClusterConfig, JobsConfig, PolicyConfig]  # where it stands in the file, and its tables
+Part = tuple[str, ClusterConfig, JobsConfig, PolicyConfig]  # its place in the file, and its tables
 
 
 def spelled_out(data: dict[str, Any]) -> dict[str, Any]:
-    """The same data with the short forms of a domain written out: a number of nodes, a file of jobs, a bundle."""
+    """Return the same data with a domain's short forms expanded: a number of nodes, a file of jobs, a bundle."""
     domains = data.get("domain")
     if not isinstance(domains, list):
         return data
@@ -41,7 +41,7 @@ def _spelled_out(domain: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_domains(scenario: Scenario, where: str) -> list[Part]:
-    """The tables of every domain, or nothing where there are none; contradictions are refused."""
+    """Return the tables of every domain, or an empty list if there are none; refuse contradictions."""
     domains = scenario.domain
     if not domains:
         if scenario.coupling != CouplingConfig():
@@ -76,7 +76,7 @@ def _check_scheme(domain: DomainConfig, where: str) -> None:
 
 
 def check_pairing(coupling: CouplingConfig, where: str) -> None:
-    """Refuse a way to say who belongs together that cannot be meant."""
+    """Refuse an invalid way to choose mates."""
     choices = {"pairing": (coupling.pairing, PAIRINGS), "when_dead": (coupling.when_dead, WHEN_DEAD)}
     for key, (value, known) in choices.items():
         if value not in known:
@@ -113,14 +113,14 @@ def _check_coupling(coupling: CouplingConfig, names: list[str], where: str) -> N
 
 
 def start_windows(coupling: CouplingConfig) -> tuple[Window, ...]:
-    """When the domains' jobs start, one after the other."""
+    """Return the windows in which the domains' jobs start, one after the other."""
     return tuple(
         Window(one.first, one.second, microseconds(one.least_s), microseconds(one.most_s)) for one in coupling.window
     )
 
 
 def domain_scenario(scenario: Scenario, domain: DomainConfig) -> Scenario:
-    """One domain as a scenario of its own: its tables, a seed of its own, and the programs, world and faults of all."""
+    """Return one domain as a scenario: its tables, its own seed, and the common programs, world and faults."""
     seed = int(stream(scenario.seed, f"domain {domain.name}").integers(2**31))
     return msgspec.structs.replace(
         scenario, seed=seed, cluster=domain.cluster, jobs=domain.jobs, policy=domain.policy, domain=[],
@@ -129,7 +129,7 @@ def domain_scenario(scenario: Scenario, domain: DomainConfig) -> Scenario:
 
 
 def with_policy(domain: DomainConfig, **keys: Any) -> DomainConfig:
-    """The domain under other policies; a bundle that has a scheme brings it, whatever the domain said."""
+    """Return the domain under other policies; a bundle with a scheme overrides the domain's scheme."""
     policy = msgspec.structs.replace(domain.policy, **keys)
     brings = "scheme" in BUNDLES.get(str(keys.get("name")), ({}, None))[0]
     return msgspec.structs.replace(domain, policy=policy, scheme=None if brings else domain.scheme)

@@ -1,9 +1,9 @@
-"""The demonstration with real programs: interference measured on this machine, then the same jobs under three policies.
+"""Demonstrate sharing with real programs: measure interference here, then run the same jobs under three policies.
 
 The machine is two nodes of one core. Every program runs alone and beside every other on one core; the learned policy
-goes by that table and nothing else. Then the same queue runs under the real controller: one job per node (exclusive),
-two per node as they come (share), two per node chosen by the table (learned). The three take turns, several times, so
-that a disturbance hits all of them; what is claimed must hold for every turn. Every time shown was measured.
+uses that table and nothing else. Then the same queue runs under the real controller: one job per node (exclusive), two
+per node as they come (share), two per node chosen by the table (learned). The three alternate several times, so that a
+disturbance hits all of them; a claim must hold for every turn. Every time shown was measured.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from cohabit.model.units import SECOND
 from cohabit.trace.degradation import write_degradation
 
 # Arithmetic, memory bandwidth, waiting. Two that compute gain nothing from sharing a core; one that computes and one
-# that waits hardly notice each other. (Side by side, on a core each, no pair of our exercises slowed by more than 5 %
+# that waits hardly affect each other. (Side by side, on a core each, no pair of our exercises slowed by more than 5 %
 # on the two-core machine this was made on: too little for a choice to matter.)
 COPIES = {"dense": 2, "stream": 2, "remote": 4}
 KINDS = tuple(COPIES)
-WORK_S = 0.7  # about so much work in a job; starting Python comes on top
+WORK_S = 0.7  # approximate work of a job; the start of Python is additional
 TURNS = 3
 LIMIT_S = 120.0
 NODES = 2
@@ -63,20 +63,20 @@ class Interference:
     slower_pct: dict[str, dict[str, float]]
 
     def write(self, path: Path) -> None:
-        """Who slows whom, as `cohabit match` and the pairing policies read it."""
+        """Write the matrix of slowdowns, as `cohabit match` and the pairing policies read it."""
         names = tuple(self.slower_pct)
         write_degradation(path, names, np.array([[self.slower_pct[one][other] for other in names] for one in names]))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it."""
+    """The results of a demonstration."""
 
     interference: Interference
     runs: dict[str, tuple[RunTable, ...]]  # by policy, one per turn
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return it as plain data."""
         return {
             "kinds": list(KINDS), "cores": NODES, "turns": TURNS, "solo_s": self.interference.solo_s,
             "slower_percent": self.interference.slower_pct,
@@ -84,15 +84,15 @@ class Measured:
         }  # fmt: skip
 
     def makespans_s(self, policy: str) -> list[float]:
-        """Until all jobs were done, turn by turn."""
+        """Return the time until all jobs were done, turn by turn."""
         return [float((run.end_us.max() - run.workload.submit_us.min()) / SECOND) for run in self.runs[policy]]
 
     def in_turns(self) -> list[RunTable]:
-        """All runs in the order they were made."""
+        """Return all runs in the order they were made."""
         return [run for turn in zip(*self.runs.values(), strict=True) for run in turn]
 
     def figures(self, policy: str) -> dict[str, Any]:
-        """One policy: medians over its turns, and how much longer jobs ran than alone."""
+        """Return one policy's medians over its turns, and how much longer jobs ran than alone."""
         times, slowdowns = self.makespans_s(policy), [self._slowdowns(run) for run in self.runs[policy]]
         runs = self.runs[policy]
         turnarounds = [(run.end_us - run.workload.submit_us).mean() / SECOND for run in runs]
@@ -111,8 +111,10 @@ class Measured:
         return (run.end_us - run.start_us) / SECOND / alone
 
     def gained(self) -> dict[str, float | None]:
-        """By how many percent the learned policy was done sooner than each other one, in the median (below 0: later);
-        None where their turns overlap, so that nothing is shown."""
+        """Return the percentage by which the learned policy finished before each other one, in the median.
+
+        Below 0: later. None: their turns overlap, so that nothing is shown.
+        """
         mine, found = self.makespans_s(LEARNED), {}
         for policy in (EXCLUSIVE, BLIND):
             other = self.makespans_s(policy)
@@ -122,7 +124,7 @@ class Measured:
         return found
 
     def conclusion(self) -> str:
-        """One sentence: what was gained, or that nothing was shown."""
+        """Return one sentence: what was gained, or that nothing was shown."""
         gained, jobs = self.gained(), sum(COPIES.values())
         times = {policy: _spread(self.makespans_s(policy)) for policy in POLICIES}
         if all(gain is not None and gain > 0 for gain in gained.values()):
@@ -151,13 +153,13 @@ def _sooner(gain: float | None) -> str:
 
 
 def can_demonstrate() -> bool:
-    """Whether there are cores enough."""
+    """Return whether there are enough cores."""
     return len(os.sched_getaffinity(0)) >= NODES
 
 
 @contextmanager
 def two_cores() -> Iterator[None]:
-    """The same demonstration on every machine: two of the cores this process may use."""
+    """Restrict this process to two of its cores, for the same demonstration on every machine."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:NODES])
     try:
@@ -167,7 +169,7 @@ def two_cores() -> Iterator[None]:
 
 
 def commands() -> dict[str, tuple[str, ...]]:
-    """The programs, each with as much work as takes about as long as the others here."""
+    """Return the programs, each with the amount of work that takes about equally long here."""
     return {kind: _command(kind, "--work", str(_rounds(kind))) for kind in KINDS}
 
 
@@ -176,13 +178,13 @@ def _command(kind: str, *options: str) -> tuple[str, ...]:
 
 
 def _rounds(kind: str) -> int:
-    """How many rounds take about so long."""
+    """Return the number of rounds that take about WORK_S."""
     said = subprocess.run(_command(kind, "--seconds", str(WORK_S), "--json"), check=True, capture_output=True)
     return max(1, int(json.loads(said.stdout)["rounds"]))
 
 
 def measure_pairs(programs: dict[str, tuple[str, ...]], out: Path, advance: Advance | None) -> Interference:
-    """Every program alone and beside every other, on one core; pairs.csv and degradation.csv stay in `out`."""
+    """Run every program alone and beside every other, on one core; pairs.csv and degradation.csv stay in `out`."""
     plan = Plan(
         program=[Program(kind, list(command)) for kind, command in programs.items()], cores="shared",
         use=[min(os.sched_getaffinity(0))], repeats=2, sources=["procfs"], limit_s=LIMIT_S,
@@ -204,10 +206,10 @@ def measure_pairs(programs: dict[str, tuple[str, ...]], out: Path, advance: Adva
 def schedule(
     programs: dict[str, tuple[str, ...]], interference: Interference, say: Say, advance: Advance | None
 ) -> Measured:
-    """The same queue under each policy, in turns."""
+    """Run the same queue under each policy, in turns."""
     runs: dict[str, list[RunTable]] = {policy: [] for policy in POLICIES}
     with tempfile.TemporaryDirectory(prefix="cohabit-demo-") as scratch:
-        os.chmod(scratch, 0o711)  # the account of a controller of root's passes it
+        os.chmod(scratch, 0o711)  # the controller's account must pass it if root runs this
         matrix = Path(scratch) / "degradation.csv"
         interference.write(matrix)
         matrix.chmod(0o644)
@@ -230,10 +232,10 @@ def schedule(
 def _scheduled(
     label: str, policy: PolicyConfig, programs: dict[str, tuple[str, ...]], place: Path, say: Say
 ) -> RunTable:
-    """The queue under a real controller, which is not root either where root types this; its jobs are."""
+    """Run the queue under a real controller, which gives up root's rights if root runs this; its jobs keep them."""
     config = ServeConfig(
         place, NODES, policy, oversubscribe=label != EXCLUSIVE, launcher=LauncherConfig(uids=(os.geteuid(),))
-    )  # who shares a node shares its core in time
+    )  # jobs that share a node share its core in time
 
     def work(held: Held | None) -> dict[str, Any]:
         return asyncio.run(_run_queue(config, held, programs))
@@ -244,12 +246,12 @@ def _scheduled(
 
 
 async def _run_queue(config: ServeConfig, held: Held | None, programs: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """From an empty place to the end of the last job."""
+    """Run from an empty place to the end of the last job."""
     service = Service(config, held)
     await service.open()
     try:
         jobs = list(_queue(programs, -1 if held is None else 0))
-        for node in range(NODES):  # nobody starts before all are in the queue, as on a machine that is busy
+        for node in range(NODES):  # no job starts before all are in the queue, as on a busy machine
             await service.tell(NodeDrained(node))
         for job, launch in jobs:
             await service.controller.submit(job, launch)
@@ -265,11 +267,11 @@ async def _run_queue(config: ServeConfig, held: Held | None, programs: dict[str,
 
 
 def _silent(sentence: str) -> None:
-    """It was said before."""
+    """Ignore a sentence that was said before."""
 
 
 def _queue(programs: dict[str, tuple[str, ...]], uid: int) -> Iterator[tuple[Job, Launch]]:
-    """Jobs of one kind come one behind the other, as people submit them."""
+    """Yield jobs of one kind one after the other, as users submit them."""
     environment = {key: os.environ[key] for key in ("HOME", "PATH", "COHABIT_CACHE") if key in os.environ}
     for kind, command in programs.items():
         for number in range(1, COPIES[kind] + 1):

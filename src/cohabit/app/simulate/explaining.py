@@ -1,4 +1,4 @@
-"""Why a job of a finished run waited: the run is replayed through the core and the job is asked at every decision."""
+"""Explain why a job of a finished run waited: replay the run through the core, ask about the job at every decision."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from cohabit.model.records import NEVER, STATUS_NAMES
 
 
 class _Found(Exception):
-    """The job has started: the rest of the run does not matter."""
+    """The job has started: the rest of the run is irrelevant."""
 
 
 def explain_job(folder: Path, job_id: str, progress: Progress | None = None) -> dict[str, Any]:
-    """The story of one job: reasons over time, each with the instant from which it held."""
+    """Return the reasons of one job over time, each with the instant from which it held."""
     prepared, table = load_run(folder)
     matches = np.flatnonzero(table.workload.job_id.astype(str) == job_id)
     if len(matches) == 0:
@@ -48,7 +48,7 @@ def explain_job(folder: Path, job_id: str, progress: Progress | None = None) -> 
             story["reasons"].append({"at_s": now_us / 1e6, "reason": reason})
         started = any(isinstance(command, StartJob) and command.job_id == name for command in commands)
         if started and not isinstance(prepared.policies.partitioner, Guarantor):
-            raise _Found  # otherwise what was done while it ran is told as well
+            raise _Found  # otherwise actions during its run would be reported as well
 
     with contextlib.suppress(_Found):
         run(prepared, observe=watch, progress=progress)

@@ -1,4 +1,4 @@
-"""What a simulation leaves on disk and on the terminal: summary.json, jobs.csv, jobs.parquet, report.html, journal."""
+"""The output of a simulation, on disk and terminal: summary.json, jobs.csv, jobs.parquet, report.html, journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cohabit.version import __version__
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse early, before a long run, a folder that cannot be written; leave no trace of having tried."""
+    """Refuse early, before a long run, a folder that cannot be written; leave no file behind."""
     made: list[Path] = []
     try:
         for place in reversed([folder, *folder.parents]):
@@ -37,19 +37,19 @@ def check_folder(folder: Path) -> None:
 
 
 def load_writers() -> None:
-    """Load what writes tables now, and not while a run is timed."""
+    """Load the modules that write tables now, and not while a run is timed."""
     importlib.import_module("cohabit.report.tables")
 
 
 def resident_mb() -> float:
-    """The most memory this process has held so far."""
+    """Return the peak memory of this process so far."""
     import resource
 
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
 def document(table: RunTable, opened_at: float) -> dict[str, Any]:
-    """The JSON of `simulate`; wall_s runs from opening the trace until now."""
+    """Return the JSON of `simulate`; wall_s runs from opening the trace until now."""
     wall_s = time.perf_counter() - opened_at
     jobs = finished_jobs(table)
     gates = {"gates": table.gates} if table.gates else {}
@@ -72,7 +72,7 @@ def document(table: RunTable, opened_at: float) -> dict[str, Any]:
 def write_run(
     table: RunTable, journal: Journal, folder: Path, opened_at: float, *, report: bool, keep_journal: bool, title: str
 ) -> dict[str, Any]:
-    """Write a run; each file is complete or absent. Returns the summary, timed at the moment jobs.csv was closed."""
+    """Write a run; each file is complete or absent. Return the summary, timed when jobs.csv was closed."""
     from cohabit.report import tables
 
     tables.write_jobs_csv(table, folder / "jobs.csv")

@@ -1,4 +1,4 @@
-"""A scenario with everything loaded and checked: jobs, machine, policies, and what cannot run. Nothing runs here."""
+"""Load and check a scenario: jobs, machine, policies, and which jobs cannot run. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Prepared:
     nodes: NDArray[np.int64]  # nodes each of those asks for
     rejection: NDArray[np.int8]  # per workload row
     notes: tuple[str, ...] = field(default=())
-    programs: Programs = field(default_factory=lambda: Programs({}))  # the truth, for the world alone
+    programs: Programs = field(default_factory=lambda: Programs({}))  # the true behaviour, for the world only
     profiles: tuple[Profile, ...] = ()  # what the scheduler is told of them
-    constants: Constants = CONSTANTS  # of the world; others than the frozen ones only to study sensitivity
+    constants: Constants = CONSTANTS  # of the world; changed only to study sensitivity
 
 
 def prepare(scenario: Scenario, workload: Workload | None = None, policies: PolicySet | None = None) -> Prepared:
@@ -48,7 +48,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
     programs = load_programs(scenario.programs, cluster)
     workload = with_run_times(workload, programs, cluster.groups[0])
-    largest = max(group.cores for group in cluster.groups)  # whether a job fits its own kinds the core decides
+    largest = max(group.cores for group in cluster.groups)  # the core checks the fit to a job's own kinds of nodes
     needed = -(-workload.processes // largest)
     rejection = workload.rejection.copy()
     rejection[(rejection == ACCEPTED) & (needed > cluster.nodes)] = TOO_LARGE
@@ -64,7 +64,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     rows = order[accepted[order]]
     notes = _notes(scenario, workload, rejection) + ((programs.warning,) if programs.warning else ())
     profiles = () if policies.placer.exclusive else tuple(known_profiles(scenario, programs, cluster))
-    if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing where they are
+    if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing unchanged
         notes += tuple(policy_names.without_effect(scenario.policy, policies.names, scenario.world.progress_s > 0))
         notes += tuple(policy_names.nothing_known(scenario, policies, names_in(workload, rows), profiles))
     return Prepared(
@@ -73,7 +73,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
 
 
 def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:
-    """A job that waits for one that will never run never runs either."""
+    """Reject jobs that wait for a rejected job."""
     if workload.after is None:
         return
     rows = {str(name): row for row, name in enumerate(workload.job_id)}
@@ -86,7 +86,7 @@ def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:
 
 
 def public(text: str, prepared: Prepared) -> str:
-    """A sentence of the core with the job ids of the trace instead of its own numbers."""
+    """Return a sentence of the core with the trace's job ids instead of its own numbers."""
     ids = prepared.workload.job_id[prepared.rows]
     return re.sub(r"\bjob (\d+)\b", lambda found: f"job {ids[int(found[1])]}", text)
 

@@ -1,7 +1,7 @@
-"""Worker processes that hear nothing of Ctrl-C while they start, and end of it without a word afterwards.
+"""Worker processes that ignore Ctrl-C while they start, and afterwards end on it without a message.
 
-A terminal sends it to all processes of a program. Who works for another has nothing to say about it, and would say it
-with a traceback. It must never be used for processes that keep something.
+A terminal sends SIGINT to all processes of a program. A worker has nothing to report, and would print a traceback. It
+must never be used for processes that keep data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Processes started within do not hear Ctrl-C until `end_quietly`; for us it is only put off."""
+    """Block Ctrl-C in processes started within until `end_quietly`; in this process it is only deferred."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -22,6 +22,6 @@ def unheard() -> Iterator[None]:
 
 
 def end_quietly() -> None:
-    """In a worker, first of all."""
+    """Make a worker end silently on Ctrl-C; to be called first."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,4 +1,4 @@
-"""What a simulation leaves: result columns in file order, the settings behind them and a digest of both."""
+"""The results of a simulation: columns in file order, the settings behind them and a digest of both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ranges_of(owner: NDArray[np.int64], first: NDArray[np.int32], count: NDArray
 
 
 class ResultTable:
-    """Result columns in file order, filled bit by bit."""
+    """Result columns in file order, filled step by step."""
 
     def __init__(self, prepared: Prepared) -> None:
         total = len(prepared.workload)
@@ -48,7 +48,7 @@ class ResultTable:
             self.reason[rows] = self.reasons.index(reason)
 
     def finish(self, journal: Journal, events: int, ranges: NodeRanges | None) -> RunTable:
-        """The finished table."""
+        """Return the finished table."""
         prepared, ran = self.prepared, self.start_us != NEVER
         return RunTable(
             workload=prepared.workload, start_us=self.start_us, end_us=self.end_us, nodes=self.nodes,
@@ -62,7 +62,7 @@ class ResultTable:
 
 
 def settings_of(prepared: Prepared) -> dict[str, Any]:
-    """The scenario as plain data, with the machine size filled in; enough, with the jobs, to run it again."""
+    """Return the scenario as plain data, with the machine size; enough, with the jobs, to run it again."""
     data: dict[str, Any] = msgspec.to_builtins(prepared.scenario)
     if not prepared.scenario.cluster.group:
         data["cluster"]["nodes"] = prepared.cluster.nodes
@@ -71,7 +71,7 @@ def settings_of(prepared: Prepared) -> dict[str, Any]:
 
 
 def scenario_hash(prepared: Prepared) -> str:
-    """A digest of everything that decides the outcome: the settings and the jobs, not where they were read from."""
+    """Return a digest of everything that decides the outcome: the settings and the jobs, not their files."""
     settings = settings_of(prepared)
     settings["jobs"] = {}
     settings["programs"] = calibration_hash(prepared.programs.values()) if prepared.programs else ""

@@ -1,7 +1,7 @@
-"""Run a scenario: choose the engine, run it, and put what happened into a RunTable.
+"""Run a scenario: choose the engine, run it, and put the results into a RunTable.
 
 Plain traces on interchangeable whole nodes go through the whole-trace driver; dependencies, partitions, memory, windows
-and faults through the event-by-event world. Both ask the same core, and both leave the same journal.
+and faults through the event-by-event world. Both use the same core, and both write the same journal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def run(
     observe: Observer | None = None,
     recorder: BandwidthRecorder | None = None,
 ) -> tuple[RunTable, Journal]:
-    """Simulate; `engine` is auto, fast (refuses what it cannot do) or steps. A recorder sees what every node draws."""
+    """Simulate; `engine` is auto, fast (refuses what it cannot do) or steps. A recorder sees every node's bandwidth."""
     obstacle = _beyond_fast(prepared)
     if engine == "fast" and obstacle:
         raise InputError(f"the fast engine cannot do this: {obstacle}", "--engine", "use auto or steps")
@@ -88,7 +88,7 @@ def _run_fast(prepared: Prepared, record_nodes: bool, progress: Progress | None)
 
 
 def finished_jobs(table: RunTable) -> int:
-    """Jobs that ran to an end of whatever kind."""
+    """Return the number of jobs that ran to an end of any kind."""
     return int((table.end_us != NEVER).sum())
 
 

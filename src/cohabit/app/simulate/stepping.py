@@ -1,4 +1,4 @@
-"""Event by event: one prepared scenario as a world that can be run alone or beside others, and what it leaves."""
+"""Event-by-event simulation: one prepared scenario as a world that runs alone or beside others, and its results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.world import World
 
-NO_LIMIT_RUNS = 100  # a job on shared nodes that states no limit may take this many times its exclusive run
+NO_LIMIT_RUNS = 100  # a job on shared nodes without a limit may take this many times its exclusive run
 NO_MATES: Mapping[int, Group] = MappingProxyType({})
 STATUS = {"done": DONE, "killed": KILLED, "failed": FAILED, "cancelled": CANCELLED, "rejected": REJECTED}
 STILL_WAITING = "still waiting when the simulation ended"
@@ -46,7 +46,7 @@ Observer = Callable[[int, list[Event], list[Command], SchedulerCore], None]
 
 
 class Stepper:
-    """A world made from a prepared scenario; what every step tells the core and is told by it goes into a journal."""
+    """A world made from a prepared scenario; the events and commands of every step go into a journal."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Stepper:
         self.world.add(traced_jobs(prepared, mates), drained)
 
     def run(self, progress: Progress | None) -> None:
-        """By itself, until nothing is left to happen."""
+        """Run it alone until no events are left."""
         total = len(self.prepared.rows)
         self.world.run(None if progress is None else lambda events: progress(min(events // 2, total), total))
 
@@ -100,7 +100,7 @@ class Stepper:
             self.observe(now_us, events, commands, self.core)
 
     def result(self) -> tuple[RunTable, Journal]:
-        """What became of every job."""
+        """Return the results of every job."""
         prepared, world = self.prepared, self.world
         table, total = ResultTable(prepared), len(prepared.workload)
         firsts: list[tuple[int, int, int]] = []
@@ -128,13 +128,13 @@ class Stepper:
 
 
 def _gates(core: SchedulerCore) -> dict[str, Any]:
-    """What every gate was asked and said in this run; what it remembers of single jobs is left out."""
+    """Return the questions and answers of every gate in this run, without its memory of single jobs."""
     remembered = {gate.name: core.state.memory.get(gate.name, {}) for gate in core.policies.gates}
     return {name: {key: value for key, value in told.items() if key != JOBS} for name, told in remembered.items()}
 
 
 def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:
-    """Let neighbours slow each other, where the scenario has programs and says how."""
+    """Let neighbours slow each other, if the scenario has programs and a contention model."""
     scenario = prepared.scenario
     shared = not prepared.policies.placer.exclusive
     if scenario.world.contention == "none" or not (shared or recorder is not None):
@@ -150,14 +150,14 @@ def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder |
 
 
 def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
-    """Let network and filesystem slow jobs, where the scenario says so; the noise job's nodes are not to be used."""
+    """Let network and filesystem slow jobs, if the scenario says so; the noise job's nodes must not be used."""
     scenario = prepared.scenario
     if scenario.world.weather == "none":
         return []
     from cohabit.sim.weather.weather import weather_of
     from cohabit.trace.rush_programs import TEMPERS
 
-    begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # the first jobs are judged, too
+    begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # judges the first jobs, too
     world.weather = weather_of(
         scenario.seed, prepared.cluster.nodes, {one.name: one for one in TEMPERS},
         noise=scenario.world.weather == "noise", canaries=scenario.world.canaries,
@@ -167,7 +167,7 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
 
 
 def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
-    """How a job ran on its nodes, as JSON: what it had booked, and its progress over time as [from_s, rate, ways]."""
+    """Describe a job's run on its nodes as JSON: what it had booked, and its progress as [from_s, rate, ways]."""
     how: dict[str, Any] = {
         "cores": outcome.cores, "ways": outcome.ways, "bandwidth_mbs": outcome.bandwidth_mbs,
         "exclusive": outcome.exclusive, "purpose": outcome.purpose,
@@ -194,7 +194,7 @@ def _fact_line(event: Event) -> tuple[int, int, int]:
 
 
 def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> list[TracedJob]:
-    """The jobs as the world takes them, named by their place in the order of submission; `mates`: groups by place."""
+    """Return the jobs for the world, named by position in the order of submission; `mates`: groups by position."""
     workload, rows = prepared.workload, prepared.rows
     number_of = {str(workload.job_id[row]): str(number) for number, row in enumerate(rows)}
     shared, alphas = not prepared.policies.placer.exclusive, workload.extra.get("alpha")
@@ -209,7 +209,7 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
         if partitions and workload.partition is not None and workload.partition[row] >= 0:
             partition = workload.partition_names[workload.partition[row]]
         limit_us, run_us, code = int(workload.limit_us[row]), int(workload.run_us[row]), int(workload.program[row])
-        if (shared or weather) and limit_us == run_us:  # no limit was stated: who is slowed down must not be cut for it
+        if (shared or weather) and limit_us == run_us:  # no limit was stated: a slowed job must not be killed for it
             limit_us = NO_LIMIT_RUNS * run_us
         alpha = float(alphas[row]) if alphas is not None else 0.0
         program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None

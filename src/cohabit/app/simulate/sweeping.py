@@ -1,4 +1,4 @@
-"""A grid of scenarios over all cores, or over an existing Dask cluster: `sweep`. Every finished cell is kept."""
+"""Run a grid of scenarios over all cores, or over an existing Dask cluster: `sweep`. Every finished cell is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cell = dict[str, Any]
 
 
 def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
-    """Every combination of "key=v1,v2,..." settings, each checked before anything runs."""
+    """Return every combination of "key=v1,v2,..." settings, each checked before anything runs."""
     axes: list[tuple[str, list[Any]]] = []
     for text in vary:
         key, found, values = text.partition("=")
@@ -79,7 +79,7 @@ def _set(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def run_cell(cell: Cell) -> Cell:
-    """One simulation; runs in a worker process, so it takes and returns plain data."""
+    """Run one simulation in a worker process; takes and returns plain data for that reason."""
     from cohabit.app.simulate import simulation
     from cohabit.report.metrics import summarise
 
@@ -94,7 +94,7 @@ def run_cell(cell: Cell) -> Cell:
 
 
 def _domains_of(scenario: Scenario) -> Cell:
-    """A run of several domains as one row: all as one machine, then every domain with its name in front."""
+    """Return a run of several domains as one row: all as one machine, then every domain with its name as prefix."""
     from cohabit.app.simulate.coupling import prepare_domains, run_domains
     from cohabit.app.simulate.coupling_results import merged, metrics_of
     from cohabit.report.metrics import summarise

@@ -31,20 +31,20 @@ class GridEngineTables(SteeredTables, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class GridEngineSite(SteeredSite):
-    """What the file comes to."""
+    """The checked contents of the file."""
 
     word: ClassVar[str] = "gridengine"
     title: ClassVar[str] = "Grid Engine"
     gridengine: GridEngineTable = field(kw_only=True)
 
     def told(self) -> dict[str, Any]:
-        """Grid Engine's programs, found as they would be found here."""
+        """Return Grid Engine's programs, as found from here."""
         table = self.gridengine
         calls = Calls(table.bin, table.root, table.cell)
         return told_of("gridengine", calls, gridengine_words.PROGRAMS, calls.environment)
 
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
-        """Ask Grid Engine, by its commands."""
+        """Query Grid Engine by its commands."""
         table = self.gridengine
         led = (table.bin, table.root, table.cell)
         calls = (ReadOnly if only_read else Calls)(*led, link=link)
@@ -61,7 +61,7 @@ class GridEngineSite(SteeredSite):
         )  # fmt: skip
 
     def warnings(self, around: Around) -> list[str]:
-        """And where programs do not wait although the site file wants it."""
+        """Add a warning if programs do not wait although the site file wants it."""
         found, bare = super().warnings(around), around.says["unguarded"]
         if bare and self.domain and self.groups.mates.threshold:
             words = "lacks starter_method or prolog: programs of mates do not wait for each other there"

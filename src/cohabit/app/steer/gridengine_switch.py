@@ -1,4 +1,4 @@
-"""What is needed to give a cluster back to plain Grid Engine, from a site file: only the place and [gridengine].
+"""The data needed to give a cluster back to plain Grid Engine, from a site file: only the place and [gridengine].
 
 No core, no journal, nothing heavy is imported here.
 """
@@ -23,14 +23,14 @@ from cohabit.model.errors import InputError
 
 
 class _Tables(msgspec.Struct, frozen=True):
-    """All that matters here; other tables are not looked at."""
+    """The tables needed here; other tables are ignored."""
 
     place: str = "state"
     gridengine: GridEngineTable = GridEngineTable()
 
 
 def read_switch(path: Path) -> Switch:
-    """From a site file."""
+    """Read the data from a site file."""
     tables = read_typed(path, _Tables, "docs/gridengine.md")
     folder, table = path.parent.absolute(), tables.gridengine
     refuse_managers_files(table.bin, table.root)
@@ -46,7 +46,7 @@ def read_switch(path: Path) -> Switch:
 
 
 async def ask_around(table: GridEngineTable, calls: Calls) -> tuple[Discovered, Site]:
-    """The cluster; one sentence where Grid Engine cannot be asked."""
+    """Return the cluster; raise one sentence if Grid Engine cannot be queried."""
     try:
         return await discover(
             calls, table.queues, table.held == "all", table.program, table.exclusive, table.checkpoint, table.memory,

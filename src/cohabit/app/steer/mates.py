@@ -1,8 +1,8 @@
-"""Groups that users of a resource manager name in their jobs: who belongs to one, and on which terms.
+"""Groups that users of a resource manager name in their jobs: their members and their terms.
 
 A group the site file describes ([group.NAME]) is as described there. Any other name stands for one job of that name in
-this domain and in each of those that [mates] lists (all peers, if it lists none), on the terms of [mates]. Both sides
-must come to the same group, or the protocol refuses it: so a group that comes with `cohabit submit` has the same terms,
+this domain and in each domain that [mates] lists (all peers, if it lists none), on the terms of [mates]. Both sides
+must derive the same group, or the protocol refuses it: so a group that comes with `cohabit submit` has the same terms,
 unless it states others.
 """
 
@@ -26,7 +26,7 @@ OF_THRESHOLD = ("threshold", "threshold_program", "threshold_key")
 
 
 class MatesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"beside": "with"}):
-    """[mates]: the terms of groups that are only named. The keys of [group.NAME] mean the same here."""
+    """[mates]: the terms of groups that are only named. The keys mean the same as in [group.NAME]."""
 
     beside: list[str] = []  # domains; none: all peers
     lease_s: float = 60.0
@@ -39,12 +39,12 @@ class MatesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     when_dead: str = "wait"
     overlap_s: float = -1.0
     threshold: str = ""  # HOST:PORT or unix:PATH where runs wait for their mates; "": they begin when they are started
-    threshold_program: str = "/etc/cohabit/threshold"  # on the nodes
+    threshold_program: str = "/etc/cohabit/threshold"  # path on the nodes
     threshold_key: str = ""  # Grid Engine: a key file that root has on the nodes, too
 
 
 class Groups:
-    """Names to groups, for one domain. What the file describes is checked at once."""
+    """Maps names to groups, for one domain. Groups in the file are checked at once."""
 
     def __init__(
         self, domain: str, peers: Sequence[str], described: Mapping[str, GroupTable], mates: MatesTable, where: str
@@ -58,42 +58,44 @@ class Groups:
 
     @property
     def threshold_key(self) -> Path | None:
-        """The file; paths are relative to the site file."""
+        """The path of the key file, relative to the site file."""
         key = self.mates.threshold_key
         return Path(self._where).parent.absolute() / key if key else None
 
     @cached_property
     def threshold_keys(self) -> PairKeys | None:
-        """What is in it, read once."""
+        """The keys in that file, read once."""
         return None if self.threshold_key is None else read_keys(self.threshold_key)
 
     @property
     def may_begin_alone(self) -> str:
-        """In one sentence, why mates may begin alone here; empty: they may not, or there are none."""
+        """Return in one sentence why mates may begin alone here; empty: they may not, or there are none."""
         if self.mates.threshold or not self._domain or not self._peers:
             return ""
         alone = f"if a manager is late or stops, a job may run without its mates for {self.mates.lease_s:g} s"
         return f"[mates] has no threshold: {alone} (docs/install-mates.md)"
 
     def remember(self, group: Group | None) -> None:
-        """One that a job was taken with, whatever the site file says of it now."""
+        """Keep the group a job was accepted with, even if the site file has changed."""
         if group is not None:
             self._known[group.name] = group
 
     def add(self, group: Group | None) -> bool:
-        """One that comes with a job, in its own words; whether it is new."""
+        """Add a group as submitted with a job; return whether it is new."""
         if group is None or group.name in self._known:
             return False
         self._known[group.name] = group
         return True
 
     def forget(self, name: str) -> None:
-        """One whose job was not taken after all."""
+        """Remove the group of a job that was not accepted."""
         self._known.pop(name, None)
 
     def submitted(self, name: str, stated: Mapping[str, Any], in_use: bool) -> Group:
-        """One that comes with a job. Terms it does not state are those of the site file. `in_use`: a job has mates of
-        that name already, and they are not described anew."""
+        """Return the group that comes with a job; terms it does not state are those of the site file.
+
+        `in_use`: a job has mates of that name already; the group must not be described again.
+        """
         if not NAME.fullmatch(name):  # it goes into comments and contexts of the manager
             raise InputError(f"{name!r} is no name for one", "group", "use letters, digits and . _ - + : only")
         terms = _terms(self._described.get(name, self.mates))
@@ -104,7 +106,7 @@ class Groups:
         return group
 
     def find(self, name: str) -> Group | None:
-        """None: no job can have such mates here. Numbers are names of jobs without mates."""
+        """Return the group; None: no job can have such mates here. Numbers are names of jobs without mates."""
         if name in self._known:
             return self._known[name]
         if not self._domain or not self._peers or name.isdigit():
@@ -113,7 +115,7 @@ class Groups:
 
 
 def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], where: str) -> Group:
-    """The group of this name on the terms of [mates]."""
+    """Return the group of this name on the terms of [mates]."""
     others = mates.beside or list(peers)
     for other in others:
         if other not in peers:
@@ -123,13 +125,13 @@ def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], w
 
 
 def _terms(table: MatesTable | GroupTable) -> dict[str, Any]:
-    """What it says of starting together, without who does."""
+    """Return the terms of a table for starting together, without the members."""
     keys = msgspec.structs.asdict(table)
     return {key: value for key, value in keys.items() if key not in ("beside", "members", *OF_THRESHOLD)}
 
 
 def _check_threshold(mates: MatesTable, where: str) -> None:
-    """It must be an address that the nodes can use as it stands there."""
+    """Refuse an address that the nodes cannot use as it is written."""
     host, _, port = mates.threshold.rpartition(":")
     unix = mates.threshold.startswith("unix:/")
     if any(character.isspace() for character in mates.threshold + mates.threshold_program):

@@ -1,8 +1,8 @@
-"""The daemon of a node under Slurm: the keeper of its jobs, put together for this machine, until it is stopped.
+"""The daemon of a node under Slurm: sets up the keeper of its jobs for this machine and runs it until stopped.
 
-What a job that had its nodes to itself used becomes a profile in the store, of the user Slurm says the job belongs to.
-Slurm is asked only where the kernel cannot
-tell, in a thread of its own, and never for long. Nothing here can stop or delay a job.
+The usage of a job that had its nodes to itself becomes a profile in the store, owned by the user Slurm reports for the
+job. Slurm is asked only if the kernel cannot tell, in a separate thread, and with a short timeout. Nothing here can
+stop or delay a job.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from cohabit.model.profile import Profile, ScaleProfile, owner_of
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0
-ASK_S = 10.0  # for one answer of Slurm
+ASK_S = 10.0  # timeout of one query to Slurm
 STATUS = "status.json"
-LEAST_S = 1.0  # shorter runs are mostly starting and ending: they teach nothing
+LEAST_S = 1.0  # shorter runs are mostly startup and shutdown and are not learned from
 WELL = "COMPLETED"
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the daemon lives; a test gives its own."""
+    """The machine of the daemon; tests supply their own."""
 
     topology: Topology
     files: Files
@@ -63,7 +63,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """What it is told."""
+    """The settings of the daemon."""
 
     name: str
     folder: Path = doorstep.FOLDER
@@ -74,14 +74,14 @@ class NodeConfig:
 
 
 def this_machine() -> Machine:
-    """The real one."""
+    """Return the real machine."""
     return Machine(discover(), HostFiles())
 
 
 def config_for(
     site: SlurmSite | None, name: str, folder: Path, store: str | None, orders: Path | None
 ) -> NodeConfig:  # fmt: skip
-    """With what the site's file says of Slurm and its nodes."""
+    """Return the settings, with what the site file says of Slurm and its nodes."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"{name!r} is not the name of a node", "--name", "give the name Slurm has for it")
     if site is None:
@@ -92,12 +92,12 @@ def config_for(
 
 
 def own_name() -> str:
-    """What Slurm usually calls this machine."""
+    """Return the name that Slurm usually has for this machine."""
     return socket.gethostname().split(".")[0]
 
 
 class NodeDaemon:
-    """From the first look to the last."""
+    """The daemon, from start to stop."""
 
     def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
         machine = machine or this_machine()
@@ -118,7 +118,7 @@ class NodeDaemon:
         self.finished, self._status_s = 0, 0.0
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Look again and again. What goes wrong is said, and the next look is made all the same."""
+        """Call `step` repeatedly. Report errors and continue with the next step."""
         while not stopped():
             begun_s = time.monotonic()
             try:
@@ -130,7 +130,7 @@ class NodeDaemon:
         self._asking.shutdown(wait=True, cancel_futures=True)
 
     def step(self, now_s: float) -> None:
-        """One look."""
+        """Examine the node once."""
         self.keeper.step(now_s)
         if now_s - self._status_s >= STATUS_S:
             self._status_s = now_s
@@ -138,7 +138,7 @@ class NodeDaemon:
                 stream.write(msgspec.json.encode(self.status(now_s)))
 
     def status(self, now_s: float) -> dict[str, Any]:
-        """Who is here, for people."""
+        """Return the jobs on this node, for display."""
         jobs = []
         for one in self.keeper.residents.values():
             joins = self.actuator.joins(one.notice.name)
@@ -155,7 +155,7 @@ class NodeDaemon:
     # ---- Slurm ------------------------------------------------------------------------------------------------------
 
     def _cores_by_slurm(self, number: str) -> Given | None:
-        """Asked in a thread; None until there is an answer."""
+        """Ask Slurm in a thread; return None until there is an answer."""
         if number not in self._answers:
             self._answers[number] = self._asking.submit(self._ask_cores, number)
         asked = self._answers[number]
@@ -178,7 +178,7 @@ class NodeDaemon:
             self._asking.submit(self._learn, run, profile)
 
     def _learn(self, run: NodeRun, profile: Profile) -> None:
-        """Into the store as the profile of the job's owner, if Slurm says that it ended well."""
+        """Store the profile for the job's owner, if Slurm says that the job ended well."""
         from cohabit.store.profiles import open_store
 
         try:
@@ -191,14 +191,14 @@ class NodeDaemon:
                 _, why = keep(store, msgspec.structs.replace(profile, owner=owner_of(job.user)))
             if why:
                 log.warning("%s has changed (%s): its profile starts afresh", profile.program, why)
-        except Exception as error:  # a lesson that is lost costs nobody anything
+        except Exception as error:  # a lost profile does no harm
             log.warning("what job %s used was not kept: %s", run.notice.number, error)
 
 
 def lesson(run: NodeRun, hardware: str, cores: int) -> Profile | None:
-    """The profile of a run; None if it was not one to learn from.
+    """Return the profile of a run; None if it is not to be learned from.
 
-    Only the first node of a job tells, and only of jobs that had all their nodes to themselves: on one node that is
+    Only the first node of a job reports, and only for jobs that had all their nodes to themselves: on one node that is
     seen here, on several it follows from having all cores.
     """
     words = run.words
@@ -217,7 +217,7 @@ def lesson(run: NodeRun, hardware: str, cores: int) -> Profile | None:
 
 
 def read_status(folder: Path, name: str) -> dict[str, Any]:
-    """What the daemon of a node said last."""
+    """Return the last status that the daemon of a node wrote."""
     path = folder / name / STATUS
     try:
         found: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
@@ -244,7 +244,7 @@ def _offer(machine: Machine) -> ResctrlOffer | None:
 
 
 def _group(cores: int, ways: int, min_ways: int, said: NodeTable) -> NodeGroup:
-    """As the controller's site file describes such nodes, so that profiles meet under one name."""
+    """Describe the node as the controller's site file does, so that profiles get the same hardware name."""
     group = NodeGroup(1, cores, ways=said.ways or ways, min_ways=said.min_ways if said.ways else max(min_ways, 1))
     return replace(group, bandwidth_gbs=tuple((count, gbs) for count, gbs in said.bandwidth_gbs))
 

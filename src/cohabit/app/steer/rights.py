@@ -1,10 +1,9 @@
-"""A controller that root starts on top of a resource manager gives up root's rights, too: what it needs is made first.
+"""Drop root's privileges in a controller on top of a resource manager; what it needs is prepared first.
 
 Its launcher stays root and runs the manager's commands, from a fixed list (launcher/managing.py). The watchdog runs as
-the same account, with a launcher of its own.
-What the controller writes for others to read is in LEASE.d, a folder that its account owns: the lease and the files
-beside it. The lease of the site file becomes a link there, so that slurmctld, the watchdog and `cohabit slurm detach`
-find it where it always was.
+the same account, with its own launcher. What the controller writes for others to read is in LEASE.d, a folder that its
+account owns: the lease and the files beside it. The lease of the site file becomes a link there, so that slurmctld, the
+watchdog and `cohabit slurm detach` find it at its usual path.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from cohabit.model.errors import InputError
 
 
 def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool) -> tuple[SteeredSite, Held | None]:
-    """The site as the controller is to see it, and what was opened for it; None: it keeps the rights it has."""
+    """Return the site for the controller, and what was opened for it; None: it keeps the rights it has."""
     if os.geteuid() != 0 or as_root:
         return site, separate(site.config, say, production=False, as_root=as_root)
     if Place(site.place).private.is_dir():
-        only_one(Place(site.place)).close()  # or it is refused, before anything of the other controller's is touched
+        only_one(Place(site.place)).close()  # refuse before touching anything of another controller
     site = site.without_rights(say)
     lease = folder_of(site.lease) / site.lease.name
     refuse_managers_files(str(site.lease.parent))
     threshold = listen_on(site.groups.mates.threshold) if site.domain else None
-    _ = site.groups.threshold_keys  # read while there are rights to
+    _ = site.groups.threshold_keys  # read before privileges are dropped
     policy = [Path(getattr(site.policy, key)).parent for key in OF_FILES if getattr(site.policy, key)]
     profiles = [] if site.profiles is None else [site.profiles.parent]
     held = separate(
@@ -49,12 +48,12 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
 
 
 def folder_of(lease: Path) -> Path:
-    """The folder of the controller's account."""
+    """Return the folder of the controller's account."""
     return lease.absolute().with_name(f"{lease.name}.d")
 
 
 def _prepare(site: SteeredSite, lease: Path, account: Account) -> None:
-    """By root: the folder of the lease, the links to it, and folders of the site's that the controller writes to."""
+    """Create, as root, the folder of the lease, the links to it, and the site's folders for the controller."""
     try:
         make_folder(site.lease.parent)
         _give_folder(lease.parent, account)
@@ -70,7 +69,7 @@ def _prepare(site: SteeredSite, lease: Path, account: Account) -> None:
 
 
 def _give_folder(folder: Path, account: Account) -> None:
-    """Readable by all, writable by the account; every plain file in it is the account's."""
+    """Make a folder readable by all and writable by the account; the account gets every plain file in it."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o755)
     with opened(folder.parent) as top, opened(folder.name, top) as descriptor:
@@ -83,7 +82,7 @@ def _give_folder(folder: Path, account: Account) -> None:
 
 
 def _carry_over(lease: Path, to: Path) -> None:
-    """What another controller of this lease wrote: it may still run, and fuses must burn."""
+    """Copy what another controller of this lease wrote: it may still run, and its fuses must take effect."""
     if real(lease) == to:
         return
     for source, target in ((real(lease), to), (fuse_file(lease), fuse_file(to))):
@@ -92,7 +91,7 @@ def _carry_over(lease: Path, to: Path) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """In place of what was there."""
+    """Replace a path by a link."""
     if path == target or (path.is_symlink() and os.readlink(path) == str(target)):
         return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
@@ -101,7 +100,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _give_site_folder(folder: Path, account: Account) -> None:
-    """A folder for the nodes: given to the account if nothing else is in it; never one that others share."""
+    """Give a folder for the nodes to the account if nothing else is in it; never a shared one."""
     try:
         make_folder(folder)
         found = folder.stat()

@@ -1,7 +1,7 @@
 """A controller that steers a resource manager, from open to close: its lease, its peers, its callers.
 
-It knows nothing of the manager's commands: Slurm and Grid Engine are served alike. The lease is renewed only by a
-controller whose core answers.
+It does not know the manager's commands: Slurm and Grid Engine are handled alike. The lease is renewed only while the
+core answers.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from cohabit.live.api.service import Api
 
 STATES = {columns.QUEUED: "queued", columns.STARTING: "starting", columns.RUNNING: "running"}
-RENEWALS = 4  # of the lease, in the time it runs
+RENEWALS = 4  # of the lease, per lease duration
 log = logging.getLogger(__name__)
 
 
 class SteeringController(Controller):
-    """A controller whose jobs are the manager's: what it must know of a job's changes it is told."""
+    """A controller of a manager's jobs; it passes changes of a job on to the manager."""
 
     def __init__(
         self, journal: Journal, restored: Restored, clock: BootClock, backend: SlurmBackend,
@@ -57,7 +57,7 @@ class SteeringController(Controller):
         self._steers = backend
 
     async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
-        """The manager stops jobs at their limits, so it has to know the new one first."""
+        """Change a job. The manager stops jobs at their limits, so it must get the new limit first."""
         if limit_us is not None and limit_us > 0 and await self.ask(lambda core: job_id in core.state.rows):
             try:
                 await self._steers.manager.limit(self._steers.names.theirs(job_id), limit_us / SECOND)
@@ -67,13 +67,13 @@ class SteeringController(Controller):
 
 
 def no_output(name: str, uid: int) -> str:
-    """Where a job's output goes that named no file: every job that came through us names one."""
+    """Return the output path of a job without a named file: every job submitted through Cohabit names one."""
     return os.devnull
 
 
 @dataclass(frozen=True)
 class LeaseTerms:
-    """The lease of one place: the file, how long it runs, for what, and who watches over it."""
+    """The lease of one place: the file, its duration, what it covers, and its watchdog."""
 
     file: Path
     lasts_s: float
@@ -82,7 +82,7 @@ class LeaseTerms:
     start_watchdog: Callable[[], Awaitable[object]]
 
     async def renew(self) -> None:
-        """Jobs may be held for so long from now on."""
+        """Renew the lease: jobs may be held for its duration from now on."""
         write_lease(self.file, time.time() + self.lasts_s, self.partitions, self.acts_as)
         await self.start_watchdog()
 
@@ -101,19 +101,19 @@ class Neighbours:
         self._server = PeerServer(self.door, config.host, config.port, self.contexts.server, listener)
 
     async def listen(self) -> None:
-        """Let peers in."""
+        """Accept connections of peers."""
         if self._coupled:
             self.port = await self._server.open()
 
     async def close(self) -> None:
-        """Neither hear nor tell any more."""
+        """Stop receiving and sending messages."""
         await self._server.close()
         await self.links.close()
 
 
 @dataclass
 class Steering:
-    """What steers, from open to close."""
+    """The steering of a manager, from open to close."""
 
     place: Place
     lease: LeaseTerms
@@ -144,7 +144,7 @@ class Steering:
         self._removing = asyncio.create_task(self.retention.live())
 
     async def until_off(self) -> None:
-        """Returns when somebody used the kill switch; raises what ended the controller."""
+        """Return when the kill switch was used; raise the exception that ended the controller."""
         assert self._renewing is not None
         failed = asyncio.create_task(self.controller.failed())
         done, _ = await asyncio.wait([self._renewing, failed], return_when=asyncio.FIRST_COMPLETED)
@@ -153,7 +153,7 @@ class Steering:
             task.result()
 
     async def close(self) -> None:
-        """End in good order. The lease runs on: who comes back in time finds held jobs held."""
+        """Shut down cleanly. The lease runs on: a controller that restarts in time finds held jobs still held."""
         beside = [task for task in (self._renewing, self._removing) if task is not None]
         for task in beside:
             task.cancel()
@@ -174,25 +174,25 @@ class Steering:
             lease = read_lease(self.lease.file)
             left_s = 0.0 if lease is None else lease.until_s - time.time()
             if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
-                await self._write_view()  # only a core that answers keeps the lease
+                await self._write_view()  # the lease is renewed only if the core answers
                 await self.lease.renew()
         log.warning("the kill switch was used: nothing is steered any more")
 
     async def _write_view(self) -> None:
-        """What the core has, for `status`."""
+        """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
         with replacing(self.place.view) as stream:
             stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
 
 
 def view_of(core: SchedulerCore) -> dict[str, str]:
-    """The jobs a core has and how far they are."""
+    """Return the jobs of a core and their states."""
     jobs = core.state.jobs
     return {name: STATES.get(int(jobs[columns.STATE, row]), "queued") for name, row in core.state.rows.items()}
 
 
 def our_view(place: Path) -> tuple[float, dict[str, str]]:
-    """When the controller last said what it has, and what; it says so whenever it renews its lease."""
+    """Return when the controller last wrote its jobs, and the jobs; it writes them at every renewal of its lease."""
     view = Place(place).view
     if not is_there(view):
         return 0.0, {}

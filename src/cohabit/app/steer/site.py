@@ -1,6 +1,7 @@
-"""Site files (TOML) for clusters under a resource manager: what those for Slurm and for Grid Engine have alike.
+"""Site files (TOML) for clusters under a resource manager: the common part of those for Slurm and Grid Engine.
 
-What differs stands in the site itself: whom to ask (`look_around`). docs/slurm.md and docs/gridengine.md have the keys.
+The site itself implements the difference: how to query the manager (`look_around`). docs/slurm.md and
+docs/gridengine.md have the keys.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from cohabit.model.job import Job
 OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
 HELD = ("marked", "all")
 LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0))
-SOONEST_S = 0.5  # nobody starts a job faster
-HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # what a login sets; the manager's number
+SOONEST_S = 0.5  # no manager starts a job faster
+HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # with login variables; the manager's number
 
 
 class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,10 +60,10 @@ class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file, but for the manager's own table."""
+    """The whole file, except the manager's own table."""
 
     place: str = "state"
-    profiles: str = ""  # a file with what is known of programs: `cohabit profiles export`, programs.json or curves
+    profiles: str = ""  # a file of profiles: `cohabit profiles export`, programs.json or curves
     policy: PolicyConfig = PolicyConfig()
     node: NodeTable = NodeTable()
     api: ApiTable = ApiTable()
@@ -78,23 +79,23 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Around(NamedTuple):
-    """What was found of a manager, and how to speak to it."""
+    """The result of querying a manager, and how to access it."""
 
     found: Discovered
     manager: Manager
-    what: str  # is steered, for people
-    says: dict[str, Any]  # of itself, for `status`
-    watchdog: tuple[str, ...]  # the module, and its arguments behind the lease
+    what: str  # what is steered, for display
+    says: dict[str, Any]  # what the manager reports of itself, for `status`
+    watchdog: tuple[str, ...]  # the module, and its arguments after the lease
     acts_as: int  # the uid that the manager sees
-    hand_in: HandIn  # a job as its owner, held
+    hand_in: HandIn  # submits a job as its owner, held
     hang_up: Callable[[], Awaitable[None]]
-    orders: Path | None = None  # where nodes read how their caches are divided
-    script: Callable[[str], Awaitable[str]] | None = None  # a job's, which others cannot read; None: not to be had
+    orders: Path | None = None  # where nodes read how to divide their caches
+    script: Callable[[str], Awaitable[str]] | None = None  # a job's, which others cannot read; None: not available
 
 
 @dataclass(frozen=True)
 class Alike:
-    """What every such file comes to."""
+    """The common contents of every such file."""
 
     place: Path
     policy: PolicyConfig
@@ -103,59 +104,63 @@ class Alike:
     profiles: Path | None
     node: NodeTable
     config: ServeConfig  # the domain among its peers, and where callers reach it
-    groups: Groups  # mates by the name of their group
+    groups: Groups  # groups of mates by name
 
     @property
     def domain(self) -> str:
-        """What mates elsewhere call it; empty: it has none."""
+        """The name mates elsewhere use for this domain; empty: it has none."""
         return "" if self.config.coupling is None else self.config.coupling.domain
 
     @property
     def mates_within_s(self) -> float:
-        """So long a released job with mates may take to start. At a threshold its mates wait for it: then it may take
-        as long as any other job, and no longer than they may be kept."""
+        """The maximum start time of a released job with mates.
+
+        At a threshold its mates wait for it: it may take as long as any other job, but no longer than they may be kept.
+        """
         if self.table.mates_within_s:
             return self.table.mates_within_s
         mates = self.groups.mates
         return min(self.table.start_within_s, mates.lease_s) if mates.threshold else self.table.AT_ONCE_S
 
     def named(self, found: Discovered) -> Discovered:
-        """A cluster, with what mates elsewhere call it."""
+        """Return a cluster with the name that mates elsewhere use."""
         return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
 
 
 @dataclass(frozen=True)
 class SteeredSite(Alike, ABC):
-    """A file, and the manager it is about."""
+    """A site file and its manager."""
 
     word: ClassVar[str]  # in files, commands and JSON
-    title: ClassVar[str]  # for people
+    title: ClassVar[str]  # for display
 
     @abstractmethod
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
-        """Ask the manager; one sentence where it cannot be asked. `only_read`: nothing can be changed through it.
-        `link`: a launcher with other rights runs its commands."""
+        """Query the manager; raise one sentence if that fails. `only_read`: nothing can be changed through it.
+
+        `link`: a launcher with other rights runs its commands.
+        """
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """What such a launcher is told of the manager (launcher/managing.py)."""
+        """Return the description of the manager for such a launcher (launcher/managing.py)."""
 
     @property
     def writes(self) -> tuple[Path, ...]:
-        """Folders outside the place that a controller writes to."""
+        """Return the folders outside the place that a controller writes to."""
         return ()
 
     def without_rights(self, say: Callable[[str], None]) -> Self:
-        """The same for a controller that is not root: what only root can read is read, what only root can use goes."""
+        """Return the site for a controller without root: read what only root can read, drop what only root can use."""
         return self
 
     def warnings(self, around: Around) -> list[str]:
-        """What works, and less well than it could; a sentence each."""
+        """Return a sentence for each thing that works less well than it could."""
         return [text for text in (self.groups.may_begin_alone,) if text]
 
 
 def told_of(word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str]) -> dict[str, Any]:
-    """For a launcher that runs a manager's commands."""
+    """Describe a manager for a launcher that runs its commands."""
     files = {name: calls.program(name) for name in programs}
     return {
         "word": word, "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
@@ -164,11 +169,11 @@ def told_of(word: str, calls: Calls, programs: Sequence[str], submission: Mappin
 
 
 async def nobody() -> None:
-    """To hang up on where no line is kept open."""
+    """Do nothing: there is no open connection to close."""
 
 
 def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str) -> Alike:
-    """Check what all have; paths in it are relative to it. `table` is the manager's own, `word` its name."""
+    """Check the common part; paths are relative to the file. `table` is the manager's own, `word` its name."""
     folder = path.parent.absolute()
     for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
         if value not in known:

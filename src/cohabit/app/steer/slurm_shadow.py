@@ -1,8 +1,8 @@
-"""Shadow mode: watch a Slurm for hours or days, then say what the policy would have done with the very same jobs.
+"""Shadow mode: watch a Slurm for hours or days, then report what the policy would have done with the same jobs.
 
-It holds nothing but a reader that refuses every call that could change something. What it saw is kept in the place and
-added to by the next run. The answer is a simulation with the run times Slurm saw: jobs beside others run as fast as
-alone in it, so a second one slows those that would have shared.
+It has only a reader that refuses every call that could change something. Observations are kept in the place and
+extended by the next run. The result is a simulation with the run times Slurm saw: jobs beside others run as fast as
+alone in it, so a second simulation slows the jobs that would have shared.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ from cohabit.whole_files import replacing
 
 SAVE_S = 30.0
 LEAST_JOBS = 2
-SEED = 20190101  # of the resampling; any number, always the same
+SEED = 20190101  # of the resampling; arbitrary but fixed
 
 
 class Sight(msgspec.Struct):
-    """A job of Slurm as it was first and last seen."""
+    """A job of Slurm as first and last seen."""
 
     job: Job
     ready_s: float  # since when it could have started
     start_s: float = 0.0
-    end_s: float = 0.0  # 0: not over yet
+    end_s: float = 0.0  # 0: it has not ended yet
     nodes: tuple[str, ...] = ()
-    left_to_slurm: str = ""  # why the policy would not have had it
+    left_to_slurm: str = ""  # why the policy would not have taken it
 
     @property
     def ran(self) -> bool:
-        """Whether it began and ended while we looked."""
+        """Whether it began and ended during the observation."""
         return self.end_s > self.start_s > 0
 
 
 class Verdict(NamedTuple):
-    """The policy beside Slurm."""
+    """The comparison of the policy with Slurm."""
 
     outcomes: Mapping[str, Outcome]
     ran: Sequence[tuple[str, Sight]]
 
 
 async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str], None]) -> dict[str, Sight]:
-    """Look at Slurm again and again; all that was ever seen."""
+    """Poll Slurm; return everything that was ever seen."""
     calls = ReadOnly(site.slurm.conf)
     found = await site.discover(calls)
-    policies_of(site, found)  # a policy that cannot be built is said now, not after days
+    policies_of(site, found)  # an invalid policy is reported now, not after days
     kept = open_place(site.place).shadow
     seen, reader, saved_s = read_seen(kept), JobReader(calls), time.monotonic()
     say(f"watching {len(found.names)} nodes of {', '.join(found.terms.partitions)}; nothing is changed")
@@ -86,7 +86,7 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
 
 
 def note(seen: dict[str, Sight], job: SlurmJob, found: Discovered) -> None:
-    """What is new about a job. Numbers come back in Slurm after millions of jobs: the submission tells them apart."""
+    """Record what is new about a job. Slurm reuses numbers after millions of jobs: submission times tell them apart."""
     key = f"{job.name}@{job.submit_s:.0f}"
     if key not in seen:
         if not (job.waits or job.start_s):
@@ -101,7 +101,7 @@ def note(seen: dict[str, Sight], job: SlurmJob, found: Discovered) -> None:
 
 
 def read_seen(path: Path) -> dict[str, Sight]:
-    """What earlier runs saw."""
+    """Return what earlier runs saw."""
     if not path.exists():
         return {}
     try:
@@ -111,7 +111,7 @@ def read_seen(path: Path) -> dict[str, Sight]:
 
 
 def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:
-    """Whole or not at all."""
+    """Write the file, complete or not at all."""
     with replacing(path) as stream:
         stream.write(msgspec.json.encode(seen))
 
@@ -120,7 +120,7 @@ def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:
 
 
 def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower: float) -> dict[str, Any]:
-    """Both sides in numbers; `slower`: by how much jobs that share are slowed in the pessimistic case."""
+    """Compare both in numbers; `slower`: the slowdown of jobs that share in the pessimistic case."""
     ran = sorted(((name, sight) for name, sight in seen.items() if sight.ran), key=lambda one: one[1].ready_s)
     if len(ran) < LEAST_JOBS:
         where = str(Place(site.place).shadow)
@@ -155,7 +155,7 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
 def replay(
     site: SlurmSite, found: Discovered, ran: Sequence[tuple[str, Sight]], stretch: Mapping[str, float]
 ) -> dict[str, Outcome]:
-    """The same jobs under the policy, in simulated time; some of them with more work."""
+    """Simulate the same jobs under the policy; some of them with more work."""
     policies = policies_of(site, found)
     world = World(SchedulerCore(cluster_of(site, found, policies), policies))
     traced = []
@@ -193,7 +193,7 @@ def _values(case: Mapping[str, Outcome], ran: Sequence[tuple[str, Sight]], key: 
 def _difference(
     case: Mapping[str, Outcome], truth: Mapping[str, Outcome], ran: Sequence[tuple[str, Sight]], key: str
 ) -> dict[str, float | None]:
-    """Ours minus Slurm's, with a 95 % interval: jobs in a row depend on each other, so whole rows are resampled."""
+    """Return ours minus Slurm's with a 95 % interval: consecutive jobs are dependent, so whole blocks are resampled."""
     differences = np.array(_values(case, ran, key)) - np.array(_values(truth, ran, key))
     rows = np.array_split(differences, max(math.isqrt(len(differences)), 1))
     found: Interval = bootstrap_interval([float(row.mean()) for row in rows], np.random.default_rng(SEED))
@@ -202,7 +202,7 @@ def _difference(
 
 
 def _covered_s(busy: Sequence[tuple[int, float, float]]) -> float:
-    """For how long nodes had at least one job, over all of them."""
+    """Return the node time with at least one job, over all nodes."""
     total, last_node, until_s = 0.0, -1, 0.0
     for node, start_s, end_s in sorted(busy):
         if node != last_node:

@@ -1,4 +1,4 @@
-"""A site file (TOML) for a cluster under Slurm: which partitions, which policy, and the lease. docs/slurm.md has it."""
+"""A site file (TOML) for a cluster under Slurm: which partitions, which policy, and the lease. See docs/slurm.md."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ class SlurmTables(SteeredTables, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class SlurmSite(SteeredSite):
-    """What the file comes to."""
+    """The checked contents of the file."""
 
     word: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
     slurm: SlurmTable = field(kw_only=True)
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
-    rest_user: str = field(kw_only=True)  # whose token it is
-    rest_kept: str = field(kw_only=True, default="")  # the token, read before rights were given up
+    rest_user: str = field(kw_only=True)  # the user of the token
+    rest_kept: str = field(kw_only=True, default="")  # the token, read before privileges were dropped
 
     @property
     def writes(self) -> tuple[Path, ...]:
-        """Orders for the nodes."""
+        """Return the folder of the orders for the nodes."""
         return (Path(self.slurm.orders),) if self.slurm.orders else ()
 
     def without_rights(self, say: Callable[[str], None]) -> SlurmSite:
-        """slurmrestd knows a caller by a token; over a socket without one it sees an ordinary account."""
+        """Drop a slurmrestd without a token: it knows a caller by its token, else it sees an ordinary account."""
         if self.slurm.rest and self.rest_token is None:
             say(f"Slurm's commands are used: slurmrestd at {self.slurm.rest} would see an ordinary account; name a "
                 "rest_token, or use --as-root")  # fmt: skip
@@ -62,12 +62,12 @@ class SlurmSite(SteeredSite):
         return self if self.rest_token is None else replace(self, rest_kept=read_token(self.rest_token))
 
     def told(self) -> dict[str, Any]:
-        """Slurm's programs, found as they would be found here."""
+        """Return Slurm's programs, as found from here."""
         calls = Calls(self.slurm.conf)
         return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls))
 
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
-        """Ask Slurm, by its commands; where slurmrestd is named, jobs are steered through that."""
+        """Query Slurm by its commands; if slurmrestd is configured, jobs are steered through it."""
         table = self.slurm
         calls = (ReadOnly if only_read else Calls)(table.conf, link=link)
         found = await self.discover(calls)
@@ -90,7 +90,7 @@ class SlurmSite(SteeredSite):
         )  # fmt: skip
 
     async def discover(self, calls: Calls) -> Discovered:
-        """The cluster; one sentence where Slurm cannot be asked."""
+        """Return the cluster; raise one sentence if Slurm cannot be queried."""
         table = self.slurm
         try:
             return self.named(await discover(calls, table.partitions, table.held == "all", table.program))

@@ -1,4 +1,4 @@
-"""What is needed to give a cluster back to plain Slurm, from a site file: the place and [slurm], nothing else."""
+"""The data needed to give a cluster back to plain Slurm, from a site file: the place and [slurm], nothing else."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cohabit.backend.slurm.steered import SlurmManager
 
 
 class _Tables(msgspec.Struct, frozen=True):
-    """All that matters here; other tables are not looked at."""
+    """The tables needed here; other tables are ignored."""
 
     place: str = "state"
     slurm: SlurmTable = SlurmTable()
 
 
 def read_switch(path: Path) -> Switch:
-    """From a site file."""
+    """Read the data from a site file."""
     tables = read_typed(path, _Tables, "docs/slurm.md")
     folder, table = path.parent.absolute(), tables.slurm
     refuse_managers_files(table.conf)

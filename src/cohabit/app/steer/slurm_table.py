@@ -1,4 +1,4 @@
-"""[slurm] of a site file: what is steered and how. Apart from the rest so that the kill switch needs nothing else."""
+"""[slurm] of a site file: what is steered and how. A separate module so that the kill switch needs nothing else."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class SlurmTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
     rest: str = ""  # slurmrestd: unix:PATH or a URL; "": Slurm's commands
     rest_token: str = ""  # a file with a token (JWT) for it; "": none
     orders: str = (
-        ""  # a folder the nodes see: how their caches are divided (docs/node-side.md); "": nobody divides them
+        ""  # a folder the nodes see: how their caches are divided (docs/node-side.md); "": caches are not divided
     )

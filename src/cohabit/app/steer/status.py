@@ -1,4 +1,4 @@
-"""A steered cluster from outside: the manager's view, the controller's, and where they disagree. It changes nothing."""
+"""The status of a steered cluster: the manager's view, the controller's, and their differences. It changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FITS = {"queued": ("held",), "starting": ("held", "waiting", "running"), "runnin
 
 
 async def jobs_of(site: SteeredSite, around: Around) -> list[SlurmJob]:
-    """All that the manager has; one sentence where it does not answer."""
+    """Return all jobs of the manager; raise one sentence if it does not answer."""
     try:
         return await around.manager.jobs()
     except SlurmAway as error:
@@ -30,7 +30,7 @@ async def jobs_of(site: SteeredSite, around: Around) -> list[SlurmJob]:
 
 
 async def status(site: SteeredSite) -> dict[str, Any]:
-    """The manager's view and ours, and where they disagree. Changes nothing."""
+    """Return the manager's view and ours, and their differences. Changes nothing."""
     around = await site.look_around(only_read=True)
     terms = around.found.terms
     found, kept = await jobs_of(site, around), kept_names(Place(site.place).mates)

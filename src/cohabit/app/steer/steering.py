@@ -1,7 +1,7 @@
-"""Steering a cluster under a resource manager: the same controller and core, with the manager as the one who executes.
+"""Steer a cluster under a resource manager: the same controller and core, with the manager as the back end.
 
-It knows no manager's commands: the site says whom to ask (steering_site.py). The lease is renewed only by a controller
-whose core answers. Two controllers of one place are refused.
+It does not know the manager's commands: the site says how to query it (steering_site.py). The lease is renewed only
+while the core answers. A second controller of one place is refused.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the core's decisions depend on besides its facts."""
+    """The inputs of the core's decisions besides its events."""
 
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
@@ -85,7 +85,7 @@ class Service(Steering):
     link: LauncherLink = field(kw_only=True)
 
     async def until_off(self) -> None:
-        """And when there is no launcher any more, for without one nothing is steered: LauncherGone."""
+        """Wait for the kill switch; raise LauncherGone if the launcher ends, because nothing is steered without it."""
         off = asyncio.create_task(super().until_off())
         gone = asyncio.create_task(self.link.failed.wait())
         done, waiting = await asyncio.wait([off, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -96,14 +96,14 @@ class Service(Steering):
         off.result()
 
     async def close(self) -> None:
-        """End in good order, and hang up."""
+        """Shut down cleanly and close the connection."""
         await super().close()
         await self.around.hang_up()
         await self.link.close()
 
 
 async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
-    """Ask the manager what is there, open the journal, bring the core back."""
+    """Query the manager, open the journal, restore the core."""
     place, table = open_place(site.place), site.table
     lock = only_one(place) if held is None else held.lock
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
@@ -159,38 +159,42 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:
-    """One that lives is enough. `link`: a launcher with other rights starts another one for it."""
+    """Start a watchdog unless one is running. `link`: a launcher with other rights starts it."""
     if lives(site.lease):
         return
     try:
         start_watchdog(site.lease, around.watchdog, -1 if link is None else await link.ask("watchdog"))
-    except LauncherRefused as error:  # it has been started, or its launcher is just ending
+    except LauncherRefused as error:  # it was started, or its launcher is just ending
         log.info("no watchdog was started: %s", error)
 
 
 def _hear(report: dict[str, Any]) -> None:
-    """A launcher that runs no jobs has little to say."""
+    """Ignore reports: a launcher that runs no jobs has little to report."""
     if report.get("event") == "said":
         log.warning("%s", report["text"])
 
 
 def _get_ready(site: SteeredSite, found: Discovered) -> None:
-    """Decide once about a job that nobody asked for: were a kernel compiled during the first decision, a short lease
-    would be over before it."""
+    """Decide once about a dummy job, so that kernels are compiled before the first real decision.
+
+    Otherwise a short lease would end during that decision.
+    """
     policies = policies_of(site, found)
     core = SchedulerCore(cluster_of(site, found, policies), policies)
     core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
 
 
 async def _over(journal: Journal, core: SchedulerCore, site: SteeredSite, around: Around) -> set[str]:
-    """Jobs of the manager that the journal knows and the core has not: they were given back, or ended, and are not
-    taken twice."""
+    """Return jobs of the manager that the journal knows and the core does not.
+
+    They were given back, or ended, and are not taken twice.
+    """
     jobs = Names(around.found.terms).ours(await jobs_of(site, around))
     return journal.known_jobs([name for name, job in jobs.items() if job.held]) - core.state.rows.keys()
 
 
 def read_profiles(path: Path) -> list[Profile]:
-    """What is known of programs, from any file of profiles."""
+    """Return the profiles from any file of profiles."""
     found, warning = profiles_in(path)
     if warning:
         log.warning("%s", warning)
@@ -198,7 +202,7 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 async def verify_journal(site: SteeredSite) -> Verified:
-    """Replay all that a controller's journal keeps; it must not be running."""
+    """Replay the whole journal of a controller; it must not be running."""
     place = open_place(site.place)
     with only_one(place):
         found = (await site.look_around(only_read=True)).found
@@ -212,7 +216,7 @@ async def verify_journal(site: SteeredSite) -> Verified:
 
 
 def policies_of(site: Alike, found: Discovered) -> PolicySet:
-    """The policies; cores are never given out twice."""
+    """Return the policies; cores are never allocated twice."""
     refuse_untrusted_files(site.policy)
     policies = replace(build(site.policy, oversubscribe=False), mates=site.config.coupling)
     if found.whole_nodes_because and not policies.placer.exclusive:
@@ -224,7 +228,7 @@ def policies_of(site: Alike, found: Discovered) -> PolicySet:
 
 
 def cluster_of(site: Alike, found: Discovered, policies: PolicySet) -> Cluster:
-    """As the core is told of it: shared where the policy shares."""
+    """Return the cluster as the core sees it: shared if the policy shares."""
     node = site.node
     curve = tuple((cores, gbs) for cores, gbs in node.bandwidth_gbs)
     groups = tuple(
@@ -235,7 +239,7 @@ def cluster_of(site: Alike, found: Discovered, policies: PolicySet) -> Cluster:
 
 
 def expected_of(core: SchedulerCore) -> dict[str, Expected]:
-    """The jobs a restored core has."""
+    """Return the jobs of a restored core."""
     jobs, found = core.state.jobs, {}
     for name, row in core.state.rows.items():
         stands = jobs[columns.STATE, row]
@@ -247,13 +251,13 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
 
 
 def told_of(restored: Restored) -> dict[int, str]:
-    """What it was told of its nodes."""
+    """Return what the core was told of its nodes."""
     words = {core_state.UP: UP, core_state.DRAINED: DRAINED, core_state.DOWN: DOWN}
     return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
 
 
 def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> None:
-    """A journal can be replayed only under the settings it was written under."""
+    """Refuse other settings than the journal's: it can be replayed only under the settings it was written under."""
     now = msgspec.json.encode(_Settings(found.names, found.cpus, site.policy, site.node, site.config.coupling)).decode()
     key = f"{site.word} settings"
     kept = journal.get(key)

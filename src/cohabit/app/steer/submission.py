@@ -1,8 +1,8 @@
-"""`cohabit submit` to a cluster under a resource manager: the job is handed in as its owner, held, and then steered.
+"""`cohabit submit` to a cluster under a resource manager: the job is submitted as its owner, held, and then steered.
 
-Its id is the manager's number (with mates: the name it has in its group), so that both speak of the same job; a name
-becomes the manager's job name. It is taken for the core while nobody looks at the manager, so that it is never taken
-twice. What is not understood is left to the manager, as if it had come by the manager's own command.
+Its id is the manager's number (with mates: its name in the group), so that both refer to the same job; a name becomes
+the manager's job name. The core takes the job while polling of the manager is paused, so that it is never taken twice.
+A job that is not understood is left to the manager, as if it had come by the manager's own command.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
 log = logging.getLogger(__name__)
-KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", "after", "after_any")  # of the caller
+KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", "after", "after_any")  # the caller's
 
 
 class SteeredTaking(Taking):
-    """Takes submissions as `plain` would, and hands them to the manager."""
+    """Takes submissions as `plain` would, and submits them to the manager."""
 
     def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike, acts_as: int) -> None:
         self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
@@ -44,7 +44,7 @@ class SteeredTaking(Taking):
         self._acts_as = acts_as  # the uid that the manager sees
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
-        """What would be submitted."""
+        """Return what would be submitted."""
         if submission.framework != "plain":
             raise Refusal(
                 422, f"a job under {self._title} starts its own processes, so {submission.framework} is not used",
@@ -65,7 +65,7 @@ class SteeredTaking(Taking):
         return replace(wanted, job=msgspec.structs.replace(wanted.job, mates=group))
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
-        """(job, members) once it is durable."""
+        """Return (job, members) once it is durable."""
         wanted = await self.wanted(submission, caller)
         job, launch, login = await self._completed(wanted, caller)
         async with self._backend.alone:
@@ -91,7 +91,7 @@ class SteeredTaking(Taking):
         return name, max(job.array_count, 1)
 
     async def _completed(self, wanted: Wanted, caller: Caller) -> tuple[Job, Launch, dict[str, str]]:
-        """With a folder, and with what a login would set."""
+        """Return the job with a folder, and with the variables a login would set."""
         launch, login = wanted.launch, dict[str, str]()
         account = await self._parts.accounts.find(launch.uid if launch.uid >= 0 else self._plain.own)
         if account is not None:
@@ -111,8 +111,11 @@ class SteeredTaking(Taking):
             raise self._refusal(error) from error
 
     async def _proven(self, job: Job, number: str, launch: Launch) -> list[SlurmJob]:
-        """The job or its tasks as the manager has them. The number comes from a process of the caller's, so nothing is
-        done to a job of this number before the manager says that it is the caller's, waits, is held and is new."""
+        """Return the job or its tasks as the manager has them.
+
+        The number comes from a process of the caller, so a job of this number is not touched before the manager
+        confirms that it is the caller's, waits, is held and is new.
+        """
         manager, uid = self._backend.manager, owner_of(launch, self._acts_as)[0]
         try:
             if job.array_count:
@@ -131,7 +134,7 @@ class SteeredTaking(Taking):
         return found
 
     async def _marked(self, job: Job, number: str, theirs: list[SlurmJob]) -> tuple[str, list[SlurmJob]]:
-        """What the core will call it, and the job or its tasks as the manager has them now."""
+        """Return the core's name for the job, and the job or its tasks as the manager has them now."""
         any_nodes = not job.nodes and not job.single_node
         mark = held_mark("" if job.mates is None else job.mates.name, any_nodes)
         try:
@@ -145,7 +148,7 @@ class SteeredTaking(Taking):
         return named.name, [named]
 
     async def _left(self, job: Job, found: list[SlurmJob]) -> bool:
-        """What is not understood is the manager's own from the beginning; with mates it would start alone there."""
+        """Leave a job that is not understood to the manager; refuse one with mates, which would start alone there."""
         terms = self._backend.found.terms
         reason = next((why for one in found if (why := why_not(one, terms))), "")
         if not reason and any(one.partition not in terms.partitions for one in found):

@@ -1,7 +1,7 @@
-"""Giving a cluster back to its resource manager: the kill switch, and what a timer does when the lease is over.
+"""Give a cluster back to its resource manager: the kill switch, and the timer's action when the lease is over.
 
 It must work at once, whatever else is broken: no core, no journal, nothing heavy is imported, and of a site file only
-the place and the manager's own table are looked at (slurm_switch.py, gridengine_switch.py).
+the place and the manager's own table are read (slurm_switch.py, gridengine_switch.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cohabit.model.errors import InputError
 
 
 class Switch(NamedTuple):
-    """What is needed to give everything back."""
+    """The data needed to give everything back."""
 
     word: str  # the manager in files and commands
     lease: Path
@@ -29,7 +29,7 @@ class Switch(NamedTuple):
 
 
 async def give_back(switch: Switch, only_if_over: bool) -> Handed | None:
-    """Release what waits for us; None: the lease runs, so nothing was done."""
+    """Release the jobs held for Cohabit; None: the lease is still valid, so nothing was done."""
     lease = read_lease(switch.lease)
     if only_if_over and lease is not None and lease.runs(time.time()):
         return None
@@ -42,7 +42,7 @@ async def give_back(switch: Switch, only_if_over: bool) -> Handed | None:
 
 
 async def detach(switch: Switch) -> Handed:
-    """The kill switch: nobody renews the lease, no new job is held, held ones go back to the manager now."""
+    """Use the kill switch: the lease is not renewed, no new job is held, held jobs go back to the manager now."""
     write_beside(switch_file(switch.lease), b"")
     lease = read_lease(switch.lease)
     write_lease(switch.lease, 0, ("-",) if lease is None else lease.partitions)

@@ -1,6 +1,6 @@
-"""How a resource manager is steered, whichever it is: the keys that [slurm] and [gridengine] of a site file have alike.
+"""The keys for steering that [slurm] and [gridengine] of a site file have in common.
 
-Apart from the rest of the file because the kill switch needs no more.
+A separate module because the kill switch needs no more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.live.controller.place import Place
 
-SYSTEM = range(1000)  # accounts of services: a manager belongs to one of its own
+SYSTEM = range(1000)  # uids of service accounts: a manager has its own
 
 
 class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,19 +22,19 @@ class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     held: str = "marked"  # "marked": jobs that were held for us at submission; "all": every held job of what is steered
     program: str = "name"  # where a job's program is named: its name, command or comment, or none
     poll_s: float = 1.0
-    start_within_s: float = 20.0  # a released job that was not started by then is decided upon anew
+    start_within_s: float = 20.0  # a released job that has not started by then is decided upon again
     lease_s: float = 60.0
     lease: str = ""  # the file; "": PLACE/lease
-    mates_within_s: float = 0.0  # start_within_s for a job whose mates start elsewhere at that instant; 0: see below
+    mates_within_s: float = 0.0  # start_within_s for a job with mates that start elsewhere at that time; 0: see below
 
-    AT_ONCE_S: ClassVar[float] = 2.0  # so long such a start may take where mates do not wait for each other
+    AT_ONCE_S: ClassVar[float] = 2.0  # maximum time of such a start if mates do not wait for each other
 
 
 def lease_of(folder: Path, place: Path, table: SteeringTable) -> Path:
-    """The file of the lease; `folder` is the site file's."""
+    """Return the file of the lease; `folder` is the site file's."""
     return folder / table.lease if table.lease else Place(place).lease
 
 
 def refuse_managers_files(*paths: str) -> None:
-    """Commands and settings of the manager that root would run or obey, and that an ordinary account could change."""
+    """Refuse commands and settings of the manager that root would use and an ordinary account could change."""
     refuse_for_root(*(Path(text) for text in paths if text), also=SYSTEM)

@@ -1,8 +1,8 @@
-"""The threshold of a steered cluster: what the site file says of it, and what it asks of controller and back end.
+"""The threshold of a steered cluster: its settings in the site file, and its queries to controller and back end.
 
 Jobs of a site with `[mates] threshold` get it at submission (job_submit.lua, cohabit-jsv.sh, `cohabit submit`), by the
-file beside the lease that is written here. It asks the manager for one thing only, ahead of time: the script of a job
-with mates, in which its token is.
+file beside the lease that is written here. It asks the manager only for the script of a job with mates, ahead of time:
+the script contains the job's token.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from cohabit.model.errors import InputError
 from cohabit.model.peer import COMMITTED, RUNNING
 from cohabit.whole_files import replacing
 
-OF_A_RUN = b"cohabit threshold run\0"  # before the number of a job, sealed with the key; as in packaging/threshold
+OF_A_RUN = b"cohabit threshold run\0"  # prefix of a job's number, sealed with the key; as in packaging/threshold
 READ_EVERY_S = 0.5
 ReadScript = Callable[[str], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
 def first_line(mates: MatesTable) -> str:
-    """Of a batch script, without its interpreter; each has a token of its own."""
+    """Return the first line of a batch script, without its interpreter; each job has its own token."""
     return f"#!{mates.threshold_program} {mates.threshold} {secrets.token_hex(16)} " if mates.threshold else "#!"
 
 
 class Tokens:
-    """What runs must show. `read`: a job's script, which only its owner and administrators see."""
+    """The tokens that runs must show. `read`: returns a job's script, which only its owner and administrators see."""
 
     def __init__(self, backend: SlurmBackend, read: ReadScript | None, keys: PairKeys | None) -> None:
         self._backend, self._read, self._known = backend, read, dict[str, str]()
@@ -54,18 +54,18 @@ class Tokens:
         self._reading: asyncio.Task[None] | None = None
 
     def of(self, job: str) -> str | None:
-        """By the manager's name of the job; None: not known yet."""
+        """Return the token by the manager's name of the job; None: not known yet."""
         if self._key is not None:
             return self._key.seal(OF_A_RUN + job.encode())
         return self._known.get(job)
 
     def open(self) -> None:
-        """Read ahead, so that a manager that stands still later keeps nobody."""
+        """Read tokens ahead, so that a manager that stops answering later blocks no run."""
         if self._read is not None and self._key is None:
             self._reading = asyncio.create_task(self._keep_reading(self._read))
 
     async def close(self) -> None:
-        """No more."""
+        """Stop reading."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -79,7 +79,7 @@ class Tokens:
                 try:
                     first = (await read(name)).partition("\n")[0].split()
                 except (SlurmAway, SlurmRefused):
-                    continue  # it is asked again
+                    continue  # asked again later
                 self._known[name] = first[2] if len(first) > 3 else ""
                 if len(first) <= 3:
                     log.warning("job %s has mates and no threshold in its script: it begins when it is started", name)
@@ -109,18 +109,18 @@ class Guard:
         backend.watcher.guarded = True
 
     def keep_refusals(self, refused: NoteRefusal) -> None:
-        """Runs that show a wrong token are told to the audit log."""
+        """Report runs with a wrong token to the audit log."""
         self._threshold.refused = refused
 
     async def open(self) -> None:
-        """Let runs come, and say to whoever takes submissions where they go."""
+        """Accept runs, and write the address for the submission plugins."""
         await self._links.open()
         await self._threshold.open()
         self._tokens.open()
         write_beside(self._file, f"{self._mates.threshold} {self._mates.threshold_program}\n".encode())
 
     async def close(self) -> None:
-        """Runs wait until the next controller is there."""
+        """Stop; runs wait until the next controller is there."""
         await self._tokens.close()
         await self._threshold.close()
         await self._links.close()
@@ -130,7 +130,7 @@ def guard_of(
     opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller, neighbours: Neighbours,
     read: ReadScript | None, listener: socket.socket | None = None,
 ) -> Guard | None:  # fmt: skip
-    """None: the site has no threshold; then no job gets one any more. `read` None: scripts cannot be read there."""
+    """Return the threshold; None: the site has none, and no job gets one. `read` None: scripts are unreadable."""
     if not groups.mates.threshold or not neighbours.domain:
         threshold_file(lease).unlink(missing_ok=True)
         return None
@@ -141,8 +141,10 @@ def guard_of(
 
 
 def wanted_of(backend: SlurmBackend, groups: Groups, job: str) -> Wanted | None:
-    """The job with mates that the manager calls so. One whose mates start later or earlier on purpose, and one that
-    needs nobody any more, is not bound."""
+    """Return the job with mates by the manager's name.
+
+    A job with mates that start later or earlier on purpose, or that needs no mate any more, is not bound.
+    """
     having = (one for one in backend.watcher.known.values() if one.mates)
     known = next((one for one in having if backend.names.theirs(one.name) == job), None)
     if known is None:
@@ -154,7 +156,7 @@ def wanted_of(backend: SlurmBackend, groups: Groups, job: str) -> Wanted | None:
 
 
 def round_of(core: SchedulerCore, name: str, attempt: int) -> Round | None:
-    """The attempt of the protocol in which the core has a job run."""
+    """Return the protocol's attempt in which the core runs a job."""
     about = core.state.coupled
     job = None if about is None else about.jobs.get(name)
     if about is None or job is None or core.state.attempts.get(name) != attempt:
@@ -166,7 +168,7 @@ def round_of(core: SchedulerCore, name: str, attempt: int) -> Round | None:
 
 
 def read_opened(path: Path) -> dict[str, int]:
-    """What was opened; a file that cannot be read is said, for what it opened would stay closed."""
+    """Read what was opened; report an unreadable file, because what it opened would stay closed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, int])
     except FileNotFoundError:

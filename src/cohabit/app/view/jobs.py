@@ -1,4 +1,4 @@
-"""Jobs and nodes of a finished run as the page shows them: lists at an instant, one job, one node. It never writes."""
+"""Jobs and nodes of a finished run for the page: lists at an instant, one job, one node. It never writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BESIDE = 50
 def listed(
     run: FinishedRun, view: str, find: str, sort: str, down: bool, first: int, most: int, at: float | None
 ) -> dict[str, Any]:
-    """A part of the jobs at an instant, sorted."""
+    """Return a part of the jobs at an instant, sorted."""
     now_us = run.instant(at)
     runs, waits = run.running(now_us), run.waiting(now_us)
     rows = {"running": runs, "queued": waits, "waiting": waits, "finished": run.over(now_us)}.get(
@@ -59,7 +59,7 @@ def _name(names: Any, number: int) -> str:
 
 
 def state_of(run: FinishedRun, row: int, now_us: int) -> str:
-    """Where a job stood then."""
+    """Return the state of a job at an instant."""
     table = run.table
     start, end = int(table.start_us[row]), int(table.end_us[row])
     if end != NEVER and end <= now_us:
@@ -71,7 +71,7 @@ def state_of(run: FinishedRun, row: int, now_us: int) -> str:
 
 
 def brief(run: FinishedRun, row: int, now_us: int) -> dict[str, Any]:
-    """One line of a list; nothing of what was still to come."""
+    """Return one line of a list, without anything after that instant."""
     table, jobs = run.table, run.table.workload
     start, end = int(table.start_us[row]), int(table.end_us[row])
     return {
@@ -85,7 +85,7 @@ def brief(run: FinishedRun, row: int, now_us: int) -> dict[str, Any]:
 
 
 def row_of(run: FinishedRun, job: str) -> int:
-    """The row of a job by its name; of several domains, as DOMAIN:JOB."""
+    """Return the row of a job by its name; with several domains, by DOMAIN:JOB."""
     found = np.flatnonzero(run.ids == job)
     if not len(found):
         raise InputError("there is no such job in this run", f"job {job}", "see the list of jobs")
@@ -93,7 +93,7 @@ def row_of(run: FinishedRun, job: str) -> int:
 
 
 def one_job(run: FinishedRun, job: str) -> dict[str, Any]:
-    """All of one job, as it was when everything was over."""
+    """Return everything about one job at the end of the run."""
     row, table = row_of(run, job), run.table
     how, extra = run.share_of(row), table.workload.extra
     nodes = [node for first, count in run.ranges_of(row) for node in range(first, first + count)]
@@ -137,7 +137,7 @@ def _site_alpha(run: FinishedRun) -> float | None:
 
 
 def _mean_rate(segments: list[list[float]], ended_at: float | None) -> float | None:
-    """Its speed over its whole run, as a share of its speed alone."""
+    """Return its mean speed over its whole run, as a share of its speed alone."""
     if not segments or ended_at is None or ended_at <= segments[0][0]:
         return None
     ends = [one[0] for one in segments[1:]] + [ended_at]
@@ -146,7 +146,7 @@ def _mean_rate(segments: list[list[float]], ended_at: float | None) -> float | N
 
 
 def _beside(run: FinishedRun, row: int) -> list[dict[str, Any]]:
-    """Who shared a node with it at some time, and how many of them."""
+    """Return the jobs that shared a node with it at some time, and their number."""
     table, mine = run.table, run.ranges_of(row)
     met = (table.start_us < table.end_us[row]) & (table.end_us > table.start_us[row]) & (table.start_us != NEVER)
     met[row] = False
@@ -165,7 +165,7 @@ def _beside(run: FinishedRun, row: int) -> list[dict[str, Any]]:
 
 
 def one_node(run: FinishedRun, node: int, at: float | None) -> dict[str, Any]:
-    """Who shared a node at an instant, and how."""
+    """Return the jobs that shared a node at an instant, and their shares."""
     if not 0 <= node < len(run.groups):
         raise InputError("there is no such node", f"node {node}", f"they are 0 to {len(run.groups) - 1}")
     now_us, group = run.instant(at), run.groups[node]
@@ -191,7 +191,7 @@ def one_node(run: FinishedRun, node: int, at: float | None) -> dict[str, Any]:
 
 
 def _masks(run: FinishedRun, rows: list[int], node: int) -> dict[int, tuple[int, int]]:
-    """Ways of every job there, divided as the run's policy divides them; corrections by measurements are not kept."""
+    """Return the ways of every job there, divided by the run's policy; corrections by measurements are not recorded."""
     prepared, group = run.prepared, run.groups[node]
     if prepared is None or prepared.policies.partitioner is None or not group.ways or not rows:
         return {}

@@ -1,4 +1,4 @@
-"""What a finished run says of programs, neighbours, domains, and of itself against another run. It never writes."""
+"""Programs, neighbours and domains of a finished run, and its comparison with another run. It never writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POINTS = 120
 
 
 def programs(run: FinishedRun) -> dict[str, Any]:
-    """Every program with what the scheduler was told of it."""
+    """Return every program with what the scheduler was told of it."""
     prepared = run.prepared
     if prepared is None:
         return {"programs": [], "learns": False, "ways": 0}
@@ -31,7 +31,7 @@ def programs(run: FinishedRun) -> dict[str, Any]:
 
 
 def predictions(run: FinishedRun) -> dict[str, Any]:
-    """Who would slow whom, by what the scheduler knew; what its gates were asked and said."""
+    """Return the slowdowns the scheduler predicted between programs, and the questions and answers of its gates."""
     matrix, gates = None, list[dict[str, Any]]()
     if run.prepared is not None:
         known: dict[tuple[str, str], dict[int, Profile]] = defaultdict(dict)
@@ -49,7 +49,7 @@ def predictions(run: FinishedRun) -> dict[str, Any]:
 
 
 def domains(run: FinishedRun) -> dict[str, Any]:
-    """Groups of jobs that started together; None: the run had one domain."""
+    """Return groups of jobs that started together; None: the run had one domain."""
     extra, table = run.table.workload.extra, run.table
     if "domain" not in extra or "group" not in extra:
         return {"coupling": None}
@@ -79,7 +79,7 @@ def domains(run: FinishedRun) -> dict[str, Any]:
 
 
 def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
-    """The first two side by side: every figure, and how long jobs waited."""
+    """Compare the first two runs: every figure, and how long jobs waited."""
     both = runs[:2]
     figures = [summarise(run.table) for run in both]
     rows = []
@@ -96,7 +96,7 @@ def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
 
 
 def _waits(run: FinishedRun) -> list[list[float]]:
-    """[log10(1 + wait), share of jobs that waited at most so long]."""
+    """Return [log10(1 + wait), share of jobs that waited at most that long]."""
     waits = np.sort(ran_jobs(run.table).wait_s)
     if not len(waits):
         return [[0.0, 0.0]]

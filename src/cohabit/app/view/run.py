@@ -1,6 +1,6 @@
-"""A finished run as the page reads it: the documents of live/api/page/data.py, made from jobs.parquet alone.
+"""A finished run for the page: the documents of live/api/page/data.py, made from jobs.parquet alone.
 
-Instants are seconds since the first submission. Everything can be asked about any instant of the run. It never writes.
+Instants are seconds since the first submission. Every query is possible for any instant of the run. It never writes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FinishedRun:
         ends = self.table.end_us[self.table.end_us != NEVER]
         self.until_us = max(int(ends.max()) if len(ends) else self.origin_us, self.origin_us + SECOND)
         self.ids = workload.job_id.astype(str)
-        if "domain" in workload.extra:  # each domain has numbers of its own
+        if "domain" in workload.extra:  # each domain numbers its own jobs
             pairs = zip(workload.extra["domain"].tolist(), self.ids.tolist(), strict=True)
             self.ids = np.array([f"{domain}:{name}" for domain, name in pairs], dtype=object).astype(str)
 
@@ -53,7 +53,7 @@ class FinishedRun:
 
     @cached_property
     def prepared(self) -> Prepared | None:
-        """The scenario again, for what the table does not say; None: a run of several domains has no single one."""
+        """The scenario again, for what the table lacks; None: a run of several domains has no single one."""
         from cohabit.app.serve.journals import load_run
 
         try:
@@ -71,44 +71,44 @@ class FinishedRun:
 
     @cached_property
     def ranges(self) -> NodeRanges:
-        """Who had which nodes; nobody where that was not recorded."""
+        """The nodes of every job; empty if they were not recorded."""
         nothing = np.zeros(0, np.int32)
         return self.table.node_ranges or NodeRanges(np.zeros(len(self.table) + 1, np.int64), nothing, nothing)
 
     def ranges_of(self, row: int) -> list[tuple[int, int]]:
-        """(first, count) of a job."""
+        """Return (first, count) of a job's nodes."""
         at = slice(int(self.ranges.offsets[row]), int(self.ranges.offsets[row + 1]))
         return list(zip(self.ranges.first[at].tolist(), self.ranges.count[at].tolist(), strict=True))
 
     def share_of(self, row: int) -> dict[str, Any]:
-        """How a job ran on shared nodes; empty: it had them to itself."""
+        """Return how a job ran on shared nodes; empty: it had them to itself."""
         text = self.table.shares[row] if self.table.shares is not None else ""
         return dict(msgspec.json.decode(text)) if text else {}
 
     # ---- instants ---------------------------------------------------------------------------------------------------
 
     def at(self, us: int) -> float | None:
-        """On the page's clock."""
+        """Convert an instant to the page's clock."""
         return None if us == NEVER else (us - self.origin_us) / SECOND
 
     def instant(self, at: float | None) -> int:
-        """On the run's clock; None: its end."""
+        """Convert an instant to the run's clock; None: its end."""
         return self.until_us if at is None else self.origin_us + round(at * SECOND)
 
     def running(self, now_us: int) -> Ints:
-        """Rows that run then."""
+        """Return the rows that run at an instant."""
         start, end = self.table.start_us, self.table.end_us
         return np.flatnonzero((start != NEVER) & (start <= now_us) & ((end > now_us) | (end == NEVER)))
 
     def waiting(self, now_us: int) -> Ints:
-        """Rows that wait then."""
+        """Return the rows that wait at an instant."""
         table = self.table
         later = (table.start_us == NEVER) | (table.start_us > now_us)
         return np.flatnonzero((table.workload.submit_us <= now_us) & later & self._queued)
 
     @cached_property
     def _queued(self) -> NDArray[np.bool_]:
-        """Which rows wait until their start: not those rejected, or cancelled before it, nobody knows when."""
+        """Which rows wait until their start: not rejected jobs, nor those cancelled before it at an unknown time."""
         table = self.table
         found: NDArray[np.bool_] = (table.status != REJECTED) & (
             (table.status != CANCELLED) | (table.start_us != NEVER)
@@ -116,14 +116,14 @@ class FinishedRun:
         return found
 
     def over(self, now_us: int) -> Ints:
-        """Rows that have ended by then, latest first."""
+        """Return the rows that have ended by then, latest first."""
         rows = np.flatnonzero((self.table.end_us != NEVER) & (self.table.end_us <= now_us))
         return rows[np.argsort(-self.table.end_us[rows], kind="stable")]
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """What is looked at."""
+        """Return a description of the run."""
         table, span = self.table, self.until_us - self.origin_us
         return {
             "source": "finished", "title": self.folder.name, "user": "", "role": "reader", "policy": table.policy,
@@ -132,7 +132,7 @@ class FinishedRun:
         }  # fmt: skip
 
     def overview(self, at: float | None) -> dict[str, Any]:
-        """Every node in columns at an instant, and how many jobs wait and run."""
+        """Return every node in columns at an instant, and how many jobs wait and run."""
         now_us, groups = self.instant(at), self.groups
         count = len(groups)
         used, ways, megabytes, tenants = (np.zeros(count, np.int64) for _ in range(4))
@@ -162,7 +162,7 @@ class FinishedRun:
 
     @cached_property
     def whole_series(self) -> dict[str, Any]:
-        """Jobs started, ended and waiting, and cores in use, over the whole run."""
+        """The jobs started, ended and waiting, and cores in use, over the whole run."""
         table = self.table
         entered = np.flatnonzero(self._queued)
         columns = (table.workload.submit_us, table.start_us, table.end_us, table.cores)
@@ -172,7 +172,7 @@ class FinishedRun:
 
     @cached_property
     def gantt(self) -> bytes:
-        """Who had which nodes when, in packed columns; the same bytes for every reader."""
+        """The nodes of every job over time, in packed columns; the same bytes for every reader."""
         table, ranges = self.table, self.ranges
         ran = np.flatnonzero((table.start_us != NEVER) & (table.end_us != NEVER))
         place = np.full(len(table), -1, np.int32)

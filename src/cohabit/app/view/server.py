@@ -1,7 +1,7 @@
-"""`cohabit view`'s own small server: the page of the controller over finished runs, on loopback, for one person.
+"""The small server of `cohabit view`: the controller's page over finished runs, on loopback, for one user.
 
-It answers what live/api/page/data.py answers and takes no changes. The key in the link signs requests as it does for a
-living scheduler (live/api/page/sessions.py), so that other users of this machine see nothing. It writes no file.
+It answers the queries of live/api/page/data.py and accepts no changes. The key in the link signs requests as for a
+running scheduler (live/api/page/sessions.py), so that other users of this machine see nothing. It writes no file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from cohabit.live.api.routes import asked_for, reply
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
-MOST_TABS = 100  # with one more the first must be opened again
+MOST_TABS = 100  # one more closes the first session
 At = Annotated[float | None, Query(allow_inf_nan=False)]
 
 
 class Viewer:
-    """The runs, the key of the link (NAME.SECRET), and the sessions it has become."""
+    """The runs, the key of the link (NAME.SECRET), and its sessions."""
 
     def __init__(self, runs: Sequence[FinishedRun]) -> None:
         self.runs = list(runs)
@@ -43,7 +43,7 @@ class Viewer:
         self.key = f"{self._name}.{self._secret}"
 
     def enter(self, entry: Entry) -> dict[str, Any] | None:
-        """A session for whoever has the key; None: it does not."""
+        """Open a session for a caller with the key; None: the caller does not have it."""
         secret = self._secret.encode()
         if entry.key != self._name or not same(entry.proof, signature(secret, "enter", entry.nonce)):
             return None
@@ -54,18 +54,18 @@ class Viewer:
         return {"id": name, "nonce": entered.nonce, "proof": entered.proof, "user": "", "at": time.time()}
 
     def knows(self, text: str, asked: Asked) -> bool:
-        """Whether a request is signed by one of the sessions."""
+        """Return whether a request is signed by one of the sessions."""
         return self._sessions.check(text, asked) is not None
 
     def run(self, number: int) -> FinishedRun:
-        """One of the runs."""
+        """Return one of the runs."""
         if not 0 <= number < len(self.runs):
             raise Refusal(404, "there is no such run", f"run {number}", "they are numbered from 0")
         return self.runs[number]
 
 
 def make_app(viewer: Viewer) -> FastAPI:
-    """The app over these runs."""
+    """Return the app over these runs."""
     app = FastAPI(title="cohabit view", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.viewer = viewer
     app.include_router(page_files.router)
@@ -84,7 +84,7 @@ def _viewer(request: Request) -> Viewer:
 
 
 async def _known(request: Request) -> None:
-    """Refuse whoever did not come through the link."""
+    """Refuse a request that is not signed by a session of the link."""
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "page" or not _viewer(request).knows(text.strip(), asked_for(request)):
         raise Refusal(401, "the link was not used, or is an old one", "Authorization", "open the link `view` printed")
@@ -149,7 +149,7 @@ def _pages() -> APIRouter:
     _one_run(router, "/predictions", lambda run, _: view_learning.predictions(run))
     _one_run(router, "/domains", lambda run, _: view_learning.domains(run))
 
-    @router.get("/jobs/{job:path}")  # names of a trace may have slashes in them
+    @router.get("/jobs/{job:path}")  # job names of a trace may contain slashes
     def one_job(job: str, request: Request, run: int = 0) -> Response:
         return reply(view_jobs.one_job(_viewer(request).run(run), job))
 
@@ -161,7 +161,7 @@ def _pages() -> APIRouter:
 
 
 def _one_run(router: APIRouter, path: str, document: Callable[[FinishedRun, float | None], Any]) -> None:
-    """A route that gives one document of one run at one instant."""
+    """Add a route that returns one document of one run at one instant."""
 
     @router.get(path)
     def look(request: Request, run: int = 0, at: At = None) -> Response:
@@ -183,12 +183,12 @@ async def _not_understood(_: Request, error: Exception) -> Response:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on loopback; 0: any free port."""
+    """Return a socket on loopback; 0: any free port."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-        listener.listen()  # at once: whoever has the link may come before we are ready to answer
+        listener.listen()  # at once: the user may open the link before the server is ready
     except OSError as error:
         listener.close()
         raise InputError(f"cannot be listened on: {(error.strerror or str(error)).lower()}", f"127.0.0.1:{port}",

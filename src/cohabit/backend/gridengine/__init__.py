@@ -1,1 +1,1 @@
-"""Grid Engine as the one who executes: it keeps accounts, launching and limits; placement is decided here."""
+"""Grid Engine as the executing system: it keeps accounts, launching and limits; placement is decided here."""

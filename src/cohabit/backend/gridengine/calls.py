@@ -1,7 +1,7 @@
-"""Running Grid Engine's commands: where they are, which of them only read, and what they say when nobody answers.
+"""Run Grid Engine's commands: where they are, which of them only read, and what they print without an answer.
 
-Time-outs, users and exceptions are those of the Slurm back end, which steers through them. It interprets nothing it
-reads. `ReadOnly` refuses every call that could change something before a process is made.
+Time-outs, users and exceptions are those of the Slurm back end. It interprets nothing it reads. `ReadOnly` refuses
+every call that could change something before a process is started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.slurm import calls
 
 LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
-ABSENT = (  # what commands say when qmaster does not answer
+ABSENT = (  # what commands print when qmaster does not answer
     "unable to contact qmaster", "unable to send message to qmaster", "commlib error", "got send error",
     "got send timeout", "connection refused", "can't connect", "failed receiving gdi request", "can't unpack gdi",
     "communication error", "unable to connect",
@@ -24,8 +24,8 @@ ABSENT = (  # what commands say when qmaster does not answer
 
 
 class Calls(calls.Calls):
-    """Runs commands for one cluster: `bin` is the folder they are in (empty: on the path), `root` and `cell` lead them
-    to it (empty: as the environment does)."""
+    """Runs commands for one cluster: `bin` is the folder of the commands (empty: on the path), `root` and `cell` select
+    the cluster (empty: from the environment)."""
 
     def __init__(
         self, bin: str = "", root: str = "", cell: str = "", timeout_s: float = calls.TIMEOUT_S,
@@ -35,25 +35,25 @@ class Calls(calls.Calls):
         self.environment, self.bin = environment_of(root, cell, os.environ), bin
 
     def program(self, name: str) -> str:
-        """The file of a command."""
+        """Return the file of a command."""
         return str(Path(self.bin) / name) if self.bin else super().program(name)
 
     def changes_nothing(self, words: Words) -> bool:
-        """Whether a call only reads."""
+        """Return whether a call only reads."""
         return changes_nothing(words)
 
     def judged(self, words: Words, code: int, out: str, err: str) -> str:
-        """What it printed, or the fitting exception. Refusals come on either stream."""
+        """Return what it printed, or raise the fitting exception. Refusals come on either stream."""
         return calls.judged(words, code, out, err, ABSENT)
 
 
 class ReadOnly(Calls):
-    """Refuses whatever could change something."""
+    """Refuses every call that could change something."""
 
     only_reads = True
 
 
 def environment_of(root: str, cell: str, around: Mapping[str, str]) -> dict[str, str]:
-    """In plain English, and led to the right cluster."""
+    """Return an environment with English messages that selects the right cluster."""
     found = clean_environment(around, LED)
     return found | ({"SGE_ROOT": root} if root else {}) | ({"SGE_CELL": cell} if cell else {})

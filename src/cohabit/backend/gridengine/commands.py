@@ -1,4 +1,4 @@
-"""The words of every call to Grid Engine's commands. Pure: nothing is run here, and nothing else builds such words."""
+"""The words of every call to Grid Engine's commands. Pure: nothing is run here, and only this module builds them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,37 @@ from cohabit.backend.steered.failures import SlurmRefused
 READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
 SHOWING = ("-help", "-sc", "-se", "-sp", "-sq")  # of qconf
 SYSTEM, USER = "s", "u"  # kinds of holds: only managers set and lift the first
-MARK, SECURED = "cohabit", "cohabit_hold"  # what we write into a job's context
+MARK, SECURED = "cohabit", "cohabit_hold"  # keys that we write into a job's context
 ASKED, QUEUE = "cohabit_asked", "cohabit_queue"  # the same: what its owner had asked for
-ANY = "*"  # queue that suits it
+ANY = "*"  # any suitable queue
 Words = tuple[str, ...]
 _NAME = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def checked(name: str) -> str:
-    """The name of a job, NUMBER or NUMBER.TASK, so that no option and no pattern hides behind it; SlurmRefused
-    otherwise."""
+    """Check the name of a job, NUMBER or NUMBER.TASK: it must not be an option or a pattern; SlurmRefused otherwise."""
     if _NAME.fullmatch(name) is None:
         raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
     return name
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
-    """Whether a call only reads."""
+    """Return whether a call only reads."""
     return words[0] in READING or (words[0] == "qconf" and len(words) > 1 and words[1] in SHOWING)
 
 
 def describe_jobs() -> Words:
-    """All that Grid Engine knows of all jobs; where they are is not in it."""
+    """All details of all jobs, except where they are."""
     return ("qstat", "-xml", "-j", "*")
 
 
 def describe_job(name: str) -> Words:
-    """The same of one."""
+    """The same for one job."""
     return ("qstat", "-xml", "-j", checked(name))
 
 
 def list_jobs() -> Words:
-    """Where every job stands; one row for every slot of a parallel one."""
+    """The state of every job; one row for every slot of a parallel job."""
     return ("qstat", "-xml", "-u", "*", "-g", "t")
 
 
@@ -50,7 +49,7 @@ def list_hosts() -> Words:
 
 
 def show_environment(name: str) -> Words:
-    """A parallel environment."""
+    """Show a parallel environment."""
     return ("qconf", "-sp", name)
 
 
@@ -76,13 +75,13 @@ def accounting(name: str) -> Words:
 
 
 def place(name: str, instances: Sequence[str], requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
-    """Steer a held job: exactly these instances of queues (QUEUE@HOST). `requests` are all of its hard requests, for
-    `qalter -l` replaces the list; none: it is left alone."""
+    """Steer a held job to exactly these queue instances (QUEUE@HOST). `requests` are all of its hard requests, because
+    `qalter -l` replaces the list; empty: the list stays."""
     return ("qalter", "-q", ",".join(instances), *_requests(requests), *_context(context), checked(name))
 
 
 def unplace(name: str, queue: str, requests: Mapping[str, str], context: Mapping[str, str]) -> Words:
-    """Take a steering back: the queue it was for."""
+    """Take a steering back: restore the queue the owner asked for."""
     return ("qalter", "-q", queue, *_requests(requests), *_context(context), checked(name))
 
 
@@ -105,7 +104,7 @@ def release(name: str, kind: str = SYSTEM) -> Words:
 
 
 def suspend(name: str) -> Words:
-    """With a checkpointing environment of ours this stops the run, and the job is queued again."""
+    """Suspend a job; with our checkpointing environment this stops the run, and the job is queued again."""
     return ("qmod", "-sj", checked(name))
 
 

@@ -1,4 +1,4 @@
-"""The cluster as Grid Engine has it: the hosts of some queues in groups of equals, and how jobs are spread there."""
+"""Discover the cluster from Grid Engine: the hosts of some queues in groups of equals, and how jobs are spread."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from cohabit.backend.slurm.translate import Terms
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 
-NO_MEMORY = "none"  # the word of a site that does not want it booked
+NO_MEMORY = "none"  # the word of a site that does not want memory booked
 
 
 async def discover(
     calls: Calls, queues: Sequence[str], all_held: bool = False, program: str = "name", exclusive: str = "",
     checkpoint: str = "", memory: str = "", spread: str = "", one_host: str = "",
 ) -> tuple[Discovered, Site]:  # fmt: skip
-    """Ask Grid Engine. `exclusive`: the complex; empty: the only one there is. `checkpoint`: by which runs can be
-    stopped and queued again, if the queues have it. `memory`: the complex; empty: the first that hosts have so much of.
-    `spread`, `one_host`: parallel environments for jobs that are handed in here."""
+    """Ask Grid Engine. `exclusive`: the complex; empty: the only one there is. `checkpoint`: the environment that can
+    stop runs and queue them again, if the queues have it. `memory`: the complex; empty: the first that hosts have an
+    amount of. `spread`, `one_host`: parallel environments for jobs that are submitted here."""
     settings = [await _queue(calls, queue) for queue in queues]
     hosts = xml_output.hosts(await calls(commands.list_hosts()), queues)
     there = text_output.complexes(await calls(commands.show_complexes()))
@@ -59,30 +59,30 @@ async def _queue(calls: Calls, queue: str) -> dict[str, str]:
 
 
 async def _rules(calls: Calls, settings: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """How every parallel environment of the queues spreads slots, in their order."""
+    """Return how every parallel environment of the queues spreads slots, in their order."""
     named = [name for one in settings for name in _words(one.get("pe_list", ""))]
     found = {}
     for name in dict.fromkeys(named):
         try:
             said = text_output.settings(await calls(commands.show_environment(name)))
         except SlurmRefused:
-            continue  # it is gone, and the list of the queue still has it
+            continue  # it has been removed, but is still in the list of the queue
         found[name] = said.get("allocation_rule", "")
     return found
 
 
 def _guards(queue: Mapping[str, str]) -> bool:
-    """Whether somebody stands between Grid Engine and the programs of its jobs, and makes their tokens."""
+    """Return whether the queue has a starter and a prolog, which run before programs of jobs and make their tokens."""
     return all(_words(queue.get(key, "")) for key in ("starter_method", "prolog"))
 
 
 def _words(text: str) -> list[str]:
-    """A list of names; hosts may have lists of their own: `a b,[host=a c]`."""
+    """Split a list of names; hosts may have lists of their own: `a b,[host=a c]`."""
     return [word for word in re.split(r"[\s,\[\]]+", re.sub(r"\[[^=\]]*=", " ", text)) if word and word != "NONE"]
 
 
 def _environment(rules: Mapping[str, str], named: str, wanted: Sequence[str], where: str) -> str:
-    """The one that is named, or the first that spreads slots in such a way."""
+    """Return the named environment, or the first that spreads slots in such a way."""
     if named and named not in rules:
         fix = f"they have {', '.join(rules) or 'none'}"
         raise InputError(f"{named} is no parallel environment of the queues that are steered", where, fix)
@@ -92,8 +92,8 @@ def _environment(rules: Mapping[str, str], named: str, wanted: Sequence[str], wh
 async def _memory(
     calls: Calls, hosts: Sequence[Host], there: Mapping[str, Complex], named: str
 ) -> tuple[Complex | None, dict[str, int]]:
-    """The complex by which memory is booked (None: it is not), and how much every host has of it. One that the site
-    names may also be a load value: then a host has as much as is built in."""
+    """Return the complex for booking memory (None: it is not booked), and the amount of every host. A complex that the
+    site names may also be a load value: then a host has as much as is built in."""
     if named == NO_MEMORY:
         return None, {}
     if named and (named not in there or there[named].kind != "MEMORY"):
@@ -115,7 +115,7 @@ def arrange(
     hosts: Sequence[Host], site: Site, version: str, all_held: bool = False, program: str = "name",
     has: Mapping[str, int] | None = None,
 ) -> Discovered:  # fmt: skip
-    """Pure: the hosts of the queues, equals side by side, otherwise by their names. `has`: bytes of memory to book."""
+    """Return the hosts of the queues, equals side by side, otherwise by name. Pure. `has`: bytes of memory to book."""
     has = has or {}
 
     def kind(host: Host) -> tuple[int, int, tuple[str, ...]]:

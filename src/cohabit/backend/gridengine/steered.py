@@ -1,7 +1,7 @@
-"""Grid Engine's commands as what the steering back end needs of a resource manager.
+"""Grid Engine's commands as the resource manager that the steering back end needs.
 
-What was done with a job stands in its context, so nothing is kept here that a restart could lose. A job that has left
-the list counts as on its hosts until the accounting says how it ended, for Grid Engine forgets jobs at once.
+What was done with a job is written in its context, so a restart loses nothing. A job that has left the list counts as
+on its hosts until the accounting says how it ended, because Grid Engine forgets jobs at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class GridEngineManager:
-    """One cluster. `secures`: a hold that its submission got is made one that its owner cannot lift."""
+    """One cluster. `secures`: the hold of a submission is replaced by one that the owner cannot lift."""
 
     title = "Grid Engine"
 
@@ -39,9 +39,9 @@ class GridEngineManager:
         self.calls, self.site, self._all_held, self._secures = calls, site, all_held, secures
         self._described: dict[str, Described] = {}  # as of the last look
         self._hosts: dict[str, Host] = {}  # the same
-        self._ran: dict[str, SlurmJob] = {}  # let go by us
-        self._gone_s: dict[str, float] = {}  # since when they are not listed
-        self._ended: dict[str, SlurmJob] = {}  # how they ended, for whoever looks next
+        self._ran: dict[str, SlurmJob] = {}  # released by us
+        self._gone_s: dict[str, float] = {}  # since when they are not listed any more
+        self._ended: dict[str, SlurmJob] = {}  # how they ended, until the next look reports it
 
     @property
     def made(self) -> int:
@@ -57,8 +57,8 @@ class GridEngineManager:
         return [node_of(host) for host in hosts]
 
     async def jobs(self) -> list[SlurmJob]:
-        """What is listed, and what has gone since with how it ended. Details first: a job that goes in between is
-        missing in the list, and one that comes is seen next time."""
+        """Return the listed jobs, and those that have gone since, with how they ended. Details are read first: a job
+        that goes in between is missing in the list, and one that comes is seen next time."""
         found = _parsed(xml_output.described, await self.calls(commands.describe_jobs()))
         stands: dict[str, list[Listed]] = {}
         for row in _parsed(xml_output.listed, await self.calls(commands.list_jobs())):
@@ -71,11 +71,11 @@ class GridEngineManager:
         return jobs + await self._gone({job.name: job for job in jobs})
 
     async def job(self, name: str) -> SlurmJob | None:
-        """One job; None: Grid Engine knows no such job."""
+        """Return one job; None if Grid Engine does not know it."""
         return next((job for job in await self.jobs() if job.name == name), None)
 
     async def _gone(self, there: dict[str, SlurmJob]) -> list[SlurmJob]:
-        """Those that have left the list since the last look."""
+        """Return the jobs that have left the list since the last look."""
         found = []
         for name, last in list(self._ran.items()):
             if name in there:
@@ -99,27 +99,27 @@ class GridEngineManager:
         return found
 
     async def ended(self, name: str) -> Ended | None:
-        """How a job ended, from the accounting, which may come late; None: it does not know."""
+        """Return how a job ended, from the accounting, which may come late; None if it is not there."""
         until_s = time.monotonic() + STOP_S
         while (found := await self._account(name)) is None and time.monotonic() < until_s:
             await asyncio.sleep(LOOK_S)
         return None if found is None else Ended(name, state_of(found, None), *_exit(found))
 
     async def started_s(self) -> float:
-        """It keeps what it was told on disk."""
+        """Return 0: Grid Engine keeps its state on disk."""
         return 0.0
 
     async def _account(self, name: str) -> Accounted | None:
         try:
             records = text_output.accounted(await self.calls(commands.accounting(name)))
         except SlurmRefused:
-            return None  # no such job in the accounting (yet)
+            return None  # not in the accounting (yet)
         return records[-1] if records and records[-1].over else None
 
     # ---- acting -----------------------------------------------------------------------------------------------------
 
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
-        """Steer a held job to exactly these hosts; `cores` = all slots of a host: nobody beside it."""
+        """Steer a held job to exactly these hosts; `cores` = all slots of a host: exclusive use."""
         said = await self._describe(name)
         asked, queue = asked_exclusive(said, self.site), asked_queue(said, self.site)
         context = {MARK: mark, ASKED: "exclusive" if asked else "shared", QUEUE: queue}
@@ -131,13 +131,13 @@ class GridEngineManager:
         await self.calls(commands.place(name, where, self._requests(said, asked or whole), context))
 
     async def unplace(self, name: str, before: Before, most_nodes: int, mark: str) -> None:
-        """Take a steering back: its owner's queue, any host, alone if its owner asked for that."""
+        """Take a steering back: the owner's queue, any host, exclusive if the owner asked for that."""
         said = await self._describe(name)
         requests = self._requests(said, asked_exclusive(said, self.site))
         await self.calls(commands.unplace(name, asked_queue(said, self.site), requests, {MARK: mark}))
 
     def _requests(self, said: Described, alone: bool) -> dict[str, str]:
-        """All hard requests, if they must change; none: they are as they should be."""
+        """Return all hard requests if they must change; empty if they are right already."""
         if not self.site.exclusive or has_exclusive(said, self.site) == alone:
             return {}
         return said.requests | {self.site.exclusive: "true" if alone else "false"}
@@ -148,7 +148,7 @@ class GridEngineManager:
             await self.calls(commands.note(name, {MARK: text}))
 
     async def release(self, names: Sequence[str]) -> None:
-        """Lift our hold; one that its submission got and nobody has made ours yet, too."""
+        """Lift our hold, and also the hold of a submission that has not been replaced by ours yet."""
         for name in names:
             said = self._described.get(name) or await self._describe(name)
             if SECURED not in said.context:
@@ -156,18 +156,18 @@ class GridEngineManager:
             await self.calls(commands.release(name, SYSTEM))
 
     async def hold(self, name: str) -> None:
-        """Keep a waiting job from starting; its owner cannot lift it."""
+        """Keep a waiting job from starting; its owner cannot lift the hold."""
         await self.calls(commands.hold(name, SYSTEM))
 
     async def give_to_owner(self, name: str, mark: str) -> None:
-        """Leave a held job to its owner's own hold."""
+        """Replace our hold on a job by one that its owner can lift."""
         await self.calls(commands.note(name, {MARK: mark}))
         await self.calls(commands.hold(name, USER))
         await self.calls(commands.release(name, SYSTEM))
 
     async def requeue_held(self, name: str) -> None:
-        """Stop a run; the job waits in the queue, held. By its checkpointing environment: `qmod -rj` can leave the run
-        behind (8.1.9), and then counts it as the next one."""
+        """Stop a run and leave the job in the queue, held. Uses the checkpointing environment: `qmod -rj` can leave the
+        run behind (8.1.9), and then counts it as the next one."""
         await self.calls(commands.hold(name, SYSTEM))
         until_s = time.monotonic() + STOP_S
         while (job := await self.job(name)) is not None and job.runs and time.monotonic() < until_s:
@@ -185,8 +185,8 @@ class GridEngineManager:
         await self.calls(commands.request(name, said.requests | {"h_rt": f"{max(int(limit_s), 1)}"}))
 
     async def _secure(self, job: SlurmJob) -> None:
-        """Make the hold of its submission ours, so that one its owner sets later is not mistaken for it. Written down
-        last: who dies before does it again."""
+        """Replace the hold of the submission by ours, so that a later hold by the owner is not mistaken for it. This is
+        written down last, so after a crash it is done again."""
         mark = read_mark(job.mark)
         ours = (mark is not None and mark.kind == HELD) or (self._all_held and not job.mark)
         if not (job.waits and job.held and ours) or job.partition not in self.site.partitions:
@@ -210,7 +210,7 @@ class GridEngineManager:
 
 
 def ended_as(last: SlurmJob, found: Accounted) -> SlurmJob:
-    """As it was last seen, with its end. One that came and went between two looks ran where it was sent."""
+    """Return the job as last seen, with its end. A job that came and went between two looks ran where it was sent."""
     status, signal = _exit(found)
     return msgspec.structs.replace(
         last, state=state_of(found, last.limit_s), held=False, exit_status=status, exit_signal=signal,
@@ -220,8 +220,8 @@ def ended_as(last: SlurmJob, found: Accounted) -> SlurmJob:
 
 
 def state_of(found: Accounted, limit_s: float | None) -> str:
-    """As the back end knows it. Grid Engine tells alike who reached a limit of time, processor time or memory: by how
-    long it ran one knows. None: its time limit is not known."""
+    """Return the state in the back end's words. Grid Engine reports limits of time, processor time and memory alike:
+    the run time tells them apart. None: the time limit is not known."""
     if found.failed in (0, 100) and found.exit_status == 0:
         return "COMPLETED"
     if found.failed != text_output.REACHED_LIMIT:
@@ -230,14 +230,14 @@ def state_of(found: Accounted, limit_s: float | None) -> str:
 
 
 def _exit(found: Accounted) -> tuple[int | None, int | None]:
-    """Status and signal: above 128 the shell's way of telling a signal."""
+    """Return exit status and signal: a status above 128 is the shell's code for a signal."""
     if found.exit_status > 128:
         return None, found.exit_status - 128
     return found.exit_status, None
 
 
 def _parsed(read: Callable[..., T], *arguments: object) -> T:
-    """A document that cannot be read is no answer."""
+    """Read a document; raise SlurmAway if it cannot be parsed."""
     try:
         return read(*arguments)
     except ValueError as error:

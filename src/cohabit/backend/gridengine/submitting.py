@@ -1,8 +1,8 @@
-"""Handing a job to qsub as its owner, held, and telling Grid Engine that it waits for us. It decides nothing.
+"""Submit a job through qsub as its owner, held, and mark it in Grid Engine as waiting for us. It decides nothing.
 
-The script sets the environment the owner gave and becomes the command: no shell reads the words, and no line of it is
-an option of qsub (`-C ""`). qsub itself runs as the owner, in an environment of ours, which the job does not get
-(no -V).
+The script sets the environment the owner gave and executes the command: no shell reads the words, and no line of it is
+an option of qsub (`-C ""`). qsub itself runs as the owner, in an environment of ours, which the job does not get (no
+-V).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_GRID_ENGINE = re.compile(
     "|HOSTNAME|ENVIRONMENT"
 )
 NUMBER = re.compile(r"([0-9]+)(\.[0-9]+-[0-9]+:[0-9]+)?")  # of the job, and its tasks
-MEMORY = "h_vmem"  # where the site books none: a limit at least
+MEMORY = "h_vmem"  # a limit where the site books no memory
 OUTPUT = "gridengine-%j.out"  # of a job that names no file
 PLACES = {"%%": "%", "%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID"}
 _OF_MEMBERS = """export COHABIT_ARRAY=$JOB_ID COHABIT_ARRAY_MEMBER=$SGE_TASK_ID
@@ -35,7 +35,7 @@ export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE=
 
 
 def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
-    """The call: held, with what the job asks for. InputError: Grid Engine cannot be asked for that."""
+    """Return the call: held, with what the job asks for. InputError: Grid Engine cannot be asked for that."""
     mates = "" if job.mates is None else job.mates.name
     words = ["qsub", "-terse", "-C", "", "-S", "/bin/sh", "-h", "-wd", launch.folder or "/"]
     words += ["-ac", f"{MARK}={held_mark(mates)}" + (f",mates={mates}" if mates else "")]
@@ -64,7 +64,7 @@ def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
 
 
 def _slots(job: Job, threads: int, site: Site) -> tuple[int, str]:
-    """How many, and the parallel environment they come from; none for a single one."""
+    """Return the number of slots and their parallel environment; none for a single slot."""
     slots = job.processes * threads
     if job.nodes:
         if site.slots != site.most_slots:
@@ -99,13 +99,13 @@ def _requests(job: Job, slots: int, site: Site) -> dict[str, str]:
 
 
 def _job_name(text: str) -> str:
-    """Grid Engine takes no digit at the beginning and few signs."""
+    """Return a valid name: Grid Engine allows no leading digit and few special characters."""
     name = re.sub(r"[^A-Za-z0-9._+-]", "_", text)
     return f"J{name}" if name[:1].isdigit() else name
 
 
 def _file(path: str, job: Job, where: str) -> str:
-    """%j is a member's whole name in ours; every member has a file of its own."""
+    """Translate a path; %j is the full name of an array member, and every member has a file of its own."""
     if set(path) & set(",:"):
         raise InputError(f"Grid Engine takes no file with a comma or a colon in its name ({path})", where, "rename it")
     if job.array_count:
@@ -115,7 +115,7 @@ def _file(path: str, job: Job, where: str) -> str:
 
 
 def script_of(job: Job, launch: Launch, login: Mapping[str, str] | None = None) -> str:
-    """What qsub reads."""
+    """Return the script that qsub reads."""
     last = job.array_first + job.array_count - 1
     member = _OF_MEMBERS.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
     environment = {"PATH": PATH, **(login or {}), **launch.environment}
@@ -123,7 +123,7 @@ def script_of(job: Job, launch: Launch, login: Mapping[str, str] | None = None) 
 
 
 async def hand_in(calls: Calls, site: Site, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
-    """Grid Engine's number of the job, which is held, as qsub says: whose it is must still be asked of Grid Engine.
+    """Submit a job, held, and return the number that qsub printed; its owner must still be checked with Grid Engine.
     SlurmRefused says why not."""
     words, script = qsub_words(job, launch, extra, site), script_of(job, launch, login)
     environment = calls.environment | {key: login[key] for key in LOGIN if key in login}

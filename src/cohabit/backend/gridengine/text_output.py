@@ -1,4 +1,4 @@
-"""What `qacct` and `qconf` print, to plain data. Pure: text in, data out."""
+"""Parse the output of `qacct` and `qconf`. Pure: text in, data out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-RESCHEDULED, MIGRATED = 25, 24  # `failed` of a record that is not the end of the job
-REACHED_LIMIT = 37  # qmaster enforced a limit: of time, of processor time or of memory
+RESCHEDULED, MIGRATED = 25, 24  # `failed` in a record that is not the end of the job
+REACHED_LIMIT = 37  # qmaster enforced a limit of time, processor time or memory
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TIME = "%a %b %d %H:%M:%S %Y"
 
@@ -24,12 +24,12 @@ class Accounted(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """The job ended, and was not only queued again."""
+        """Return whether the job ended and was not only queued again."""
         return self.failed not in (RESCHEDULED, MIGRATED)
 
 
 def accounted(text: str) -> list[Accounted]:
-    """`qacct -j`: one record for every run, the newest last."""
+    """Parse `qacct -j`: one record for every run, the newest last."""
     found = []
     for block in re.split(r"^=+$", text, flags=re.MULTILINE):
         values = dict(parts for line in block.splitlines() if len(parts := line.split(None, 1)) == 2)
@@ -43,28 +43,28 @@ def accounted(text: str) -> list[Accounted]:
 
 
 def settings(text: str) -> dict[str, str]:
-    """`qconf -sp`, `-sq`, `-ssconf`: a name and a value on each line; a backslash goes on."""
+    """Parse `qconf -sp`, `-sq`, `-ssconf`: a name and a value on each line; a backslash continues a line."""
     lines = re.sub(r"\\\n\s*", " ", text).splitlines()
     return {parts[0]: parts[1].strip() for line in lines if len(parts := line.split(None, 1)) == 2}
 
 
 def names(text: str) -> list[str]:
-    """One on each line."""
+    """Parse one name per line."""
     return text.split()
 
 
 class Complex(msgspec.Struct, frozen=True):
-    """Something that jobs can ask for."""
+    """A resource that jobs can ask for."""
 
     name: str
     kind: str  # MEMORY, BOOL, ...
-    exclusive: bool  # a job that asks for it gets hosts to itself
+    exclusive: bool  # a job that asks for it gets exclusive hosts
     consumable: str  # NO; YES: a job takes it for each slot; JOB: once
-    default: str  # what a job takes that does not ask
+    default: str  # for a job that does not ask
 
 
 def complexes(text: str) -> dict[str, Complex]:
-    """`qconf -sc`: those that can be asked for."""
+    """Parse `qconf -sc`: those that can be asked for."""
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return {
         row[0]: Complex(row[0], row[2], row[3] == "EXCL" and row[5] != "NO", row[5], row[6])
@@ -74,12 +74,12 @@ def complexes(text: str) -> dict[str, Complex]:
 
 
 def values(text: str) -> dict[str, str]:
-    """`name=value,name=value`; NONE is nothing."""
+    """Parse `name=value,name=value`; NONE is empty."""
     return dict(parts for one in text.split(",") if len(parts := one.strip().split("=", 1)) == 2)
 
 
 def amount(text: str) -> int:
-    """Memory as Grid Engine writes it: 1K is 1024, 1k 1000; 0 where it is nothing of that kind."""
+    """Parse memory as Grid Engine writes it: 1K is 1024, 1k 1000; 0 if it is not an amount."""
     unit = _UNITS.get(text[-1:], 1)
     try:
         return int(float(text[:-1] if unit > 1 else text) * unit)
@@ -88,7 +88,7 @@ def amount(text: str) -> int:
 
 
 def version(text: str) -> str:
-    """The first words of any command's help."""
+    """Return the first words of any command's help."""
     lines = text.strip().splitlines()
     return lines[0].strip() if lines else "unknown"
 
@@ -99,7 +99,7 @@ def _first(text: str) -> int:
 
 
 def _instant(text: str) -> float:
-    """Local time, as in the accounting; `-/-`: never."""
+    """Parse local time, as in the accounting; `-/-`: never."""
     try:
         return datetime.strptime(text.strip(), _TIME).timestamp()
     except ValueError:

@@ -1,7 +1,7 @@
-"""A job of Grid Engine in the shape the steering back end knows, and what its owner asked for. Pure.
+"""Translate a job of Grid Engine to the form the steering back end knows, with what its owner asked for. Pure.
 
-Its slots are CPUs, its queue is the partition, the mark stands in its context. What is not understood is named in
-`special`, and such a job is left to Grid Engine untouched.
+Slots become CPUs, the queue becomes the partition, and the mark is in the job's context. What is not understood is
+named in `special`, and such a job is left to Grid Engine untouched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cohabit.backend.steered.shapes import PENDING, RUNNING, SUSPENDED, SlurmJob
 
 ROUND_ROBIN, ONE_HOST, FILL_UP = "$round_robin", "$pe_slots", "$fill_up"
 MIB = 2**20
-MEMORY = ("h_vmem", "mem_free", "virtual_free", "s_vmem", "h_rss", "s_rss")  # by which jobs ask for memory
+MEMORY = ("h_vmem", "mem_free", "virtual_free", "s_vmem", "h_rss", "s_rss")  # names by which jobs request memory
 # Requests that limit a run or that Grid Engine itself checks when it starts one; others mean hosts we know nothing of.
 UNDERSTOOD = (
     *MEMORY, "h_rt", "s_rt", "h_cpu", "s_cpu", "h_data", "s_data", "h_stack", "s_stack", "h_core", "s_core", "h_fsize",
@@ -28,20 +28,20 @@ UNDERSTOOD = (
 
 
 class Site(NamedTuple):
-    """What decides how jobs are read and handed in."""
+    """The settings for reading and submitting jobs."""
 
-    queues: tuple[str, ...]  # those that are steered
-    slots: int  # of its smallest host
+    queues: tuple[str, ...]  # the steered queues
+    slots: int  # of the smallest host
     rules: Mapping[str, str]  # parallel environment -> how it spreads slots over hosts
-    exclusive: str = ""  # the complex by which a job gets hosts to itself; empty: there is none
-    checkpoint: str = ""  # the environment by which a run can be stopped and queued again
-    memory: str = ""  # the complex by which memory is booked; empty: Grid Engine alone looks after it
-    memory_default: int = 0  # bytes that a job takes which does not ask
-    memory_once: bool = False  # a job takes it once, and not for each slot
-    most_slots: int = 0  # of its largest host
-    spread: str = ""  # the parallel environment for jobs on several hosts that are handed in here
-    one_host: str = ""  # and for those on one
-    unguarded: tuple[str, ...] = ()  # queues without a starter or a prolog: there no program waits for its mates
+    exclusive: str = ""  # the complex for exclusive use of hosts; empty: there is none
+    checkpoint: str = ""  # the environment that can stop a run and queue it again
+    memory: str = ""  # the complex for booking memory; empty: Grid Engine alone takes care of it
+    memory_default: int = 0  # bytes for a job that does not ask
+    memory_once: bool = False  # a job takes it once, not per slot
+    most_slots: int = 0  # of the largest host
+    spread: str = ""  # the parallel environment for submitted jobs on several hosts
+    one_host: str = ""  # and for those on one host
+    unguarded: tuple[str, ...] = ()  # queues without a starter or a prolog: programs there do not wait for their mates
 
     @property
     def anywhere(self) -> str:
@@ -50,13 +50,13 @@ class Site(NamedTuple):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """All that a job of ours can be for."""
+        """All partitions of jobs that can be ours."""
         return self.queues if len(self.queues) == 1 else (*self.queues, ANY)
 
 
 def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[SlurmJob]:
-    """A job as described and as listed. Tasks of an array that are on hosts are jobs of Grid Engine's own, each of them
-    named JOB.TASK; the others are one job that waits."""
+    """Combine description and list rows. Tasks of an array that are on hosts are separate jobs of Grid Engine, each
+    named JOB.TASK; the others are one waiting job."""
     if not said.array:
         return [job_of(said, row, site) for row in rows[:1]]
     waiting = [row for row in rows if not row.active]
@@ -69,7 +69,7 @@ def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[SlurmJo
 
 
 def job_of(said: Described, stands: Listed, site: Site) -> SlurmJob:
-    """Both answers about one job."""
+    """Combine both answers about one job."""
     least, most, per_node, special = _spread(said, site)
     queue, hosts, odd = _queue(said, site)
     unknown = [name for name in said.requests if name not in (*UNDERSTOOD, site.exclusive, site.memory)]
@@ -88,7 +88,7 @@ def job_of(said: Described, stands: Listed, site: Site) -> SlurmJob:
 
 
 def asked_queue(said: Described, site: Site) -> str:
-    """The queue its owner named, or any; written down when it is first steered, for that changes it."""
+    """Return the queue its owner named, or any; it is recorded at the first steering, which changes it."""
     if _is_steered(said) and QUEUE in said.context:
         return said.context[QUEUE]
     named = [queue for queue in said.queues if queue != ANY]
@@ -96,7 +96,7 @@ def asked_queue(said: Described, site: Site) -> str:
 
 
 def _queue(said: Described, site: Site) -> tuple[str, tuple[str, ...], list[str]]:
-    """Its partition, the hosts it is for (none: any), and what stands in the way."""
+    """Return its partition, its hosts (none: any), and what prevents steering."""
     named = [queue for queue in said.queues if queue != ANY]
     hosts = tuple(dict.fromkeys(host for queue in named if (host := queue.partition("@")[2])))
     foreign = [queue for queue in named if queue.partition("@")[0] not in site.queues]
@@ -116,7 +116,7 @@ def _is_steered(said: Described) -> bool:
 
 
 def _memory_mb(said: Described, site: Site) -> int:
-    """What it takes of the complex by which memory is booked, in whole MiB."""
+    """Return its amount of the complex for booking memory, in whole MiB."""
     if not site.memory:
         return 0
     asked = said.requests.get(site.memory)
@@ -124,19 +124,19 @@ def _memory_mb(said: Described, site: Site) -> int:
 
 
 def asked_exclusive(said: Described, site: Site) -> bool:
-    """Whether its owner wants hosts alone; written down when it is first steered, for that changes its requests."""
+    """Return whether its owner wants exclusive hosts; recorded at the first steering, which changes its requests."""
     if _is_steered(said) and ASKED in said.context:
         return said.context[ASKED] == "exclusive"
     return has_exclusive(said, site)
 
 
 def has_exclusive(said: Described, site: Site) -> bool:
-    """Whether it asks for hosts alone as it stands."""
+    """Return whether it currently asks for exclusive hosts."""
     return bool(site.exclusive) and said.requests.get(site.exclusive, "0").lower() in ("true", "1")
 
 
 def _spread(said: Described, site: Site) -> tuple[int, int, int, list[str]]:
-    """Hosts at least, at most (0: any number), slots on each (0: any), and what stands in the way."""
+    """Return the fewest hosts, the most (0: any number), the slots on each (0: any), and what prevents steering."""
     if not said.environment:
         return 1, 1, 0, []
     slots, rule = said.slots_least, site.rules.get(said.environment, "")
@@ -155,14 +155,14 @@ def _spread(said: Described, site: Site) -> tuple[int, int, int, list[str]]:
 
 
 def _state(stands: Listed) -> str:
-    """Letters of qstat(1) to the words the back end knows."""
+    """Map the letters of qstat(1) to the back end's words."""
     letters = stands.state
     if stands.active:
         if "d" in letters:
             return "COMPLETING"
         return SUSPENDED if set("sST") & set(letters) else RUNNING
     if "E" in letters:
-        return "FAILED"  # Grid Engine starts it no more until somebody clears that
+        return "FAILED"  # Grid Engine does not start it until the error state is cleared
     return "CANCELLED" if "d" in letters else PENDING
 
 
@@ -171,12 +171,13 @@ def _reason(stands: Listed) -> str:
 
 
 def _comment(said: Described) -> str:
-    """As users of Slurm name their mates."""
+    """Return its mates in the form of a Slurm user's comment."""
     return f"cohabit:mates={said.context['mates']}" if "mates" in said.context else ""
 
 
 def node_of(host: Host) -> SlurmNode:
-    """A host that nobody hears of is not lost: Grid Engine itself says when jobs there are (reschedule_unknown)."""
+    """Translate a host. An unreachable host is not lost: Grid Engine itself says when jobs there are
+    (reschedule_unknown)."""
     words = {"u": "NOT_RESPONDING"}
     unfit = tuple(words.get(letter, "DRAIN") for letter in host.state if letter in "uadsSCDEo")
     return SlurmNode(host.name, host.slots, 1, host.memory_bytes // MIB, host.queues, unfit or ("IDLE",))

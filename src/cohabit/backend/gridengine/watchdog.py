@@ -2,7 +2,7 @@
 lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [CHANNEL]`, the settings as one JSON
 document.
 
-The work is that of backend/slurm/watchdog.py; only whom it speaks to is another.
+The work is that of backend/slurm/watchdog.py; only the manager differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cohabit.backend.slurm.watchdog import guarded
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """All it needs to know: it asks nobody before it acts."""
+    """All settings that it needs: it acts without asking any other process."""
 
     bin: str
     root: str
@@ -30,18 +30,18 @@ class Settings(msgspec.Struct, frozen=True):
     site: Site
 
     def text(self) -> str:
-        """For the command line."""
+        """Return the settings for the command line."""
         return msgspec.json.encode(self).decode()
 
 
 def manager_of(settings: Settings, link: LauncherLink | None = None) -> GridEngineManager:
-    """To speak to."""
+    """Return the manager it works with."""
     calls = Calls(settings.bin, settings.root, settings.cell, link=link)
     return GridEngineManager(calls, settings.site, settings.all_held)
 
 
 def main() -> None:
-    """The process."""
+    """Run the process."""
     lease, text, *channel = sys.argv[1:]
     settings = msgspec.json.decode(text, type=Settings)
     guarded(Path(lease), partial(manager_of, settings), settings.all_held, "".join(channel))

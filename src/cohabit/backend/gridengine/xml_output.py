@@ -1,4 +1,4 @@
-"""What `qstat -xml` and `qhost -xml` print, to plain data. Pure: text in, data out.
+"""Parse the output of `qstat -xml` and `qhost -xml`. Pure: text in, data out.
 
 Two forms of qstat are needed: `-j` has what a job asked for and its context, but not where it is nor whether it is
 held; the list has those and nothing else. Elements of lists have different names before and after a `qalter`.
@@ -26,9 +26,9 @@ class Described(msgspec.Struct, frozen=True):
     job_name: str = ""
     script: str = ""
     context: dict[str, str] = {}
-    requests: dict[str, str] = {}  # hard ones, as they were written
+    requests: dict[str, str] = {}  # hard requests, as written
     limit_s: float | None = None
-    queues: tuple[str, ...] = ()  # hard ones
+    queues: tuple[str, ...] = ()  # hard requests
     environment: str = ""  # the parallel environment
     slots_least: int = 1
     slots_most: int = 1
@@ -41,7 +41,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """Where a job stands."""
+    """The state of a job."""
 
     name: str
     state: str  # letters of qstat(1)
@@ -55,14 +55,14 @@ class Host(msgspec.Struct, frozen=True):
     """An execution host with instances of queues that are asked for."""
 
     name: str
-    slots: int  # of the instance that has most
+    slots: int  # of the largest instance
     memory_bytes: int
-    state: str  # letters of the instances, if none is fit; u: nobody heard of it
+    state: str  # letters of the instances, if none is fit; u: unknown, no report from the host
     queues: tuple[str, ...] = ()  # with an instance there
 
 
 def described(text: str) -> list[Described]:
-    """`qstat -xml -j`; nobody there is an empty list."""
+    """Parse `qstat -xml -j`; no jobs is an empty list."""
     root = _tree(text)
     return [_job(one) for one in root.iterfind("djob_info/element")]
 
@@ -92,7 +92,7 @@ def _job(said: ElementTree.Element) -> Described:
 
 
 def _is_array(said: ElementTree.Element) -> bool:
-    """Also one of a single task: `qsub -t 5`."""
+    """Return whether it is an array, including one of a single task: `qsub -t 5`."""
     tasks = said.find("JB_ja_structure/*")
     return tasks is not None and (tasks.findtext("RN_min", "1"), tasks.findtext("RN_max", "1")) != ("1", "1")
 
@@ -111,7 +111,7 @@ def _special(said: ElementTree.Element) -> tuple[str, ...]:
 
 
 def listed(text: str) -> list[Listed]:
-    """`qstat -xml -u '*' -g t`; tasks of an array are one row each."""
+    """Parse `qstat -xml -u '*' -g t`; tasks of an array are one row each."""
     rows: dict[tuple[str, str], list[ElementTree.Element]] = {}
     for one in _tree(text).iter("job_list"):
         rows.setdefault((one.findtext("JB_job_number", ""), one.findtext("tasks", "")), []).append(one)
@@ -119,7 +119,7 @@ def listed(text: str) -> list[Listed]:
 
 
 def _row(name: str, task: str, rows: list[ElementTree.Element]) -> Listed:
-    """A parallel job has a row MASTER, and a row SLAVE for every slot."""
+    """Combine the rows of a job: a parallel job has a row MASTER, and a row SLAVE for every slot."""
     slots: dict[str, int] = {}
     slaves = [one for one in rows if one.findtext("master") == "SLAVE"]
     for one in slaves or rows:
@@ -133,7 +133,7 @@ def _row(name: str, task: str, rows: list[ElementTree.Element]) -> Listed:
 
 
 def _instant(text: str | None) -> float:
-    """Local time without a zone, as the list has it."""
+    """Parse local time without a zone, as in the list."""
     try:
         return datetime.fromisoformat(text or "").timestamp()
     except ValueError:
@@ -141,7 +141,7 @@ def _instant(text: str | None) -> float:
 
 
 def hosts(text: str, queues: Sequence[str]) -> list[Host]:
-    """`qhost -q -xml`: the hosts on which these queues have instances."""
+    """Parse `qhost -q -xml`: the hosts on which these queues have instances."""
     found = []
     for host in _tree(text).iterfind("host"):
         values = {one.get("name"): one.text or "" for one in host.iterfind("hostvalue")}
@@ -161,7 +161,7 @@ def hosts(text: str, queues: Sequence[str]) -> list[Host]:
 
 
 def _tree(text: str) -> ElementTree.Element:
-    """ValueError where it is not a document."""
+    """Parse a document; raise ValueError if it is not one."""
     try:
         return ElementTree.fromstring(_FORBIDDEN.sub("?", text))
     except ElementTree.ParseError as error:

@@ -1,1 +1,1 @@
-"""How a job's command becomes processes on its nodes: one small file per framework, each a pure function."""
+"""Turn a job's command into processes on its nodes: one small file per framework, each a pure function."""

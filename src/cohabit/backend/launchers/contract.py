@@ -1,7 +1,7 @@
-"""What a launcher is told and what it answers. Everything here is plain data and arithmetic: no file, no process.
+"""The protocol of a launcher: its input and its answer. Everything here is data and arithmetic: no file, no process.
 
 A launcher is a function (request, placement, site) -> Prepared. It starts nothing and writes nothing: the back end
-writes the files and executes the argv on the first node, inside what it gave the job.
+writes the files and executes the argv on the first node, inside the resources of the job.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 class NodeShare(msgspec.Struct, frozen=True):
     """What the job has of one node."""
 
-    host: str  # by which its processes are reached; several nodes of one machine have the same
+    host: str  # address of its processes; several nodes of one machine have the same
     slots: int  # how many cores
-    cores: tuple[int, ...] = ()  # which, as the operating system numbers them; empty: no binding
+    cores: tuple[int, ...] = ()  # in the operating system's numbers; empty: no binding
     number: int = 0  # of the node in its cluster
 
 
@@ -38,9 +38,9 @@ class Request(msgspec.Struct, frozen=True):
 
     job_id: str
     command: tuple[str, ...]
-    folder: str  # of this run: the files of the answer go here, and whatever the framework must put down
-    processes: int = 0  # cores it was booked for, over all nodes; 0: every core of its nodes
-    threads: int = 0  # per process; 0: as the launcher thinks fit
+    folder: str  # of this run: for the files of the answer and the framework's own files
+    processes: int = 0  # booked cores over all nodes; 0: every core of its nodes
+    threads: int = 0  # per process; 0: the launcher decides
     memory_bytes: int = 0  # per core; 0: not stated
     oversubscribe: bool = False  # more processes than cores, on purpose
     environment: Mapping[str, str] = {}  # of the job: what its owner set stays
@@ -49,7 +49,7 @@ class Request(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """What this machine offers to launchers, as `detect` finds it."""
 
-    python: str  # to run the crew with; needs nothing but the standard library
+    python: str  # runs the crew; needs nothing but the standard library
     mpirun: str = ""  # empty: none found
     mpi: str = ""  # openmpi or mpich
     mpi_version: str = ""
@@ -60,22 +60,22 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What to execute. `files` are relative to the request's folder; `environment` is to be added to the job's."""
+    """What to execute. `files` are relative to the request's folder; `environment` is added to the job's."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
     files: dict[str, str] = {}
-    notes: tuple[str, ...] = ()  # what its owner should know, one sentence each
+    notes: tuple[str, ...] = ()  # for its owner, one sentence each
 
 
 class Launcher(Protocol):
-    """Turns a command and a placement into what is to be executed."""
+    """Turns a command and a placement into argv, files and environment."""
 
     def __call__(self, request: Request, placement: Placement, site: Site) -> Prepared: ...
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process of the job: on which of its nodes, and on which cores of that."""
+    """One process of the job: its node and its cores there."""
 
     rank: int
     node: int  # index into the placement
@@ -83,7 +83,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def checked(request: Request, placement: Placement) -> Placement:
-    """The placement with nodes of one machine side by side, so that ranks count through it in order."""
+    """Return the placement with nodes of one machine side by side, so that ranks follow the order of machines."""
     if not request.command:
         raise InputError(f"job {request.job_id} has no command", "", "say what to run")
     if not placement.nodes:
@@ -99,9 +99,9 @@ def checked(request: Request, placement: Placement) -> Placement:
 
 
 def processes_of(request: Request, placement: Placement, threads: int) -> list[Process]:
-    """Every process with its node and its cores, in order of nodes; as even as the cores allow.
+    """Return every process with its node and its cores, in order of nodes; as even as the cores allow.
 
-    With `oversubscribe` there may be more than the cores hold; they then go round the cores again.
+    With `oversubscribe` there may be more processes than cores; they then share cores in turn.
     """
     room = [node.slots // threads for node in placement.nodes]
     total = request.processes // threads if request.processes else sum(room)
@@ -128,7 +128,7 @@ def processes_of(request: Request, placement: Placement, threads: int) -> list[P
 
 
 def processes_with_threads(request: Request, placement: Placement) -> tuple[list[Process], int]:
-    """For programs that use cores by threads, and how many each may have: one process per node with all of its cores,
+    """Return processes for multithreaded programs, and the threads of each: one process per node with all of its cores,
     unless threads were asked for."""
     if request.threads:
         return processes_of(request, placement, request.threads), request.threads
@@ -137,7 +137,7 @@ def processes_with_threads(request: Request, placement: Placement) -> tuple[list
 
 
 def _even(total: int, room: Sequence[int]) -> list[int]:
-    """Shares of `total`, each within its room, that differ as little as that allows; earlier nodes first."""
+    """Return shares of `total`, each within its room, that differ as little as possible; earlier nodes first."""
     counts = [0] * len(room)
     while total:
         open_nodes = [at for at, space in enumerate(room) if counts[at] < space]
@@ -150,7 +150,7 @@ def _even(total: int, room: Sequence[int]) -> list[int]:
 
 
 def job_environment(request: Request, placement: Placement, framework: str, processes: int = 1) -> dict[str, str]:
-    """What every process of every job finds. The lists have one entry per node, in the order of ranks."""
+    """Return the variables of every process of every job. The lists have one entry per node, in the order of ranks."""
     nodes = placement.nodes
     return {
         "COHABIT_JOB": request.job_id,
@@ -165,14 +165,14 @@ def job_environment(request: Request, placement: Placement, framework: str, proc
 
 
 def thread_environment(request: Request, threads: int, names: Sequence[str] = THREAD_COUNTS) -> dict[str, str]:
-    """Thread counts for libraries. What the owner set stays, unless threads were asked for in so many words."""
+    """Return thread counts for libraries. The owner's values stay, unless threads were asked for explicitly."""
     return {
         name: str(threads) for name in ("COHABIT_THREADS", *names) if request.threads or name not in request.environment
     }
 
 
 def cores_text(cores: Sequence[int]) -> str:
-    """Cores as taskset reads them: 0-3,8."""
+    """Return cores in the format of taskset: 0-3,8."""
     spans = []
     for _, members in groupby(enumerate(sorted(cores)), key=lambda pair: pair[1] - pair[0]):
         span = [core for _, core in members]

@@ -1,10 +1,10 @@
-"""A program of its own: runs the processes of one job as one, after the plan in a file. Standard library only.
+"""A separate program: runs the processes of one job together, by the plan in a file. Standard library only.
 
     python -I -S crew.py PLAN        PLAN is JSON, written by crew_plan.py, which says what the fields mean
 
-Servers start first; when all are ready, all workers at once. Every process is bound
-to its cores between fork and exec and has a process group of its own. When the workers have ended, or this program is
-asked to end, the servers are stopped and nothing stays behind. The exit status is the worst of the workers'.
+Servers start first; when all are ready, all workers start at once. Every process is bound to its cores between fork and
+exec and has a process group of its own. When the workers have ended, or this program is asked to end, the servers are
+stopped and no process is left. The exit status is the worst of the workers'.
 
 It must never import the package: it runs as the job's user, on the job's time.
 """
@@ -27,9 +27,9 @@ from typing import Any
 GRACE_S = 1.5  # between asking a process to end and killing it; less than the back end's own
 TICK_S = 0.05
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-TOLD = re.compile("@cohabit:[a-z0-9]+@")  # stands for what was not known when the plan was made
+TOLD = re.compile("@cohabit:[a-z0-9]+@")  # placeholder for a value that was not known when the plan was made
 libc = ctypes.CDLL(None, use_errno=True)
-# On another machine: run the command in a group of its own, and end it when the connection is gone.
+# On another machine: run the command in a group of its own, and end it when the connection is closed.
 OVER_THERE = (
     'exec 3<&0; setsid "$@" </dev/null 3<&- & pid=$!; '
     "setsid sh -c 'cat <&3; kill -TERM -$0; sleep 1; kill -KILL -$0' $pid >/dev/null 2>&1 & watch=$!; exec 3<&-; "
@@ -45,10 +45,10 @@ class Crew:
         self.known = {f"@cohabit:port{at}@": str(port) for at, port in enumerate(free_ports(plan["ports"]))}
         self.workers: list[subprocess.Popen[bytes]] = []
         self.servers: list[subprocess.Popen[bytes]] = []
-        self.asked = 0  # the signal by which we were asked to end
+        self.asked = 0  # the signal that asked us to end
 
     def run(self) -> int:
-        """Live through the plan; the status to exit with."""
+        """Carry out the plan; return the exit status."""
         try:
             for folder in self.plan["scratch"]:
                 os.makedirs(folder, exist_ok=True)
@@ -65,7 +65,7 @@ class Crew:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def start_servers(self) -> bool:
-        """All of them, each as soon as what it must be told is known; False: one of them did not become ready."""
+        """Start all servers, each as soon as its placeholders are known; False: one of them did not become ready."""
         starting: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
         for server in self.plan["servers"]:
             if any(TOLD.search(fill(word, self.known)) for word in server["argv"]):
@@ -77,7 +77,7 @@ class Crew:
         return all(self.wait_ready(*one) for one in starting)
 
     def start(self, one: dict[str, Any]) -> subprocess.Popen[bytes]:
-        """Fork, group, bind, execute."""
+        """Fork, set the group, bind, execute."""
         argv = [fill(word, self.known) for word in one["argv"]]
         added = {name: fill(text, self.known) for name, text in one["environment"].items()}
         stdin = subprocess.DEVNULL
@@ -85,7 +85,7 @@ class Crew:
             bound = ["taskset", "-c", ",".join(map(str, one["cores"]))] if one["cores"] else []
             there = ["env", *(f"{name}={text}" for name, text in added.items()), *bound, *argv]
             argv = [*one["remote"], quoted(["sh", "-c", OVER_THERE, "sh", *there])]
-            stdin = subprocess.PIPE  # held open for as long as we live
+            stdin = subprocess.PIPE  # held open while this process lives
 
         def become() -> None:
             os.setpgid(0, 0)
@@ -106,7 +106,7 @@ class Crew:
                 log.close()
 
     def wait_ready(self, server: dict[str, Any], running: subprocess.Popen[bytes]) -> bool:
-        """Watch its log for the words that mean it is ready, and keep what they tell."""
+        """Watch its log for the words that mean it is ready, and keep their named groups."""
         pattern, until = re.compile(server["ready"]), time.monotonic() + self.plan["patience_s"]
         while not self.asked:
             ended = running.poll() is not None
@@ -125,7 +125,7 @@ class Crew:
         return False
 
     def wait_workers(self) -> int:
-        """Until all have ended; where they need each other, until one has failed."""
+        """Wait until all workers have ended or, if they need each other, until one has failed."""
         descriptors = {os.pidfd_open(one.pid): one for one in self.workers}
         worst = 0
         while descriptors and not self.asked:
@@ -145,7 +145,7 @@ class Crew:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody here listens on; all are held until all are found, so that they differ."""
+    """Return ports that are free on this machine; all are held until all are found, so that they differ."""
     held = [socket.socket() for _ in range(count)]
     for one in held:
         one.bind(("", 0))
@@ -156,25 +156,25 @@ def free_ports(count: int) -> list[int]:
 
 
 def fill(text: str, known: dict[str, str]) -> str:
-    """With what became known since the plan was made."""
+    """Replace placeholders by values that became known since the plan was made."""
     for name, value in known.items():
         text = text.replace(name, value)
     return text
 
 
 def quoted(argv: list[str]) -> str:
-    """As one word for a shell far away."""
+    """Return the command as one word for a remote shell."""
     return " ".join("'" + word.replace("'", "'\\''") + "'" for word in argv)
 
 
 def code(process: subprocess.Popen[bytes]) -> int:
-    """Its exit status as a shell would say it."""
+    """Return its exit status as a shell reports it."""
     status = int(process.returncode)
     return 128 - status if status < 0 else status
 
 
 def stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Ask every group to end, then kill it, then whatever of it went its own way: we are its reaper."""
+    """Ask every group to end, then kill it, then kill descendants that left their group: we are their reaper."""
     for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 0.0)):
         for one in processes:
             with contextlib.suppress(OSError):
@@ -186,7 +186,7 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
-            except PermissionError:  # it changed its user; waiting for it would be for ever
+            except PermissionError:  # it changed its user; waiting for it would never end
                 return
             except ProcessLookupError:
                 continue
@@ -195,7 +195,7 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def children() -> list[int]:
-    """Living and dead direct children; not every kernel lists them, so all processes are looked at."""
+    """Return living and dead direct children; not every kernel lists them, so all processes are read."""
     me, found = os.getpid(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
@@ -205,13 +205,13 @@ def children() -> list[int]:
 
 
 def say(sentence: str) -> None:
-    """To the job's owner, in the job's output."""
+    """Print a message for the job's owner into the job's output."""
     sys.stderr.write(f"cohabit: {sentence}\n")
     sys.stderr.flush()
 
 
 def main() -> int:
-    """Read the plan and live through it."""
+    """Read the plan and carry it out."""
     with open(sys.argv[1]) as stream:
         crew = Crew(json.load(stream))
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What this machine offers to frameworks, made of what was found as the job's user (launcher/probing.py)."""
+"""What this machine offers to frameworks, built from what was found as the job's user (launcher/probing.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cohabit.backend.launchers.mpi import parse_version
 
 
 def site_of(found: Mapping[str, str], uid: int) -> Site:
-    """The site as a job of this user finds it."""
+    """Return the site as a job of this user finds it."""
     mpi, version = parse_version(found["mpi_said"]) if found["mpirun"] else ("", "")
     name = socket.gethostname()
     return Site(

@@ -1,9 +1,9 @@
 """MPI programs under Open MPI or MPICH: a host file, so many ranks per node, every rank bound to cores of its own.
 
-Binding is done by the ranks themselves, with taskset, just before they become the program: the launchers of the two
-MPIs count cores differently from version to version, the operating system's numbers are always the same. For the same
-reason jobs that share a machine never meet on a core, which they do when each mpirun binds from the first core on.
-Nothing is oversubscribed, and nothing runs as root, unless that was asked for or is the case; both are said.
+The ranks bind themselves with taskset just before they become the program: the launchers of the two MPIs count cores
+differently from version to version, the operating system's numbers are always the same. For the same reason jobs that
+share a machine never share a core, which they do when each mpirun binds from the first core on. Nothing is
+oversubscribed, and nothing runs as root, unless that was asked for or is the case; both are reported.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cohabit.backend.launchers.contract import (
 from cohabit.model.errors import InputError
 
 HOSTS, RANKS = "hosts", "ranks.sh"
-LONGEST_ARGUMENT = 100_000  # the kernel takes 128 KiB
+LONGEST_ARGUMENT = 100_000  # the kernel's limit is 128 KiB
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """mpirun with a host file, and a few lines of shell around the program."""
+    """Return mpirun with a host file, and a few lines of shell around the program."""
     if site.mpi not in ("openmpi", "mpich"):
         raise InputError("there is no mpirun of Open MPI or MPICH in PATH", "mpi", "install one, or set PATH")
     placement = checked(request, placement)
@@ -60,17 +60,17 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
         notes.append("Open MPI is told that running as root is meant")
     if request.oversubscribe:
         options.append("--oversubscribe")
-        environment["OMPI_MCA_mpi_yield_when_idle"] = "1"  # waiting ranks would keep the others from their core
+        environment["OMPI_MCA_mpi_yield_when_idle"] = "1"  # waiting ranks would otherwise block their core for others
     if local:
-        environment |= {"OMPI_MCA_plm": "isolated", "PRTE_MCA_plm": "isolated"}  # never look for ssh
-    else:  # other machines get only what is named
+        environment |= {"OMPI_MCA_plm": "isolated", "PRTE_MCA_plm": "isolated"}  # do not look for ssh
+    else:  # other machines get only the named variables
         for name in sorted({*environment, *request.environment}):
             options += ["-x", name]
     return Prepared((site.mpirun, *options, *program), environment, files, tuple(notes))
 
 
 def parse_version(text: str) -> tuple[str, str]:
-    """(openmpi or mpich, version) from what `mpirun --version` prints; ("", "") for any other."""
+    """Return (openmpi or mpich, version) from what `mpirun --version` prints; ("", "") for any other."""
     for line in text.splitlines():
         words = line.split()
         if "(Open MPI)" in line:
@@ -81,7 +81,7 @@ def parse_version(text: str) -> tuple[str, str]:
 
 
 def _host_file(placement: Placement, ranks: Sequence[Process], site: Site) -> str:
-    """One line per machine: the ranks of all its nodes."""
+    """Return one line per machine: the ranks of all its nodes."""
     counts: dict[str, int] = {}
     for rank in ranks:
         host = placement.nodes[rank.node].host
@@ -91,7 +91,7 @@ def _host_file(placement: Placement, ranks: Sequence[Process], site: Site) -> st
 
 
 def _rank_script(ranks: Sequence[Process]) -> str:
-    """What a rank does first: learn its number, bind itself, become the program."""
+    """Return the script of a rank: find its number, bind itself, become the program."""
     cases = [f"{rank.rank}) COHABIT_NODE={rank.node} cores={cores_text(rank.cores)};;" for rank in ranks]
     return "\n".join([
         "COHABIT_RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}",

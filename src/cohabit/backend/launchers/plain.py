@@ -18,7 +18,7 @@ from cohabit.backend.launchers.contract import (
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """The command as it stands."""
+    """Return the command unchanged."""
     placement = checked(request, placement)
     environment = job_environment(request, placement, "plain")
     if request.threads:

@@ -1,9 +1,9 @@
-"""PyTorch programs: as many threads as cores; several processes or nodes by torchrun, one of it per node.
+"""PyTorch programs: as many threads as cores; several processes or nodes by torchrun, one torchrun per node.
 
-A single process is told its threads and nothing else. Otherwise every node runs torchrun, bound to the job's cores
-there, and the first node is where the processes meet, on a port that is free when the job starts. PyTorch has no
-variable for its inter-op pool, which it makes as large as the machine: only a program can change that, by
-torch.set_num_interop_threads. Ranks are PyTorch's own (RANK, LOCAL_RANK, WORLD_SIZE).
+A single process gets its thread count and nothing else. Otherwise every node runs torchrun, bound to the job's cores
+there; the processes meet on the first node, on a port that is free when the job starts. PyTorch has no variable for its
+inter-op pool, which it makes as large as the machine: only a program can change that, by torch.set_num_interop_threads.
+Ranks are PyTorch's own (RANK, LOCAL_RANK, WORLD_SIZE).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALONE = {"-B", "-E", "-I", "-O", "-OO", "-s", "-S", "-u"}  # options of Python t
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """The command itself, or one torchrun per node."""
+    """Return the command itself, or one torchrun per node."""
     placement = checked(request, placement)
     processes, threads = processes_with_threads(request, placement)
     environment = job_environment(request, placement, "pytorch", len(processes))
@@ -53,7 +53,7 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
 
 
 def torchrun(command: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
-    """The command under torchrun: of the same Python if it is a Python program, else of the one in PATH."""
+    """Return the command under torchrun: of the same Python if it is a Python program, else of the one in PATH."""
     if TORCHRUN.match(command[0]):
         return (command[0], *options, *command[1:])
     if not PYTHON.match(command[0]):

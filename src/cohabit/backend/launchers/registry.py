@@ -1,4 +1,4 @@
-"""Every launcher by name. Adding one is a file in this folder and a line here; the tests run over the table."""
+"""All launchers by name. Adding one takes a file in this folder and a line here; the tests run over the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LauncherEntry(NamedTuple):
-    """Where a launcher lives and what a person should know of it."""
+    """Where a launcher is, and its description for users."""
 
     module: str
     summary: str
@@ -37,13 +37,13 @@ SYNONYMS = {"replicate": "replicated", "tf": "tensorflow", "torch": "pytorch", "
 
 
 def find_launcher(name: str) -> Launcher:
-    """The launcher of that name."""
+    """Return the launcher of that name."""
     launcher: Launcher = importlib.import_module(LAUNCHERS[known_name(name)].module).prepare
     return launcher
 
 
 def known_name(name: str) -> str:
-    """A launcher's own name; refuses what is none. It loads no launcher."""
+    """Return a launcher's own name; refuse any other. No launcher is loaded."""
     own = SYNONYMS.get(name, name)
     if own not in LAUNCHERS:
         import difflib
@@ -55,10 +55,10 @@ def known_name(name: str) -> str:
 
 
 def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """(launcher, command) where the command itself leaves no doubt; otherwise it is a plain one.
+    """Return (launcher, command) if the command itself leaves no doubt; otherwise it is a plain one.
 
-    Only a framework's own starter without options of its own is such a sign: whoever gives options has decided how
-    the program is to be started, and a program's name or its arguments prove nothing.
+    Only a framework's own starter without options of its own leaves no doubt: with options the user has decided how to
+    start the program, and a program's name or its arguments prove nothing.
     """
     word = command[0].rpartition("/")[2] if command else ""
     rest = command[1:]
@@ -73,6 +73,6 @@ def choose(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """The program a job is learned by where none is named: the base name of what its command runs."""
+    """Return the program name for learning where none is given: the base name of what the command runs."""
     word = choose(tuple(command))[1][0]
     return one_line(os.path.basename(word.rstrip("/")) or word, LONGEST_NAME)

@@ -1,7 +1,7 @@
-"""Replicated sequential programs: so many copies of one program, each on cores of its own, each knowing its index.
+"""Replicated sequential programs: so many copies of one program, each on cores of its own, each with its index.
 
-COHABIT_RANK counts them from 0 to COHABIT_PROCESSES - 1. They know nothing of each other: one that fails does not stop
-the others, all must end, and the worst status is the job's.
+COHABIT_RANK counts them from 0 to COHABIT_PROCESSES - 1. The copies are independent: one that fails does not stop the
+others, all must end, and the worst status is the job's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cohabit.backend.launchers.crew_plan import Member, Plan, beyond, reach, run
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """One worker of the crew per copy."""
+    """Return one worker of the crew per copy."""
     placement = checked(request, placement)
     threads = request.threads or 1
     copies = processes_of(request, placement, threads)

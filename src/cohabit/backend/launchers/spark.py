@@ -2,7 +2,7 @@
 
 The master runs on the first node and chooses its port itself; every node has a worker with the job's cores and memory
 there, bound to those cores; spark-submit runs on the first node in client mode. All of it ends with the program, and
-what Spark put down below the run's folder goes. The driver shares the cores of the first node with its worker.
+Spark's files below the run's folder are removed. The driver shares the cores of the first node with its worker.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from cohabit.backend.launchers.crew_plan import Member, Plan, beyond, reach, run
 from cohabit.model.errors import InputError
 
 MIB = 1 << 20
-UNSTATED_MIB = 1024  # per core, where the job's owner said nothing
-HEAP_SHARE = 0.9  # of the memory: the rest is what a Java machine needs beside its heap
+UNSTATED_MIB = 1024  # per core, if the job's owner stated nothing
+HEAP_SHARE = 0.9  # of the memory: a Java machine needs the rest beside its heap
 DRIVER_MIB = 1024  # at most
 LEAST_MIB = 512  # Spark refuses heaps below 450 MiB
-DAEMON_MIB = 256  # master and worker only keep books
+DAEMON_MIB = 256  # master and worker only do bookkeeping
 SUBMIT = re.compile(r"(.*/)?spark-submit$")
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """Master and workers as servers of the crew, spark-submit as its only worker."""
+    """Return master and workers as servers of the crew, spark-submit as its only worker."""
     if not site.spark:
         raise InputError("there is no spark-submit in PATH", "spark", "install Spark, or set PATH or SPARK_HOME")
     placement = checked(request, placement)
@@ -41,9 +41,9 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
     }  # fmt: skip
     if (
         "SPARK_DAEMON_JAVA_OPTS" not in request.environment
-    ):  # half the processor time to start: they share the job's cores
+    ):  # halves the processor time of the start: they share the job's cores
         environment["SPARK_DAEMON_JAVA_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    if "SPARK_SUBMIT_OPTS" not in request.environment:  # what a driver puts down goes with the rest
+    if "SPARK_SUBMIT_OPTS" not in request.environment:  # the driver's files are removed with the rest
         environment["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={request.folder}/spark/tmp"
     first = placement.nodes[0]
     start = f"{site.spark}/spark-class"
@@ -74,7 +74,7 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
 
 
 def heaps(request: Request, placement: Placement) -> tuple[int, int]:
-    """Heap of an executor and of the driver in MiB, such that the first node holds both; all executors are alike."""
+    """Return the heaps of an executor and the driver in MiB; the first node holds both, and all executors are alike."""
     slots = min(node.slots for node in placement.nodes)
     need = int(LEAST_MIB * 2 / HEAP_SHARE) + 2 * DAEMON_MIB + 1
     least = slots * request.memory_bytes / MIB or max(slots * UNSTATED_MIB, need)
@@ -89,7 +89,7 @@ def heaps(request: Request, placement: Placement) -> tuple[int, int]:
 
 
 def _submit(request: Request, placement: Placement, site: Site, executor_mib: int, driver_mib: int) -> tuple[str, ...]:
-    """spark-submit with the cluster it belongs to; options of the owner's own follow and win."""
+    """Return spark-submit with its cluster; the owner's own options follow and win."""
     named = SUBMIT.match(request.command[0]) is not None
     rest = request.command[1:] if named else request.command
     if any(word == "--master" or word.startswith("--master=") for word in rest[: _application(rest)]):
@@ -111,7 +111,7 @@ def _submit(request: Request, placement: Placement, site: Site, executor_mib: in
 
 
 def _application(words: tuple[str, ...]) -> int:
-    """Where the options of spark-submit end: at its first word that is neither an option nor the value of one."""
+    """Return where the options of spark-submit end: at the first word that is neither an option nor its value."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 1 if "=" in words[at] or words[at] in ("--verbose", "-v", "--supervise") else 2

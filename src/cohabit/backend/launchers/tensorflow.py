@@ -1,8 +1,8 @@
 """TensorFlow programs: thread pools as large as the cores given; on several nodes one worker per node, by TF_CONFIG.
 
-A single process is told its threads and nothing else. Several (more than one node, or fewer threads per process than
-cores) get the TF_CONFIG that MultiWorkerMirroredStrategy reads; a worker that fails takes the others with it, since
-they would wait for it. Ports are free on the first node when the job starts; on others that is likely, not certain.
+A single process gets its thread count and nothing else. Several (more than one node, or fewer threads per process than
+cores) get the TF_CONFIG that MultiWorkerMirroredStrategy reads; if a worker fails, the others are stopped, since they
+would wait for it. Ports are free on the first node when the job starts; on others that is likely, not certain.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ INTRA, INTER = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
 
 def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
-    """The command itself, or one worker of the crew per process."""
+    """Return the command itself, or one worker of the crew per process."""
     placement = checked(request, placement)
     processes, threads = processes_with_threads(request, placement)
     environment = job_environment(request, placement, "tensorflow", len(processes))
     environment |= thread_environment(request, threads, (*THREAD_COUNTS, INTRA))
-    # Operations that run at once: as many as threads would double what the cores hold, one would idle on small ones.
+    # Concurrent operations: as many as threads would double the load of the cores, one would idle on small operations.
     if INTER not in request.environment:
         environment[INTER] = str(min(2, threads))
     if len(processes) == 1:

@@ -1,1 +1,1 @@
-"""Jobs as processes of this machine: they outlive the controller, and the operating system holds the truth."""
+"""Jobs as processes of this machine: they outlive the controller, and the operating system holds their state."""

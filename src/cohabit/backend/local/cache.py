@@ -1,7 +1,7 @@
-"""The cache and bandwidth of this machine, divided as the core says: the resctrl actuator, one call at a time.
+"""Divide the cache and bandwidth of this machine as the core says: the resctrl actuator, one call at a time.
 
-Its calls wait for the kernel, so they are made in a thread; what changes between two of them is noted and carried out
-by the next. Where resctrl is absent that is said once and jobs run as they are. Nothing here starts or ends a job.
+Its calls wait for the kernel, so they are made in a thread; changes between two calls are noted and carried out by the
+next. If resctrl is absent, that is said once and jobs run without it. Nothing here starts or ends a job.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cohabit.model.command import SetShares
 from cohabit.model.errors import InputError
 
 ON, DRY, OFF = MODES = ("on", "dry-run", "off")
-AGAIN_S = 1.0  # what could not be finished is tried again
-HEAL_S = 15.0  # somebody may have changed our groups
+AGAIN_S = 1.0  # retry interval for unfinished work
+HEAL_S = 15.0  # others may have changed our groups
 TasksOf = Callable[[str], Collection[int]]
 
 
 class CacheShares:
-    """`tasks_of` gives the threads of a running job; `say` gets what people should hear; `refuse` gets jobs that have
-    to go without what they should have, and why, each once until that changes."""
+    """`tasks_of` returns the threads of a running job; `say` gets messages for people; `refuse` gets jobs that go
+    without their share, with the reason, each once until that changes."""
 
     def __init__(
         self, nodes: tuple[LocalNode, ...], mount: Callable[[], Mount | None], say: Callable[[str], None],
@@ -47,11 +47,11 @@ class CacheShares:
 
     @property
     def able(self) -> bool:
-        """Whether orders have an effect."""
+        """Return whether orders have an effect."""
         return self.mounted and self.mode == ON
 
     def divide(self, command: SetShares) -> None:
-        """From now on the cache of these nodes is divided like this; `apply` makes it so."""
+        """Set a new division of the cache of these nodes; `apply` carries it out."""
         if self.mounted and self.mode != OFF:
             self._noted.append(lambda: self._actuator.divide(command))
         elif not self._told:
@@ -60,7 +60,7 @@ class CacheShares:
             self._say(f"the cache is not divided: {why}")
 
     async def begin(self, job: Placed) -> tuple[Path, ...]:
-        """The job is about to start: the files its first process writes its id into."""
+        """Return the files that the first process of a starting job writes its id into."""
         if not self.mounted or self.mode == OFF:
             return ()
         self.placed.add(job.job_id)
@@ -69,7 +69,7 @@ class CacheShares:
         return self._actuator.joins(job.job_id) if self.mode == ON else ()
 
     def adopt(self, jobs: Collection[Placed]) -> None:
-        """After a restart: these run already and keep what the kernel says they have."""
+        """Adopt running jobs after a restart; they keep what the kernel says they have."""
         if self.mounted and self.mode != OFF:
             self.placed |= {job.job_id for job in jobs}
             for job in jobs:
@@ -77,18 +77,18 @@ class CacheShares:
             self._noted.append(self._adopt)
 
     def move(self, job: Placed) -> None:
-        """It is on other nodes now; `apply` makes it so."""
+        """Record that a job is on other nodes now; `apply` carries it out."""
         if job.job_id in self.placed:
             self._noted.append(lambda: self._actuator.place(job))
 
     def forget(self, job_id: str) -> None:
-        """The job is over; its groups go with the next `apply`."""
+        """Forget a job that is over; the next `apply` removes its groups."""
         if job_id in self.placed:
             self.placed.discard(job_id)
             self._noted.append(lambda: self._actuator.forget(job_id))
 
     async def apply(self) -> None:
-        """Make it so."""
+        """Carry out all noted changes."""
         if self.mounted and self.mode != OFF:
             refused = (await asyncio.to_thread(self._work)).refused
             if new := {job: why for job, why in refused.items() if self._refused.get(job) != why}:
@@ -96,7 +96,7 @@ class CacheShares:
             self._refused = refused
 
     async def tend(self) -> None:
-        """For as long as we live: finish what could not be, heal, and shut or open the valve of the memory."""
+        """Run forever: finish what failed, repair groups, and open or close the memory valve."""
         looked_s = time.monotonic()
         while self.mounted and self.mode == ON:
             await asyncio.sleep(AGAIN_S)
@@ -120,11 +120,11 @@ class CacheShares:
             return result
 
     def _adopt(self) -> None:
-        with contextlib.suppress(OSError):  # it goes away just now: there is nothing to adopt
+        with contextlib.suppress(OSError):  # resctrl is going away: there is nothing to adopt
             self._actuator.adopt()
 
     def _relieve(self, now_s: float) -> None:
-        """Hold jobs to what they booked where the memory is nearly full, let them go where it is not any more."""
+        """Hold jobs to their booked bandwidth while the memory is nearly full, and release them afterwards."""
         with self._lock:
             shut = self._actuator.relieve(now_s)
         if shut:

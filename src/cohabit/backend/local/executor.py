@@ -1,7 +1,7 @@
 """The local back end: every run is a process of this machine with a runner of its own, which outlives the controller.
 
-It needs no rights: it asks a launcher to start, stop and watch runs, and to write what divides the cache. It keeps
-nothing that a restart could lose. Which cores a run has is in its folder; which ways of the cache, the kernel knows.
+It needs no rights: it asks a launcher to start, stop and watch runs, and to write the division of the cache. It keeps
+nothing that a restart could lose. The cores of a run are in its folder; the kernel knows its cache ways.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from cohabit.model.command import CancelJob, Command, MoveJob, RenewJob, SetShar
 from cohabit.model.event import Event, JobFinished, JobStarted, SharesRefused
 from cohabit.model.units import FOREVER, SECOND
 
-FULL_US = 10 * SECOND  # a job that found no room on the disk is tried again after that
-STOP_S = 30.0  # a runner that has not ended its run after so long does not do its work
+FULL_US = 10 * SECOND  # a job that found no room on the disk is retried after that
+STOP_S = 30.0  # a runner that has not ended its run by then does not work
 NO_FUSE = -1
 NEVER_BURNS = 2**62
 _ENDINGS = {"limit": KILLED, "burnt": STOPPED, "cancelled": CANCELLED, "stopped": STOPPED, "lost": LOST}
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class _Watched:
-    """A run this back end answers for."""
+    """A run that this back end is responsible for."""
 
     def __init__(self, job: Placed) -> None:
         self.job = job
@@ -64,10 +64,10 @@ class _Watched:
 
 
 class LocalBackend:
-    """Runs jobs below `place` on virtual nodes. `boot_us` turns the controller's clock into CLOCK_BOOTTIME.
+    """Runs jobs below `place` on virtual nodes. `boot_us` converts the controller's clock to CLOCK_BOOTTIME.
 
-    `oversubscribe`: jobs may meet on a core. `shares`: "on", "dry-run" (say what would be written) or "off"; `mount`
-    and `trees` say where resctrl and control groups are, `reach` what cores of a node can draw from memory. `begun`: a
+    `oversubscribe`: jobs may share a core. `shares`: "on", "dry-run" (say what would be written) or "off"; `mount` and
+    `trees` say where resctrl and control groups are, `reach` what cores of a node can draw from memory. `begun`: a
     launcher with more rights than ours; None: one of our own is started, with `output_most` bytes of output per job.
     """
 
@@ -99,7 +99,7 @@ class LocalBackend:
         self.capabilities = Capabilities(fuses=True, moves=bool(nodes.local), shares=self._cache.able)
 
     async def open(self) -> None:
-        """Until the launcher serves."""
+        """Wait until the launcher serves."""
         await self.link.open()
         self._do(self._cache.tend())
 
@@ -111,21 +111,21 @@ class LocalBackend:
         await self.link.close()
 
     async def failed(self) -> None:
-        """Raises when no job can be run any more; returns never."""
+        """Raise when no job can be run any more; never return."""
         await self.link.failed.wait()
         raise BackendError("the launcher, which runs jobs, has ended")
 
     def notices(self) -> list[str]:
-        """What was said about this machine: what it cannot do, and what went wrong."""
+        """Return messages about this machine: what it cannot do, and what went wrong."""
         return list(self._said)
 
     async def events(self) -> AsyncIterator[Event]:
-        """Starts and ends as they happen."""
+        """Yield starts and ends as they happen."""
         while True:
             yield await self._facts.get()
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
-        """Carry out an order; one to stop returns when the run is over."""
+        """Carry out an order; an order to stop returns when the run is over."""
         match command:
             case StartJob():
                 if launch is None:
@@ -146,13 +146,13 @@ class LocalBackend:
                 raise BackendError(f"a plain machine cannot carry out {type(command).__name__}")
 
     async def observe(self) -> list[Run]:
-        """Ask for every run; one that has no claim will never begin from now on."""
+        """Return every run; a run that has no claim never begins from now on."""
         found, placed = [], []
         for one in await self.link.ask("observe"):
             key = (one["job"], one["attempt"])
             if one["stands"] == RUNNING:
                 watched = self._watched.setdefault(key, _Watched(_placed(one)))
-                watched.told_start = True  # the one that observes learns it from this answer
+                watched.told_start = True  # the caller learns it from this answer
                 self._book.restore(key, dict(one["bound"]))
                 placed.append(watched.job)
                 found.append(Run(*key, RUNNING))
@@ -166,23 +166,22 @@ class LocalBackend:
         return found
 
     async def settled(self, job_id: str, attempt: int) -> None:
-        """The record of this run may go."""
+        """Remove the record of this run."""
         self._watched.pop((job_id, attempt), None)
         self.lasted.pop((job_id, attempt), None)
         await self.link.ask("settle", job=job_id, attempt=attempt)
 
     async def remove_outputs(self, uid: int, jobs: list[str], dry_run: bool) -> dict[str, Any]:
-        """Have outputs in the place removed, of jobs that are over: {"files", "bytes", "left"}; `uid` as their launches
-        say."""
+        """Remove outputs of jobs that are over in the place: {"files", "bytes", "left"}; `uid` as in their launches."""
         found = await self.link.ask("remove_outputs", uid=uid, jobs=jobs, dry_run=dry_run)
         return dict(found)
 
     def output(self, job_id: str, uid: int = -1) -> Path:
-        """Where a job's output goes unless its owner named a file; `uid` as its launch says."""
+        """Return where a job's output goes unless its owner named a file; `uid` as in its launch."""
         return Path(self.output_path(job_id, uid))
 
     def output_path(self, job_id: str, uid: int = -1) -> str:
-        """The same as text: a list of jobs asks for thousands."""
+        """Return the same as text: a list of jobs asks for thousands."""
         if uid not in self._folders:
             own = os.geteuid()
             chosen = own if self._separate and uid < 0 else uid
@@ -217,10 +216,10 @@ class LocalBackend:
     async def _request(
         self, command: StartJob, launch: Launch, cores: dict[int, tuple[Core, ...]]
     ) -> dict[str, Any]:  # fmt: skip
-        """What the launcher is asked for; the job's framework is looked for with its owner's rights."""
+        """Return the request to the launcher; the job's framework is looked for with its owner's rights."""
         if launch.uid < 0 or (not self._separate and os.geteuid() != 0):
-            await asyncio.sleep(0)  # a division of the cache that was ordered with this start is heard first
-            person = person_of(launch, self._separate)  # no account is looked for
+            await asyncio.sleep(0)  # a division of the cache that was ordered with this start is handled first
+            person = person_of(launch, self._separate)  # without a look at accounts
         else:
             person = await asyncio.to_thread(person_of, launch, self._separate)
         folder = self.place / "runs" / f"{file_name(command.job_id)}.{command.attempt}" / "job"
@@ -231,11 +230,11 @@ class LocalBackend:
         return request
 
     async def _move(self, command: MoveJob) -> None:
-        """Re-bind it, or end it: it was promised to be elsewhere from now on."""
+        """Re-bind a run, or end it: it was promised to be on other cores from now on."""
         run = (command.job_id, command.attempt)
         one = self._watched.get(run)
         if one is None or one.over.is_set():
-            return  # its end is known, or on the way
+            return  # its end is known or will be reported
         try:
             cores = self._book.take(run, command.nodes, one.job.cores, False)
             after = {number: cpus_of(own) for number, own in cores.items()}
@@ -254,7 +253,7 @@ class LocalBackend:
     async def _stop(self, job_id: str, attempt: int, why: str) -> None:
         one = self._watched.get((job_id, attempt))
         if one is None or one.over.is_set():
-            return  # it never was, or is over
+            return  # it never existed, or is over
         await self.link.ask("stop", job=job_id, attempt=attempt, why=why)
         try:
             await asyncio.wait_for(one.over.wait(), STOP_S)
@@ -270,7 +269,7 @@ class LocalBackend:
     # ---- runs -------------------------------------------------------------------------------------------------------
 
     def _told(self, report: Mapping[str, Any]) -> None:
-        """A report of the launcher."""
+        """Handle a report of the launcher."""
         kind, one = report["event"], self._watched.get((report.get("job", ""), report.get("attempt", -1)))
         if kind == "said":
             self._say(report["text"], report.get("once", True))
@@ -290,7 +289,7 @@ class LocalBackend:
             log.warning("job %s: %s", job, note)
         fault = ended.get("fault", "")
         if fault:
-            log.info("job %s %s", job, fault)  # its owner finds it in its record
+            log.info("job %s %s", job, fault)  # its owner finds it in the job's record
         one.over.set()
         self._book.free((job, attempt))
         self._cache.forget(job)
@@ -298,18 +297,18 @@ class LocalBackend:
         self._facts.put_nowait(JobFinished(job, attempt, status_of(ended), *exit_of(ended), fault))
 
     async def _look_again(self) -> None:
-        """After a launcher has died: its successor watches the runs it finds, and knows those that ended meanwhile."""
+        """Look again after a launcher has died: its successor finds the runs, and those that ended meanwhile."""
         for one in await self.link.ask("observe"):
             watched = self._watched.get((one["job"], one["attempt"]))
             if watched is not None and one["stands"] == ENDED:
                 self._ended(watched, one)
 
     def _tell_refused(self, refused: dict[str, str]) -> None:
-        """Jobs that have to go without their share of cache or bandwidth."""
+        """Report jobs that go without their share of cache or bandwidth."""
         self._facts.put_nowait(SharesRefused(tuple(refused), "; ".join(dict.fromkeys(refused.values()))))
 
     def _tasks_of(self, job_id: str) -> list[int]:
-        """In a thread: all threads of a running job, as they are now."""
+        """Return all current threads of a running job; called in a thread."""
         found = [key for key, one in list(self._watched.items()) if key[0] == job_id and not one.over.is_set()]
         ask = self.link.ask_from_thread
         return [task for job, attempt in found for task in ask("threads", job=job, attempt=attempt)]
@@ -328,14 +327,14 @@ class LocalBackend:
 
 
 def status_of(ended: Mapping[str, Any]) -> str:
-    """The status the core is told."""
+    """Return the status for the core."""
     if ended["why"]:
         return _ENDINGS.get(ended["why"], LOST)
     return DONE if ended["status"] == 0 and not ended["fault"] else FAILED
 
 
 def exit_of(ended: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """The exit status of the program, or the signal that ended it; (None, None): its end was not seen."""
+    """Return the exit status of the program, or the signal that ended it; (None, None): its end was not seen."""
     status = ended.get("status")
     if type(status) is not int:
         return None, None
@@ -343,13 +342,13 @@ def exit_of(ended: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def lasted_s(ended: Mapping[str, Any]) -> float | None:
-    """How long a run took, as its runner wrote down."""
+    """Return how long a run took, from its runner's record."""
     if not ended.get("began_us") or not ended.get("ended_us"):
         return None
     return float(ended["ended_us"] - ended["began_us"]) / SECOND
 
 
 def _placed(run: Mapping[str, Any]) -> Placed:
-    """A run as the cache sees it."""
+    """Return a run in the form the cache code needs."""
     nodes = tuple(number for number, _ in run["bound"])
     return Placed(run["job"], nodes, run["cores_each"], run["bandwidth_mbs"] / 1000)

@@ -1,4 +1,4 @@
-"""resctrl through the launcher: read here, written there. The names of groups are checked on the other side."""
+"""Access resctrl through the launcher: reads are done here, writes there. The launcher checks the names of groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cohabit.backend.launcher_link import LauncherLink, LauncherRefused
 
 
 class LauncherFiles(HostFiles):
-    """Used in threads, which wait for the launcher."""
+    """For use in threads, which wait for the launcher."""
 
     def __init__(self, link: LauncherLink, mount: Callable[[], Mount | None]) -> None:
         self._link, self._mount = link, mount
@@ -48,5 +48,5 @@ class LauncherFiles(HostFiles):
             raise OSError(number, os.strerror(number)) from error
 
     def groups_of(self, files: Iterable[Path]) -> list[str]:
-        """The groups whose `tasks` these files are; "": the root group."""
+        """Return the groups that these `tasks` files belong to; "": the root group."""
         return ["" if (name := self._name(one.parent)) == "." else name for one in files]

@@ -1,7 +1,7 @@
-"""This machine's cores as nodes: the machine, its L3 domains, or so many virtual nodes; and who has which core.
+"""Map this machine's cores to nodes (the machine, its L3 domains or virtual nodes) and record which job has which core.
 
-Nodes say what the core is told of the machine. The book gives every job cores of its own on each of its nodes and
-remembers nothing that a run's folder does not say as well.
+`VirtualNodes` says what the core is told of the machine. `CoreBook` gives every job cores of its own on each of its
+nodes and remembers nothing that a run's folder does not say as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Run = tuple[str, int]
 
 
 class VirtualNodes:
-    """Nodes by number ("machine", "l3" or so many); more nodes than cores all share all cores, and nobody is bound."""
+    """Nodes by number ("machine", "l3" or a count); more nodes than cores share all cores without binding."""
 
     def __init__(
         self, by: int | str, cores: tuple[int, ...] | None = None, mount: Callable[[], Mount | None] = find_mount,
@@ -40,28 +40,28 @@ class VirtualNodes:
             self.count = len(self.local)
 
     def cluster(self, sharing: str = "exclusive", oversubscribe: bool = False) -> Cluster:
-        """What the core is told of them: cores, memory, cache ways where they can be divided."""
+        """Return what the core is told of the nodes: cores, memory, and cache ways where they can be divided."""
         groups = local_nodes.node_groups(self.local) if self.local else (NodeGroup(self.count, 1),)
         return Cluster(groups, sharing, oversubscribe)
 
     def node_cores(self, number: int) -> tuple[Core, ...]:
-        """The cores of one node; empty: nobody is bound."""
+        """Return the cores of one node; empty: jobs are not bound."""
         return self.local[number].cores if self.local else ()
 
     def cores(self, nodes: Ranges) -> list[int]:
-        """All CPUs of these nodes (ranges); empty: no binding, as there are more nodes than cores."""
+        """Return all CPUs of these nodes (ranges); empty: no binding, as there are more nodes than cores."""
         return sorted(cpu for number in numbers(nodes) for core in self.node_cores(number) for cpu in core.cpus)
 
 
 class CoreBook:
-    """Who has which core. Two jobs meet on a core only where the site oversubscribes, and then on the idlest ones."""
+    """The jobs on each core. Jobs share a core only where the site oversubscribes, and then on the idlest cores."""
 
     def __init__(self, nodes: VirtualNodes, oversubscribe: bool = False) -> None:
         self.nodes, self.oversubscribe = nodes, oversubscribe
         self._users: dict[int, list[set[Run]]] = {}
 
     def take(self, run: Run, ranges: Ranges, cores: int, whole: bool) -> dict[int, tuple[Core, ...]]:
-        """Book so many cores on each node (`whole` or 0: all of them); BackendError where they are not free."""
+        """Book this many cores on each node (`whole` or 0: all of them); BackendError if they are not free."""
         chosen: dict[int, list[int]] = {}
         for number in numbers(ranges):
             if not 0 <= number < self.nodes.count:
@@ -75,7 +75,7 @@ class CoreBook:
         return {number: tuple(self.nodes.node_cores(number)[at] for at in own) for number, own in chosen.items()}
 
     def restore(self, run: Run, cpus: Mapping[int, Iterable[int]]) -> None:
-        """A run that was there before us has these CPUs."""
+        """Book these CPUs for a run that is older than this controller."""
         for number, own in cpus.items():
             if 0 <= number < self.nodes.count:
                 mine = set(own)
@@ -84,17 +84,17 @@ class CoreBook:
                         self._node(number)[index].add(run)
 
     def free(self, run: Run) -> None:
-        """The run is over."""
+        """Free the cores of a run that is over."""
         for node in self._users.values():
             for users in node:
                 users.discard(run)
 
     def users(self, number: int) -> list[set[Run]]:
-        """Of each core of a node."""
+        """Return the runs on each core of a node."""
         return [set(one) for one in self._node(number)]
 
     def _choose(self, run: Run, number: int, count: int) -> list[int]:
-        """Behind one cache where that can be, and there where fewest cores would be left over."""
+        """Choose cores behind one cache if possible, and there where the fewest cores would be left over."""
         there = self.nodes.node_cores(number)
         loads = [len(users - {run}) for users in self._node(number)]
         if count > len(there):
@@ -115,19 +115,19 @@ class CoreBook:
 
 
 def numbers(ranges: Ranges) -> list[int]:
-    """The nodes, one by one."""
+    """Return the node numbers one by one."""
     return [node for first, count in ranges for node in range(first, first + count)]
 
 
 def cpus_of(cores: Iterable[Core]) -> list[int]:
-    """All threads of these cores."""
+    """Return all threads of these cores."""
     return sorted(cpu for core in cores for cpu in core.cpus)
 
 
 def _discovered() -> Topology:
     try:
         return topology.discover()
-    except InputError:  # a host without sysfs: what the kernel lets us run on is all we know
+    except InputError:  # a host without sysfs: only the CPUs that the kernel lets us run on are known
         return _plain(tuple(sorted(os.sched_getaffinity(0))))
 
 

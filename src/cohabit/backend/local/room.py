@@ -1,6 +1,6 @@
-"""Whether there is still room on the disk of a place: for the record of one more run, and for what becomes of others.
+"""Check the free space on the disk of a place: for the record of one more run, and for the ends of others.
 
-New work is refused while the last few megabytes are left, so that jobs that run can still write down how they ended.
+New work is refused while only the last few megabytes are left, so that running jobs can still record how they ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ RESERVE_FILES = 64
 
 
 def shortage(place: Path) -> str:
-    """What is short there, in one sentence; empty: nothing is."""
+    """Return what is short there, in one sentence; empty: nothing."""
     try:
         disk = os.statvfs(place)
     except OSError as error:

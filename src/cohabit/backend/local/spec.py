@@ -1,4 +1,4 @@
-"""What the launcher is asked to run: a framework's words, the cores, the user. Starts nothing."""
+"""Build the request to the launcher: a framework's words, the cores, the user. Starts nothing."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ async def prepare(
     command: StartJob, launch: Launch, folder: str, cores: Mapping[int, tuple[Core, ...]], person: Person | None,
     link: LauncherLink,
 ) -> Prepared:  # fmt: skip
-    """What the job's framework makes of its command on these cores. A core's first thread stands for it. What is there
-    of the framework is looked for by the launcher, with the rights of the job's user; a plain job needs no look."""
+    """Return what the job's framework makes of its command on these cores. A core's first thread stands for it. The
+    launcher looks for the framework with the rights of the job's user; a plain job needs no look."""
     shares = tuple(
         NodeShare("localhost", max(len(own), 1), tuple(core.cpus[0] for core in own), number)
         for number, own in cores.items()
@@ -57,7 +57,7 @@ def request_of(
     command: StartJob, launch: Launch, cores: Mapping[int, tuple[Core, ...]], person: Person | None, prepared: Prepared,
     home: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the launcher needs to know. `joins` and `fuse_us` are added by the back end."""
+    """Return all that the launcher needs to know. `joins` and `fuse_us` are added by the back end."""
     environment = _environment(launch, person) | prepared.environment
     environment |= {"COHABIT_ATTEMPT": str(command.attempt)}
     environment |= output_names.member_environment(command.job_id, launch)
@@ -77,7 +77,7 @@ def _memory(launch: Launch, cores: Mapping[int, tuple[Core, ...]]) -> int:
 
 
 def _rights(launch: Launch, person: Person | None) -> dict[str, Any]:
-    """As whom it runs; the launcher checks it against the machine's accounts."""
+    """Return the user it runs as; the launcher checks it against the machine's accounts."""
     if person is None:
         return {"uid": -1, "gid": -1, "groups": []}
     return {"uid": person.uid, "gid": launch.gid, "groups": list(launch.groups)}

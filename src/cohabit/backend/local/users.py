@@ -1,4 +1,4 @@
-"""What a login of a job's user would set. As whom a job may run is decided by the launcher (launcher/users.py)."""
+"""What a login of a job's user would set. The launcher decides which user a job may run as (launcher/users.py)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a login would set."""
+        """Return the variables that a login would set."""
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
 
 
 def person_of(launch: Launch, separate: bool) -> Person | None:
-    """Whom the job is to become; None: it stays the account of the service. `separate`: the launcher is root."""
+    """Return the user that the job runs as; None: the account of the service. `separate`: the launcher is root."""
     if launch.uid < 0:
         return None
     if os.geteuid() != 0 and not separate:

@@ -1,1 +1,1 @@
-"""Slurm as the one who executes: it keeps accounts, launching, limits and accounting; placement is decided here."""
+"""Slurm as the executing system: it keeps accounts, launching, limits and accounting; placement is decided here."""

@@ -1,8 +1,8 @@
-"""The batch script of a job that is handed in for its owner: it sets the owner's environment and becomes the command.
+"""The batch script of a job that is submitted for its owner: it sets the owner's environment and executes the command.
 
-The environment is data in the script. The command that submits never sees it, so no variable of the owner's acts on
-that command, be it as an option (SBATCH_...) or as code (LD_PRELOAD, PATH). What the manager sets for a job is left as
-it is.
+The environment is data in the script. The command that submits never sees it, so no variable of the owner acts on that
+command, be it as an option (SBATCH_...) or as code (LD_PRELOAD, PATH). What the manager sets for a job is left as it
+is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from cohabit.model.errors import InputError
 
-PATH = "/usr/local/bin:/usr/bin:/bin"  # of a job whose owner gives none
-MOST_BYTES, MOST_OF_ONE = 2**20, 2**17 - 1  # the kernel takes no more with a command
-PATIENCE = "COHABIT_THRESHOLD_PATIENCE_S"  # read before the script is (packaging/threshold)
+PATH = "/usr/local/bin:/usr/bin:/bin"  # for a job without a PATH of its owner
+MOST_BYTES, MOST_OF_ONE = 2**20, 2**17 - 1  # the kernel's limits for a command
+PATIENCE = "COHABIT_THRESHOLD_PATIENCE_S"  # read before the script starts (packaging/threshold)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHELLS_OWN = ("PWD", "OLDPWD", "SHLVL", "_")
-# Names that some shells do not let a script set: env(1) gives them to the command, with those that no shell can set.
+# Names that some shells do not let a script set: env(1) passes them to the command, with those that no shell can set.
 _NOT_BY_SHELL = (
     "UID", "EUID", "PPID", "GROUPS", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", "OPTIND", "LINENO", "RANDOM", "SECONDS",
 )  # fmt: skip
@@ -27,7 +27,7 @@ _NOT_BY_SHELL = (
 def batch_script(
     first_line: str, environment: Mapping[str, str], of_manager: re.Pattern[str], lines: str, command: Sequence[str]
 ) -> str:
-    """The text. `of_manager`: names that keep the value the manager gave them; `lines`: more of it, before the command.
+    """Return the script. `of_manager`: names that keep the manager's value; `lines`: more of it, before the command.
     InputError: this environment cannot be given to a job."""
     check_environment(environment)
     told, passed = [], []
@@ -45,7 +45,7 @@ def batch_script(
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
-    """Refuse what no process can have."""
+    """Refuse an environment that no process can have."""
     total = 0
     for key, value in environment.items():
         try:
@@ -62,6 +62,6 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 
 def patience_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the threshold reads of the owner's environment: a number of seconds, or nothing."""
+    """Return what the threshold reads from the owner's environment: a number of seconds, or nothing."""
     value = environment.get(PATIENCE, "")
     return {PATIENCE: value} if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value) else {}

@@ -1,4 +1,4 @@
-"""The words of every call to Slurm's commands. Pure: nothing is run here, and nothing else builds such words."""
+"""The words of every call to Slurm's commands. Pure: nothing is run here, and no other module builds such words."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cohabit.backend.steered.failures import SlurmRefused
 from cohabit.backend.steered.marks import SHARED, WHOLE, Before
 
 Words = tuple[str, ...]
-SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, a line each, from its input
+SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, one per line of its input
 READING = ("squeue", "sinfo", "sacct")
-SHOWING = ("show", "ping", "version")  # what scontrol may be asked without changing anything
-TELLS_SHARING = "v0.0.44"  # the newest JSON that says whether a job wants nodes for itself
+SHOWING = ("show", "ping", "version")  # subcommands of scontrol that change nothing
+TELLS_SHARING = "v0.0.44"  # the newest JSON that says whether a job wants exclusive nodes
 # Whole nodes for a job that did not ask for them, and that taken back (OverSubscribe=NO would not). Cores set aside
 # for the system come with whole nodes; the site must allow it (AllowSpecResourcesUsage).
 _MAKE = {WHOLE: ("CoreSpec=0",), SHARED: ("CoreSpec=*", "OverSubscribe=YES"), "": ()}
@@ -21,26 +21,26 @@ _NAME, _WORD = re.compile(r"[0-9]+(_[0-9]+)?"), re.compile(r"[!#-&(-\[\]-~]+")  
 
 
 def checked(name: str) -> str:
-    """The name of a job, NUMBER or ARRAY_TASK, so that no option and no list hides behind it; else SlurmRefused."""
+    """Check the name of a job, NUMBER or ARRAY_TASK: it must not be an option or a list; SlurmRefused otherwise."""
     if _NAME.fullmatch(name) is None:
         raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
     return name
 
 
 def is_number(name: str) -> bool:
-    """Whether it is a job's name without a task."""
+    """Return whether it is a job's name without a task."""
     return name.isascii() and name.isdecimal()
 
 
 def line_of(words: Words) -> str:
-    """A call of scontrol as a line of its input; SlurmRefused where it would be read as something else."""
+    """Return a call of scontrol as a line of its input; SlurmRefused if it would be read as something else."""
     if not all(_WORD.fullmatch(word) for word in words):
         raise SlurmRefused("a word of the call has signs that scontrol would not take as they are")
     return " ".join(words[1:])
 
 
 def changes_nothing(words: Sequence[str]) -> bool:
-    """Whether a call only reads."""
+    """Return whether a call only reads."""
     if words[0] in READING:
         return True
     plain = [word for word in words[1:] if not word.startswith("-")]
@@ -52,18 +52,18 @@ def list_jobs_json(form: str = "") -> Words:
 
 
 def list_numbers() -> Words:
-    """The number of every job and nothing else: a thousand in 9 ms. Without --array it leaves out waiting tasks of
+    """List the number of every job and nothing else: a thousand in 9 ms. Without --array it omits waiting tasks of
     arrays that have numbers of their own."""
     return ("squeue", "--all", "--states=all", "--array", "--noheader", "--format=%A")
 
 
 def show_script(name: str) -> Words:
-    """A job's batch script; for its owner and administrators only."""
+    """Show a job's batch script; for its owner and administrators only."""
     return ("scontrol", "write", "batch_script", checked(name), "-")
 
 
 def list_jobs_text() -> Words:
-    """A thousand jobs cost 34 ms of processor time, as JSON 156 ms (22.05)."""
+    """List all jobs as text: a thousand jobs cost 34 ms of processor time, as JSON 156 ms (22.05)."""
     return ("scontrol", "--all", "--details", "--oneliner", "show", "job")
 
 
@@ -84,7 +84,7 @@ def show_config() -> Words:
 
 
 def accounting(names: Sequence[str]) -> Words:
-    """How jobs ended, from the accounting: for those Slurm's controller has forgotten."""
+    """Show how jobs ended, from the accounting: for jobs that Slurm's controller has forgotten."""
     return (
         "sacct", "--parsable2", "--noheader", "--allocations", "--duplicates", "--format=JobID,State,ExitCode",
         f"--jobs={','.join(map(checked, names))}",
@@ -92,11 +92,11 @@ def accounting(names: Sequence[str]) -> Words:
 
 
 def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = "") -> Words:
-    """Steer a held job: exactly these nodes, at least so many cores on each, and whole nodes if it is made so.
+    """Steer a held job to exactly these nodes, at least so many cores on each, and whole nodes if `made` says so.
 
     NumNodes has both bounds, or Slurm may add nodes. OverSubscribe is left alone: with "no" a job does not get whole
-    nodes, and with "yes" it loses the --exclusive its owner asked for. StartTime: Slurm lets a requeued job
-    wait two minutes; the begin time its owner gave has passed before the job is ours.
+    nodes, and with "yes" it loses the --exclusive its owner asked for. StartTime: Slurm lets a requeued job wait two
+    minutes; the begin time its owner gave has passed before the job is ours.
     """
     return (
         "scontrol", "update", f"JobId={checked(name)}", f"ReqNodeList={','.join(nodes)}",
@@ -107,7 +107,7 @@ def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = ""
 
 def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
     """Take a steering back, so that plain Slurm decides as its owner had asked. A job without a largest number of nodes
-    gets the number there are: Slurm 22.05 cannot be told to forget one."""
+    gets the number of existing nodes: Slurm 22.05 cannot remove the bound."""
     return (
         "scontrol", "update", f"JobId={checked(name)}", "ReqNodeList=",
         f"NumNodes={before.least}-{before.most or most_nodes}", f"MinCPUsNode={before.per_node}",
@@ -121,7 +121,7 @@ def mark(names: Sequence[str], text: str) -> Words:
 
 
 def release(names: Sequence[str]) -> Words:
-    """One call for many."""
+    """Release many jobs in one call."""
     return ("scontrol", "release", ",".join(map(checked, names)))
 
 
@@ -130,17 +130,17 @@ def hold(name: str) -> Words:
 
 
 def hold_for_owner(name: str) -> Words:
-    """Held as if its owner had done it: the owner can release it."""
+    """Hold a job as if its owner had done it: the owner can release it."""
     return ("scontrol", "uhold", checked(name))
 
 
 def change_limit(name: str, limit_s: float) -> Words:
-    """Whole minutes, rounded up, as Slurm counts."""
+    """Set a limit in whole minutes, rounded up, as Slurm counts."""
     return ("scontrol", "update", f"JobId={checked(name)}", f"TimeLimit={max(-(-limit_s // 60), 1):.0f}")
 
 
 def requeue_held(name: str) -> Words:
-    """Stop a run; the job waits in the queue, held."""
+    """Stop a run and leave the job in the queue, held."""
     return ("scontrol", "requeuehold", checked(name))
 
 

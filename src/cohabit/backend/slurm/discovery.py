@@ -1,4 +1,4 @@
-"""The cluster as Slurm has it: its nodes in groups of equals, partitions, and whether jobs can share nodes there."""
+"""Discover the cluster from Slurm: its nodes in groups of equals, partitions, and whether jobs can share nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_REQUEST, BY_CORES, NOT_WHOLE = "request", "cores", ""
 
 @dataclass(frozen=True)
 class Discovered:
-    """What we steer."""
+    """The steered part of the cluster."""
 
     cluster: Cluster
     names: tuple[str, ...]  # of its nodes, by their numbers
@@ -45,7 +45,7 @@ def arrange(
     nodes: Sequence[SlurmNode], there: Sequence[SlurmPartition], config: dict[str, str], wanted: Sequence[str],
     all_held: bool = False, program: str = "name",
 ) -> Discovered:  # fmt: skip
-    """Pure: the nodes of these partitions, equals side by side, otherwise in Slurm's order."""
+    """Return the nodes of these partitions, equals side by side, otherwise in Slurm's order. Pure."""
     known = {one.name: one for one in there}
     for name in wanted:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Slurm's short form of node names, `n[0-3,7],login1`, to names and back. Nothing here asks Slurm anything."""
+"""Convert Slurm's short form of node names, `n[0-3,7],login1`, to names and back. Nothing here asks Slurm anything."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _BRACKET = re.compile(r"\[([^\]]*)\]")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """All names, in the order written."""
+    """Return all names, in the order written."""
     if text in NOTHING:
         return ()
     return tuple(name for part in _split(text) for name in _expand_one(part))
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside brackets."""
+    """Split at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += {"[": 1, "]": -1}.get(letter, 0)
@@ -42,7 +42,7 @@ def _expand_one(part: str) -> Iterable[str]:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """The task numbers of an array, `1-5,8,10-20:5%2`; the bound behind % is not part of them."""
+    """Return the task numbers of an array, `1-5,8,10-20:5%2`; the bound after % is not part of them."""
     found: list[int] = []
     for piece in text.partition("%")[0].split(","):
         span, _, step = piece.partition(":")

@@ -1,7 +1,7 @@
-"""What `squeue --json` prints, to shapes. Pure: text in, data out.
+"""Parse the output of `squeue --json`. Pure: text in, data out.
 
-Forms differ by version (v0.0.38 of Slurm 22.05 has plain numbers and one word for a state; later ones have
-{"set", "infinite", "number"} and lists of words); both are read here and nothing else needs to know.
+Forms differ by version (v0.0.38 of Slurm 22.05 has plain numbers and one word for a state; later ones have {"set",
+"infinite", "number"} and lists of words); both are read here and nothing else needs to know.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from cohabit.backend.slurm.text_output import cpus_only
 from cohabit.backend.steered.marks import RUN, read_mark
 from cohabit.backend.steered.shapes import UNFINISHED, SlurmJob, SlurmNode
 
-NO_SPECIALISED = (None, 0, 0x7FFE)  # cores or threads set aside for the system; the last is what 24.11 says for none
+NO_SPECIALISED = (None, 0, 0x7FFE)  # cores or threads reserved for the system; the last means none in 24.11
 
 
 class Incomplete(ValueError):
-    """It does not say whether a job wants nodes for itself (v0.0.45 of Slurm 26.05)."""
+    """The output does not say whether a job wants exclusive nodes (v0.0.45 of Slurm 26.05)."""
 
 
 class NoAnswer(Exception):
-    """The document is an apology: squeue of 22.05 prints one with no jobs in it, and ends well, if nobody answered."""
+    """The document holds an error: squeue of 22.05 prints one without jobs, and exits with 0, if there is no answer."""
 
 
 def jobs(text: str | bytes) -> list[SlurmJob]:
-    """`squeue --json`; a waiting array becomes its tasks."""
+    """Parse `squeue --json`; a waiting array becomes its tasks."""
     document = _decoded(text)
     if errors := document.get("errors"):
         words = [one.get("description") or one.get("error") if isinstance(one, dict) else one for one in errors]
@@ -41,12 +41,12 @@ def jobs(text: str | bytes) -> list[SlurmJob]:
 
 
 def form_number(form: str) -> tuple[int, ...]:
-    """To compare forms (v0.0.38) by."""
+    """Return a key to compare forms (v0.0.38)."""
     return tuple(int(part) for part in re.findall("[0-9]+", form))
 
 
 def nodes(text: str | bytes) -> list[SlurmNode]:
-    """slurmrestd's list of nodes; of v0.0.38 (one state and flags beside it) and later (a list of states)."""
+    """Parse slurmrestd's list of nodes; of v0.0.38 (one state and flags beside it) and later (a list of states)."""
     document = _decoded(text)
     return [
         SlurmNode(
@@ -105,7 +105,7 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
 
 
 def _derived(said: dict[str, Any], tasks: int) -> int:
-    """CPUs of a task where they are not said: 22.05 prints null whatever its owner asked for."""
+    """Return the CPUs of a task where they are not stated: 22.05 prints null whatever its owner asked for."""
     mark = read_mark(_text(said.get("admin_comment")))
     cpus = mark.before.cpus if mark is not None and mark.kind == RUN else int(_number(said.get("cpus")) or 1)
     return max(cpus // tasks, 1)
@@ -134,7 +134,7 @@ def _special(said: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _cores_on(said: dict[str, Any]) -> dict[str, int]:
-    """Cores per node, counted one by one; both forms of job_resources."""
+    """Return cores per node, counted one by one, from both forms of job_resources."""
     there = said.get("job_resources") or {}
     if not isinstance(there, dict):
         return {}
@@ -151,7 +151,7 @@ def _cores_on(said: dict[str, Any]) -> dict[str, int]:
 
 
 def _number(value: Any) -> float | None:
-    """A number in any of its forms; None where none is set or it is without bound."""
+    """Return a number from any of its forms; None if it is not set or infinite."""
     if isinstance(value, dict):
         return float(value.get("number", 0)) if value.get("set") and not value.get("infinite") else None
     if isinstance(value, bool) or value is None:
@@ -170,7 +170,7 @@ def _text(value: Any) -> str:
 
 
 def _exit(value: Any) -> tuple[int | None, int | None]:
-    """The status and the signal, from what wait() said or from their own table."""
+    """Return the status and the signal, from a wait() status or from a table."""
     if isinstance(value, dict) and "return_code" in value:
         signal = value.get("signal") or {}
         number = _number(signal.get("id", signal.get("signal_id")))

@@ -1,8 +1,8 @@
-"""Asking Slurm for all its jobs: their records as text, of which only those that have changed are taken apart.
+"""Read all jobs of Slurm as text records; only records that have changed are parsed.
 
-Users write names and comments, which may hold anything, new lines and whole made-up records included. So the numbers of
-all jobs are asked for beside: a record of a number that Slurm does not know is nobody's, and one that is there twice,
-or says a thing twice, is looked up in JSON, where nothing can be mistaken for anything else.
+Users write names and comments, which may contain anything, including new lines and whole made-up records. So the
+numbers of all jobs are asked for separately. A record with a number that Slurm does not know is dropped. A record that
+occurs twice, or has a field twice, is looked up in JSON, which is unambiguous.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 
 
 class JobReader:
-    """Remembers what it read, and which JSON there is."""
+    """Remembers what it read, and which forms of JSON work."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self.forms = ["", commands.TELLS_SHARING]  # of JSON, to be tried in this order; none is left: there is none
+        self.forms = ["", commands.TELLS_SHARING]  # of JSON, tried in this order; empty: there is none
         self._records: dict[int, str] = {}  # by Slurm's number
-        self._read: dict[int, list[SlurmJob]] = {}  # a waiting array is several
+        self._read: dict[int, list[SlurmJob]] = {}  # a waiting array is several jobs
 
     async def all(self) -> list[SlurmJob]:
-        """Every job Slurm remembers, those that ended included."""
+        """Return every job Slurm remembers, including jobs that have ended."""
         text = await self._calls(commands.list_jobs_text())
-        known = await self._calls(commands.list_numbers())  # afterwards: tasks of arrays get theirs when they start
+        known = await self._calls(commands.list_numbers())  # second: tasks of arrays get a number when they start
         records, doubtful = sorted_out(text, {int(word) for word in known.split() if word.isdigit()})
         changed = [number for number, one in records.items() if self._differs(number, one)]
         unsure = [one for one in changed if one in doubtful or text_output.is_doubtful(records[one])]
@@ -42,14 +42,14 @@ class JobReader:
         return [job for jobs in self._read.values() for job in jobs]
 
     def _differs(self, number: int, record: str) -> bool:
-        """Whether more has changed than how long it has run."""
+        """Return whether more has changed than its run time."""
         before = self._records.get(number)
         if before is None or before == record:
             return before is None
         return text_output.without_clock(before) != text_output.without_clock(record)
 
     async def _surely(self, numbers: list[int]) -> dict[int, list[SlurmJob]]:
-        """These jobs as JSON has them; where there is none, as they are shown one by one, away from all others."""
+        """Return these jobs from JSON; without JSON, from a separate query for each."""
         found: dict[int, list[SlurmJob]] = {number: [] for number in numbers}
         while self.forms:
             try:
@@ -67,18 +67,18 @@ class JobReader:
         return dict(zip(numbers, await asyncio.gather(*(self._one(number) for number in numbers)), strict=True))
 
     async def _one(self, number: int) -> list[SlurmJob]:
-        """The first of its records is Slurm's own; it may have gone meanwhile."""
+        """Return a job from its first record, which is Slurm's own; the job may have gone meanwhile."""
         try:
             said = await self._calls(commands.show_job(str(number)))
         except SlurmRefused:
             return []
         found = text_output.jobs(next((record for one, record in text_output.records(said) if one == number), ""))
-        return found or text_output.jobs(" ".join(said.splitlines()))  # cut by a name that goes on like a record
+        return found or text_output.jobs(" ".join(said.splitlines()))  # split by a name that continues like a record
 
 
 def sorted_out(text: str, numbers: set[int]) -> tuple[dict[int, str], set[int]]:
-    """The records of these jobs, and the jobs of which they may not be the truth: a record that is nobody's, or is
-    there twice, was written by a user, into what belongs to the job before it."""
+    """Return the records of these jobs, and the jobs with doubtful records: a record with an unknown number, or one
+    that occurs twice, was written by a user into the text of the job before it."""
     told = text_output.records(text)
     often, found, doubtful = Counter(number for number, _ in told), dict[int, str](), set[int]()
     for at, (number, record) in enumerate(told):

@@ -1,8 +1,8 @@
-"""slurmrestd as a second way to Slurm: what its own description offers is done there, the rest by commands.
+"""Use slurmrestd as a second way to Slurm: what its own description offers is done there, the rest by commands.
 
-The version is the newest one it describes (/openapi/v3) and that tells all we need. Slurm 22.05 (v0.0.38) lists and
-shows jobs and nodes, holds, releases, cancels and changes limits there, but does not let anybody place a job or write
-an administrators' comment; later versions do. When it does not answer, one sentence says so and commands are used until
+The version is the newest one that it describes (/openapi/v3) and that tells all we need. In Slurm 22.05 (v0.0.38) it
+lists and shows jobs and nodes, holds, releases, cancels and changes limits, but it cannot place a job or write an
+administrators' comment; later versions can. When it does not answer, one sentence says so and commands are used until
 it does.
 """
 
@@ -28,20 +28,20 @@ from cohabit.backend.steered.marks import read_mark
 from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
 
 TIMEOUT_S = 10.0
-AGAIN_S = 10.0  # before one that did not answer is asked again
+AGAIN_S = 10.0  # pause before a slurmrestd that did not answer is asked again
 OLDEST = "v0.0.38"  # v0.0.36 of 20.11 does not say that a node is drained
-BEFORE_S = 2.0  # what changed in the second in which it was last asked is asked for again
+BEFORE_S = 2.0  # changes in the second of the last query are asked for again
 _PATH = re.compile(r"^/slurm/(v[0-9.]+)/jobs/?$")
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class RestAway(Exception):
-    """slurmrestd itself did not answer, or not in a way that is understood."""
+    """slurmrestd itself did not answer, or its answer is not understood."""
 
 
 class Described:
-    """What a slurmrestd says of itself."""
+    """What a slurmrestd says about itself."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         found = {match.group(1): path for path in document.get("paths", {}) if (match := _PATH.match(path))}
@@ -64,11 +64,11 @@ class Described:
         return form_number(OLDEST) <= number <= form_number(TELLS_SHARING) or "exclusive" in told
 
     def changes(self, *keys: str) -> bool:
-        """Whether all of these can be changed of a job."""
+        """Return whether all of these fields of a job can be changed."""
         return all(key in self._keys for key in keys)
 
     def number(self, key: str, value: int) -> Any:
-        """As this version wants it: plain, or with a word on whether it is set."""
+        """Return a number as this version wants it: plain, or with a flag that it is set."""
         known = self._resolved(self._keys.get(key, {})).get("properties", {})
         return {"set": True, "infinite": False, "number": value} if "set" in known else value
 
@@ -78,10 +78,10 @@ class Described:
 
 
 class Rest:
-    """One slurmrestd: `unix:PATH` (who connects is who the kernel says) or a URL, with a token in a file (JWT)."""
+    """One slurmrestd: `unix:PATH` (the kernel authenticates the caller) or a URL, with a token in a file (JWT)."""
 
     def __init__(self, address: str, token: Path | None = None, user: str = "", kept: str = "") -> None:
-        """`kept`: the token as it was when it could be read, for a controller that gave up the right to."""
+        """`kept`: the token as read earlier, for a controller that has given up the right to read it."""
         self.address, self._token, self._user, self._kept = address, token, user, kept
         path = address.removeprefix("unix:") if address.startswith("unix:") else None
         transport = httpx.AsyncHTTPTransport(uds=path) if path else None
@@ -92,20 +92,20 @@ class Rest:
         self.made = 0
 
     async def described(self) -> Described:
-        """Asked for once, and again after it went away."""
+        """Return its description; asked for once, and again after it was away."""
         if self._described is None:
             self._described = Described(_decoded((await self._send("GET", "/openapi/v3")).content))
         return self._described
 
     async def ask(self, method: str, path: str, body: Any = None, since_s: int = 0) -> bytes | None:
-        """What it answers; None: nothing has changed since then. A refusal of Slurm's own is SlurmRefused."""
+        """Return its answer; None: nothing has changed since then. A refusal by Slurm itself is SlurmRefused."""
         answer = await self._send(method, path, body, {"update_time": str(since_s)} if since_s else None)
         if answer.status_code == httpx.codes.NOT_MODIFIED:
             return None
         if answer.status_code in (401, 403, 405):
             raise RestAway(f"it answers {answer.status_code}")
         judge(_decoded(answer.content))
-        if answer.status_code == httpx.codes.NOT_FOUND:  # not only Slurm's word on a job it does not know
+        if answer.status_code == httpx.codes.NOT_FOUND:  # also used for other things than an unknown job
             raise RestAway(f"it answers {answer.status_code}")
         return answer.content
 
@@ -130,17 +130,17 @@ class Rest:
             raise RestAway(str(error) or type(error).__name__) from error
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._client.aclose()
 
 
 def read_token(path: Path) -> str:
-    """A token (JWT) in a file."""
+    """Read a token (JWT) from a file."""
     return path.read_text(encoding="ascii").strip()
 
 
 def judge(document: Mapping[str, Any]) -> None:
-    """Raise what an answer says went wrong."""
+    """Raise the exception that an answer reports."""
     errors = [one for one in document.get("errors") or () if isinstance(one, dict)]
     if errors:
         said = "; ".join(str(one.get("description") or one.get("error")) for one in errors)
@@ -159,7 +159,7 @@ def _decoded(content: bytes) -> dict[str, Any]:
 
 
 class RestManager(SlurmManager):
-    """Slurm through slurmrestd, and through commands where that does not offer something or does not answer."""
+    """Slurm through slurmrestd, and through commands where slurmrestd lacks something or does not answer."""
 
     def __init__(self, calls: Calls, rest: Rest) -> None:
         super().__init__(calls)
@@ -172,7 +172,7 @@ class RestManager(SlurmManager):
         return self.calls.made + self.rest.made
 
     async def jobs(self) -> list[SlurmJob]:
-        """Every job Slurm remembers."""
+        """Return every job Slurm remembers."""
         return await self._either(self._list, super().jobs)
 
     async def nodes(self) -> list[SlurmNode]:
@@ -180,7 +180,7 @@ class RestManager(SlurmManager):
         return await self._either(self._nodes, super().nodes)
 
     async def job(self, name: str) -> SlurmJob | None:
-        """One job; tasks of arrays are asked for by command, 22.05 does not show them."""
+        """Return one job; tasks of arrays are asked for by command, as 22.05 does not show them."""
         if not is_number(name):
             return await super().job(name)
         return await self._either(lambda: self._show(name), lambda: super(RestManager, self).job(name))
@@ -189,7 +189,7 @@ class RestManager(SlurmManager):
         """Steer a held job to exactly these nodes."""
         values = {"required_nodes": list(nodes), "minimum_nodes": len(nodes), "maximum_nodes": len(nodes),
                   "minimum_cpus_per_node": cores, "admin_comment": mark, "begin_time": int(time.time())}  # fmt: skip
-        if (read := read_mark(mark)) is not None and read.before.made:  # not to be said here
+        if (read := read_mark(mark)) is not None and read.before.made:  # cannot be said through slurmrestd
             await super().place(name, nodes, cores, mark)
             return
         await self._change([name], values, lambda: super(RestManager, self).place(name, nodes, cores, mark))

@@ -1,7 +1,7 @@
-"""What the back end needs of a resource manager, and Slurm's commands as one that offers it.
+"""What the back end needs of a resource manager (the Manager protocol), and its implementation with Slurm's commands.
 
 A manager knows jobs by its own names, decides nothing and keeps nothing. SlurmRefused: it answered no; SlurmAway: it
-did not answer. Whoever steers another manager, or Slurm in another way, offers the same (rest.py, backend/gridengine).
+did not answer. Other managers, and other ways to Slurm, implement the same protocol (rest.py, backend/gridengine).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.marks import Before, read_mark
 from cohabit.backend.steered.shapes import Ended, SlurmJob, SlurmNode
 
-GATHER_S = 0.02  # calls that come within this time are made together
+GATHER_S = 0.02  # calls that come within this time are combined
 
 
 class Manager(Protocol):
-    """Holds, places and releases jobs, and says where they stand."""
+    """Holds, places and releases jobs, and reports their states."""
 
     title: str  # for people
 
@@ -29,16 +29,16 @@ class Manager(Protocol):
         """Calls so far."""
 
     async def jobs(self) -> list[SlurmJob]:
-        """Every job it remembers, those that ended included."""
+        """Return every job it remembers, including jobs that have ended."""
 
     async def nodes(self) -> list[SlurmNode]:
         """Every node."""
 
     async def job(self, name: str) -> SlurmJob | None:
-        """One job; None: it knows no such job."""
+        """Return one job; None if it knows no such job."""
 
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
-        """Steer a held job to exactly these nodes, so many cores on each."""
+        """Steer a held job to exactly these nodes, with so many cores on each."""
 
     async def unplace(self, name: str, before: Before, most_nodes: int, mark: str) -> None:
         """Take a steering back."""
@@ -53,10 +53,10 @@ class Manager(Protocol):
         """Keep a waiting job from starting."""
 
     async def give_to_owner(self, name: str, mark: str) -> None:
-        """Leave a held job to its owner: from now on it is held as if the owner had held it."""
+        """Replace our hold on a job by one that its owner can lift."""
 
     async def requeue_held(self, name: str) -> None:
-        """Stop a run; the job waits in the queue, held."""
+        """Stop a run and leave the job in the queue, held."""
 
     async def cancel(self, name: str) -> None:
         """Stop a job for good."""
@@ -65,22 +65,22 @@ class Manager(Protocol):
         """Give a waiting job another time limit."""
 
     async def ended(self, name: str) -> Ended | None:
-        """How a job ended that is not remembered any more, from the accounting; None: nobody knows."""
+        """Return how a job ended that is not remembered any more, from the accounting; None: unknown."""
 
     async def started_s(self) -> float:
-        """When it was last started (Unix time), so that it may have forgotten what it was told before; 0: unknown."""
+        """Return when it was last started (Unix time); it may have forgotten orders from before that. 0: unknown."""
 
 
 class Together:
-    """Gathers what is wanted at about the same time into one call; where that is refused, each is done by itself, so
-    that everybody hears what became of his own."""
+    """Combines orders that come at about the same time into one call. If that call is refused, each order is carried
+    out by itself, so that every caller gets its own result."""
 
     def __init__(self, call: Callable[[Sequence[commands.Words]], Awaitable[None]]) -> None:
         self._call = call
         self._waiting: list[tuple[commands.Words, asyncio.Future[None]]] = []
 
     async def do(self, order: commands.Words) -> None:
-        """Returns when it is done; raises what it came to."""
+        """Return when the order is done; raise the exception it ended with."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((order, done))
         if len(self._waiting) > 1:
@@ -93,7 +93,7 @@ class Together:
         await done
 
     async def _all(self, together: Sequence[tuple[commands.Words, asyncio.Future[None]]]) -> bool:
-        """Whether all of it was done, or nobody answered."""
+        """Return whether all orders were done, or Slurm did not answer."""
         try:
             await self._call([order for order, _ in together])
         except SlurmRefused:
@@ -129,7 +129,7 @@ class SlurmManager:
         return self.calls.made
 
     async def jobs(self) -> list[SlurmJob]:
-        """Every job Slurm remembers, those that ended included."""
+        """Return every job Slurm remembers, including jobs that have ended."""
         return await self._reader.all()
 
     async def nodes(self) -> list[SlurmNode]:
@@ -137,7 +137,7 @@ class SlurmManager:
         return text_output.nodes(await self.calls(commands.list_nodes()))
 
     async def job(self, name: str) -> SlurmJob | None:
-        """One job; None: Slurm knows no such job."""
+        """Return one job; None if Slurm knows no such job."""
         try:
             said = await self.calls(commands.show_job(name))
         except SlurmRefused:
@@ -145,7 +145,7 @@ class SlurmManager:
         return next((job for job in text_output.jobs(said) if job.name == name), None)
 
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
-        """Steer a held job to exactly these nodes, so many cores on each."""
+        """Steer a held job to exactly these nodes, with so many cores on each."""
         made = read.before.made if (read := read_mark(mark)) is not None else ""
         await self._places.do(commands.place(name, nodes, cores, mark, made))
 
@@ -162,7 +162,7 @@ class SlurmManager:
         await self._releases.do(tuple(names))
 
     async def _place_all(self, orders: Sequence[commands.Words]) -> None:
-        """Many updates are one process: half a millisecond of slurmctld and 4 ms each instead of 50."""
+        """Carry out many updates in one process: half a millisecond of slurmctld and 4 ms each instead of 50."""
         lines = [commands.line_of(words) for words in orders]
         await self.calls(commands.SEVERAL, "".join(f"{line}\n" for line in lines))
 
@@ -174,12 +174,12 @@ class SlurmManager:
         await self.calls(commands.hold(name))
 
     async def give_to_owner(self, name: str, mark: str) -> None:
-        """Leave a held job to its owner's own hold."""
+        """Replace our hold on a job by one that its owner can lift."""
         await self.calls(commands.mark([name], mark))
         await self.calls(commands.hold_for_owner(name))
 
     async def requeue_held(self, name: str) -> None:
-        """Stop a run; the job waits in the queue, held."""
+        """Stop a run and leave the job in the queue, held."""
         await self.calls(commands.requeue_held(name))
 
     async def cancel(self, name: str) -> None:
@@ -191,7 +191,7 @@ class SlurmManager:
         await self.calls(commands.change_limit(name, limit_s))
 
     async def ended(self, name: str) -> Ended | None:
-        """How a job ended, from the accounting; None: there is none, or it does not know."""
+        """Return how a job ended, from the accounting; None if there is no accounting or it does not know the job."""
         try:
             found = text_output.accounted(await self.calls(commands.accounting([name])))
         except SlurmRefused:
@@ -199,5 +199,5 @@ class SlurmManager:
         return {one.name: one for one in found}.get(name)
 
     async def started_s(self) -> float:
-        """When slurmctld was started."""
+        """Return when slurmctld was started."""
         return text_output.booted_s(await self.calls(commands.show_config()))

@@ -1,7 +1,7 @@
-"""Handing a job to sbatch as its owner, held, and telling Slurm that it waits for us. It decides nothing.
+"""Submit a job through sbatch as its owner, held, and mark it in Slurm as waiting for us. It decides nothing.
 
-The batch script sets the environment the owner gave and becomes the command: no shell reads the words. sbatch itself
-runs as the owner and in an environment of ours; what it answers is believed only as far as it is the number of a job.
+The batch script sets the environment the owner gave and executes the command: no shell reads the words. sbatch itself
+runs as the owner and in an environment of ours; of its answer only the number of a job is trusted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE=
 
 
 class Extra(NamedTuple):
-    """What a job asks for besides what the core is told of it."""
+    """What a job asks for besides what the core is told."""
 
     name: str = ""
-    after: tuple[str, ...] = ()  # jobs by Slurm's names
+    after: tuple[str, ...] = ()  # jobs, by Slurm's names
     comment: str = ""
-    first_line: str = "#!"  # of its script, up to the interpreter: the threshold of a job with mates
+    first_line: str = "#!"  # of its script, up to the interpreter: the threshold for a job with mates
 
 
 def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
-    """The call: held, with what the job asks for."""
+    """Return the call: held, with what the job asks for."""
     minutes = max(-(-job.limit_us // 60_000_000), 1)
     words = ["sbatch", "--parsable", "--hold", f"--time={minutes}", f"--chdir={launch.folder or '/'}"]
     if job.nodes:
@@ -61,7 +61,7 @@ def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
 
 
 def _pattern(path: str, job: Job) -> str:
-    """%j is a member's whole name in ours, as %A_%a is in Slurm's; every member has a file of its own."""
+    """Translate %j, the full name of an array member, to Slurm's %A_%a; every member has a file of its own."""
     if not job.array_count or not path:
         return path
     own = "%j" in path or "%a" in path
@@ -69,7 +69,7 @@ def _pattern(path: str, job: Job) -> str:
 
 
 def script_of(job: Job, launch: Launch, first_line: str = "#!", login: Mapping[str, str] | None = None) -> str:
-    """What sbatch reads."""
+    """Return the script that sbatch reads."""
     last = job.array_first + job.array_count - 1
     member = _OUR_OWN.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
     environment = {"PATH": PATH, **(login or {}), **launch.environment}
@@ -77,12 +77,12 @@ def script_of(job: Job, launch: Launch, first_line: str = "#!", login: Mapping[s
 
 
 def owner_of(launch: Launch, acts_as: int) -> tuple[int, int, Sequence[int]]:
-    """As whom a job is handed in: uid, gid and groups; (-1, -1, ()): as the account that commands are run as."""
+    """Return uid, gid and groups that a job is submitted as; (-1, -1, ()): the account that runs the commands."""
     return (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and acts_as == 0 else (-1, -1, ())
 
 
 def number_in(said: str, form: re.Pattern[str], command: str) -> str:
-    """The number of a job in what a command printed as the job's owner, who may have made it print anything."""
+    """Return the number of a job from output of a command that ran as the job's owner: it may contain anything."""
     found = form.fullmatch(said.strip())
     if found is None:
         raise SlurmRefused(f"{command} answers {said.strip()[:60]!r}, which is not the number of a job")
@@ -90,13 +90,13 @@ def number_in(said: str, form: re.Pattern[str], command: str) -> str:
 
 
 def submission_environment(calls: Calls) -> dict[str, str]:
-    """Of sbatch, without what the owner's login sets."""
+    """Return the environment of sbatch, without what the owner's login sets."""
     return {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
 
 
 async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
-    """Slurm's number of the job, which is held, as sbatch says: whose it is must still be asked of Slurm. SlurmRefused
-    says why not."""
+    """Submit a job, held, and return the number that sbatch printed; its owner must still be checked with Slurm.
+    SlurmRefused says why not."""
     words, script = sbatch_words(job, launch, extra), script_of(job, launch, extra.first_line, login)
     environment = submission_environment(calls) | patience_of(launch.environment)
     environment |= {key: login[key] for key in LOGIN if key in login}

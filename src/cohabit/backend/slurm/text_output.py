@@ -1,7 +1,7 @@
-"""What `scontrol show -o` and `sacct --parsable2` print, to shapes. Pure: text in, data out.
+"""Parse the output of `scontrol show -o` and `sacct --parsable2`. Pure: text in, data out.
 
-The text form is Slurm's oldest and the same in every version: it is what we read where there is no JSON. Names
-of jobs and comments may contain spaces and equal signs, and are cut out before the rest is divided at its keys.
+The text form is Slurm's oldest and the same in every version; it is read where there is no JSON. Names of jobs and
+comments may contain spaces and equal signs, and are cut out before the rest is split at its keys.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
 from cohabit.backend.steered.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode, SlurmPartition
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
-_NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # as far as it goes: a name may look like a field
+_NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # greedy: a name may look like a field
 _FREE = re.compile(r" Command=(.*)( StdErr=)")  # with the folder and the comments, which users write
 _LATER = re.compile(r" (SubmitLine|WorkDir|AdminComment|SystemComment|Comment)=")
 _DAYS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$")
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
 _FIRST = "JobId="
 _CLOCK = re.compile(r" RunTime=\S+")
-_OFTEN = ("Nodes", "CPU_IDs", "Mem", "GRES")  # in a record once for every kind of node
-_ALONE = {"NO": "NODE"}  # what later versions call Exclusive; there OverSubscribe=NO is said of nearly every job
+_OFTEN = ("Nodes", "CPU_IDs", "Mem", "GRES")  # repeated in a record for every kind of node
+_ALONE = {"NO": "NODE"}  # later versions' word for Exclusive; they print OverSubscribe=NO for nearly every job
 
 
 def fields(line: str) -> dict[str, str]:
-    """The keys and values of one line; of a key that is there twice the first."""
+    """Return the keys and values of one line; of a repeated key the first value."""
     found: dict[str, str] = {}
     if (name := _NAME.search(line)) is not None:
-        found["JobName"] = re.sub(r"( SLUID=s\w+)?( HetJobIdSet=\S+)?$", "", name.group(1))  # Slurm's own words
+        found["JobName"] = re.sub(r"( SLUID=s\w+)?( HetJobIdSet=\S+)?$", "", name.group(1))  # words added by Slurm
         line = f"{line[: name.start()]} {line[name.start(2) :]}"
     if (free := _FREE.search(line)) is not None:
         parts = _LATER.split(free.group(1))
@@ -42,38 +42,38 @@ def fields(line: str) -> dict[str, str]:
 
 
 def records(text: str) -> list[tuple[int, str]]:
-    """`scontrol show job -o -d`: what is said of each job, with its number; nothing is taken apart yet."""
+    """Split `scontrol show job -o -d` into records with job numbers; the records are not parsed yet."""
     found: list[tuple[int, str]] = []
     for part in f"\n{text}".split(f"\n{_FIRST}")[1:]:
         number = part.partition(" ")[0]
         if number.isdecimal():
             found.append((int(number), f"{_FIRST}{part}"))
-        elif found:  # the words of a user, not a record
+        elif found:  # text of a user, not a record
             found[-1] = (found[-1][0], f"{found[-1][1]}\n{_FIRST}{part}")
     return found
 
 
 def without_clock(record: str) -> str:
-    """Without how long it has run: that alone is no change."""
+    """Return the record without its run time, which alone is no change."""
     return _CLOCK.sub("", record, count=1)
 
 
 def is_doubtful(record: str) -> bool:
-    """Whether what its owner wrote could pass for Slurm's words: something is there twice, or is missing."""
+    """Return whether the owner's text could be taken for Slurm's: a field occurs twice or is missing."""
     keys = [key for key in _KEY.findall(record) if key not in _OFTEN]
     return len(keys) != len(set(keys)) or not {"JobState", "UserId"} <= set(keys)
 
 
 def jobs(text: str) -> list[SlurmJob]:
-    """`scontrol show job -o -d`: a record per job; a waiting array becomes its tasks. Half a record, which a name with
-    a new line and another record in it leaves, is nobody's."""
+    """Parse `scontrol show job -o -d`: a record per job; a waiting array becomes its tasks. Half a record, left by a
+    name that contains a new line and another record, is dropped."""
     found = (" ".join(one.splitlines()) for _, one in records(text))
     return [job for record in found if " JobState=" in record for job in _tasks(record)]
 
 
 def _tasks(line: str) -> list[SlurmJob]:
     said = fields(line)
-    if "JobState" not in said:  # 26.05 prints the line of its submission, in which its owner wrote what a record has
+    if "JobState" not in said:  # 26.05 prints the submission command line, which can hold an owner's copy of a record
         return []
     number, array, task = said["JobId"], said.get("ArrayJobId", ""), said.get("ArrayTaskId", "")
     if not array:
@@ -134,12 +134,12 @@ def _special(said: dict[str, str]) -> tuple[str, ...]:
 
 
 def cpus_only(per_task: str) -> bool:
-    """What -c comes to (23.02 and later); no generic resource."""
+    """Return whether this is what -c sets (23.02 and later), without generic resources."""
     return per_task.startswith(("cpu=", "cpu:")) and "," not in per_task
 
 
 def nodes(text: str) -> list[SlurmNode]:
-    """`scontrol show node -o`."""
+    """Parse `scontrol show node -o`."""
     found = []
     for said in (fields(line) for line in text.splitlines() if line.startswith("NodeName=")):
         states = tuple(re.sub(r"[*~#!%$@^-]+$", lambda mark: _SUFFIX.get(mark[0][0], ""), said["State"]).split("+"))
@@ -156,7 +156,7 @@ _SUFFIX = {"*": "+NOT_RESPONDING", "~": "+POWERED_DOWN", "#": "+POWERING_UP", "%
 
 
 def partitions(text: str) -> list[SlurmPartition]:
-    """`scontrol show partition -o`."""
+    """Parse `scontrol show partition -o`."""
     return [
         SlurmPartition(
             said["PartitionName"], expand(said.get("Nodes", "")),
@@ -168,18 +168,18 @@ def partitions(text: str) -> list[SlurmPartition]:
 
 
 def config(text: str) -> dict[str, str]:
-    """`scontrol show config`: one key per line."""
+    """Parse `scontrol show config`: one key per line."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def booted_s(text: str) -> float:
-    """`scontrol show config`: since when slurmctld has run."""
+    """Return from `scontrol show config` since when slurmctld has run."""
     return _instant(config(text).get("BOOT_TIME", ""))
 
 
 def accounted(text: str) -> list[Ended]:
-    """`sacct --parsable2 --noheader --format=JobID,State,ExitCode`, steps left out."""
+    """Parse `sacct --parsable2 --noheader --format=JobID,State,ExitCode`; steps are left out."""
     found = []
     for line in text.splitlines():
         name, _, rest = line.partition("|")
@@ -190,7 +190,7 @@ def accounted(text: str) -> list[Ended]:
 
 
 def seconds(text: str) -> float | None:
-    """[days-]hours:minutes:seconds; None: no limit."""
+    """Parse [days-]hours:minutes:seconds; None: no limit."""
     found = _DAYS.match(text)
     if found is None:
         return None
@@ -199,7 +199,7 @@ def seconds(text: str) -> float | None:
 
 
 def _instant(text: str) -> float:
-    """Slurm prints local time."""
+    """Parse an instant; Slurm prints local time."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -223,7 +223,7 @@ def _whole(text: str, otherwise: int) -> int:
 
 
 def _count(text: str, otherwise: int) -> int:
-    """A number of nodes; large ones are written with a K."""
+    """Parse a number of nodes; large ones are written with a K."""
     if text.endswith("K") and text[:-1].isdigit():
         return int(text[:-1]) * 1024
     return _whole(text, otherwise)

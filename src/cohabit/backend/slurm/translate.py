@@ -1,4 +1,4 @@
-"""A job of Slurm as the core sees it, or why it is left to Slurm. Pure.
+"""Translate a job of Slurm for the core, or say why it is left to Slurm. Pure.
 
 What is not understood is not guessed: such a job is released untouched. A number of nodes its owner named is kept. The
 core's processes are Slurm's CPUs.
@@ -16,30 +16,30 @@ from cohabit.model.job import Job
 from cohabit.model.profile import owner_of
 from cohabit.model.units import DAY, SECOND
 
-NO_LIMIT_US = 365 * DAY  # as Slurm itself reckons
+NO_LIMIT_US = 365 * DAY  # Slurm's own value
 MIB = 2**20
 PROGRAMS = ("name", "command", "comment", "none")
 
 
 def no_group(name: str) -> Group | None:
-    """Where the site file has no mates."""
+    """Return None: the site file has no mates."""
 
 
 class Terms(NamedTuple):
-    """What decides how jobs are taken."""
+    """The settings for taking jobs."""
 
-    partitions: tuple[str, ...]  # those we steer
-    all_held: bool = False  # every held job in them is ours, also without a mark
-    program: str = "name"  # where the name of its program stands
+    partitions: tuple[str, ...]  # the steered partitions
+    all_held: bool = False  # every held job in them is ours, even without a mark
+    program: str = "name"  # where the name of its program is
     node_cpus: int = 1  # of the smallest node
     threads: int = 1  # CPUs of a core: Slurm gives out whole cores
     memory: bool = False  # Slurm books memory
-    domain: str = ""  # what mates elsewhere call us; empty: there are none
+    domain: str = ""  # our name among mates elsewhere; empty: there are none
     group_of: Callable[[str], Group | None] = no_group  # the group of that name
 
 
 def is_ours(job: SlurmJob, terms: Terms) -> bool:
-    """Held for us, and nothing of Slurm's keeps it from running."""
+    """Return whether the job is held for us."""
     if not (job.waits and job.held and job.partition in terms.partitions):
         return False
     mark = read_mark(job.mark)
@@ -47,12 +47,13 @@ def is_ours(job: SlurmJob, terms: Terms) -> bool:
 
 
 def may_run(job: SlurmJob, now_s: float) -> bool:
-    """Its dependencies are met and its time has come; a delay of Slurm's own after a requeue does not count."""
+    """Return whether its dependencies are met and its begin time has passed; a requeue delay of Slurm does not
+    count."""
     return not job.dependency and (job.restarts > 0 or job.begin_s <= now_s)
 
 
 def why_not(job: SlurmJob, terms: Terms) -> str:
-    """Why it is left to Slurm; empty: it is understood."""
+    """Return why it is left to Slurm; empty: it is understood."""
     if job.special:
         return job.special[0]
     if "," in job.partition:
@@ -71,37 +72,37 @@ def why_not(job: SlurmJob, terms: Terms) -> str:
 
 
 def before_of(job: SlurmJob) -> Before:
-    """What its owner asked for, even if it has been steered."""
+    """Return what its owner asked for, even if it has been steered."""
     mark = read_mark(job.mark)
     if mark is not None and mark.kind == RUN:
         return mark.before
-    implied = job.nodes_least < job.nodes_most >= job.tasks  # 26.05: without a bound of its own, that of its tasks
+    implied = job.nodes_least < job.nodes_most >= job.tasks  # 26.05: without its own bound, that of its tasks
     if implied or (mark is not None and mark.open):
         return Before(job.nodes_least, 0, job.cpus_per_node, job.cpus)
     return Before(job.nodes_least, job.nodes_most, job.cpus_per_node, job.cpus)
 
 
 def asked_whole(job: SlurmJob) -> bool:
-    """Whether its owner wants nodes for itself."""
+    """Return whether its owner wants exclusive nodes."""
     return job.exclusive and not before_of(job).made
 
 
 def shape_of(job: SlurmJob) -> tuple[object, ...]:
-    """What must not change while the core has it in its queue."""
+    """Return what must not change while the job is in the core's queue."""
     return (
         job.tasks, job.cpus_per_task, job.partition, asked_whole(job), job.memory_per_cpu_mb, job.memory_per_node_mb
     )  # fmt: skip
 
 
 def job_of(job: SlurmJob, terms: Terms) -> Job:
-    """For the core; `why_not` was empty."""
+    """Return the job for the core; `why_not` was empty."""
     before, per_task = before_of(job), job.cpus_per_task
     cpus = max(job.tasks * per_task, 1)
     cpus = -(-cpus // terms.threads) * terms.threads
     needed = -(-cpus // terms.node_cpus)  # nodes, if packed
     whole, single = 0, before.most == 1
     if per_task > 1 and needed > 1:
-        whole = -(-job.tasks // (terms.node_cpus // per_task))  # a task cannot be divided between nodes
+        whole = -(-job.tasks // (terms.node_cpus // per_task))  # a task cannot be split between nodes
     elif per_task > 1:
         single = True
     if before.most > 1 and (before.most > needed or job.tasks_per_node):
@@ -117,12 +118,12 @@ def job_of(job: SlurmJob, terms: Terms) -> Job:
 
 
 def limit_of(job: SlurmJob) -> int:
-    """Its time limit."""
+    """Return its time limit."""
     return NO_LIMIT_US if job.limit_s is None else max(round(job.limit_s * SECOND), SECOND)
 
 
 def _memory(job: SlurmJob, cpus: int, terms: Terms) -> int:
-    """Per CPU; of one that states it per node, as if packed."""
+    """Return the memory per CPU; if stated per node, as if packed."""
     if job.memory_per_cpu_mb:
         return job.memory_per_cpu_mb * MIB
     return job.memory_per_node_mb * MIB // min(cpus, terms.node_cpus)

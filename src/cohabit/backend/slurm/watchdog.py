@@ -1,10 +1,10 @@
-"""A small process of its own that outlives the controller: it stops runs at their fuses, and when the lease is over it
-gives held jobs back to plain Slurm.
+"""A small process that outlives the controller: it stops runs at their fuses, and when the lease is over it gives held
+jobs back to plain Slurm.
 
 Started by `cohabit slurm attach`, in a session of its own; one per lease, held by a lock. It decides nothing, and ends
 when it has done its work. `python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all [CHANNEL]`. CHANNEL is the
-descriptor of a channel to a launcher of its own, which runs the manager's commands where the controller has no rights
-to; when that has gone, it ends, and the controller starts another.
+descriptor of a channel to a launcher of its own, which runs the manager's commands where the controller lacks the
+rights; when that launcher has gone, the watchdog ends, and the controller starts another.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from cohabit.backend.steered.marks import RUN, read_mark
 from cohabit.launcher.process import Begun
 
 LOOK_S = 0.5
-# What leads the commands of either manager to their cluster.
+# Variables that lead the commands of either manager to their cluster.
 LED = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME",
        "LD_LIBRARY_PATH")  # fmt: skip
 log = logging.getLogger("cohabit.slurm.watchdog")
 
 
 def lives(lease: Path) -> bool:
-    """Whether there is one for this lease."""
+    """Return whether a watchdog exists for this lease."""
     with open_closed(watch_file(lease)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,7 +48,8 @@ def lives(lease: Path) -> bool:
 
 
 def start_watchdog(lease: Path, module: Sequence[str], channel: int = -1) -> None:
-    """`module`: its name and its arguments behind the lease. `channel`: to a launcher of its own, closed here."""
+    """Start a watchdog. `module`: its name and the arguments after the lease. `channel`: to a launcher of its own,
+    closed here."""
     command = [sys.executable, "-P", "-m", module[0], str(lease), *module[1:]]
     kept = () if channel < 0 else (channel,)
     try:
@@ -63,11 +64,11 @@ def start_watchdog(lease: Path, module: Sequence[str], channel: int = -1) -> Non
 
 
 async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
-    """Until the lease is over, everything has been given back and no fuse is left."""
+    """Watch until the lease is over, everything has been given back and no fuse is left."""
     burner, lease, given = _Burner(lease_path, manager), read_lease(lease_path), False
-    while _is_there(lease_path.parent):  # without its folder it is not in use any more
+    while _is_there(lease_path.parent):  # without its folder the lease is not in use any more
         if await burner.look():
-            given = False  # what was stopped after the lease waits, too
+            given = False  # runs that were stopped after the lease wait, too
         lease = read_lease(lease_path) or lease
         runs = lease is not None and lease.runs(time.time())
         if not runs and not given:
@@ -80,7 +81,7 @@ async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
 
 
 def _is_there(folder: Path) -> bool:
-    """Not removed: a folder that is mounted here can still be looked at then, and has no name any more."""
+    """Return whether the folder exists: a removed folder that is mounted here can be read, but has no name."""
     try:
         return os.stat(folder).st_nlink > 0
     except OSError:
@@ -108,7 +109,7 @@ class _Burner:
         self._done: dict[str, Fuse] = {}
 
     async def look(self) -> bool:
-        """Stop whose time has come; whether there were any."""
+        """Stop runs with burnt fuses; return whether there were any."""
         before = len(self._done)
         lit = {name: fuse for name, fuse in read_fuses(fuse_file(self._lease)).items() if self._done.get(name) != fuse}
         for name, fuse in lit.items():
@@ -125,7 +126,7 @@ class _Burner:
         job = await self._manager.job(name)
         mark = None if job is None else read_mark(job.mark)
         if job is None or mark is None or mark.kind != RUN or mark.attempt != fuse.attempt:
-            return  # another run, or none
+            return  # another run, or no run
         try:
             if job.waits and not job.held:
                 await self._manager.hold(name)
@@ -139,7 +140,7 @@ class _Burner:
 
 
 def guarded(lease: Path, manager_of: Callable[[LauncherLink | None], Manager], all_held: bool, channel: str) -> None:
-    """Watch, unless there is one that does. `channel`: "": the commands are run with our own rights."""
+    """Watch unless another watchdog does. `channel` "": the commands are run with our own rights."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     with open_closed(watch_file(lease)) as lock:
         try:
@@ -155,7 +156,7 @@ def guarded(lease: Path, manager_of: Callable[[LauncherLink | None], Manager], a
 async def _watch_through(
     end: socket.socket, lease: Path, manager_of: Callable[[LauncherLink | None], Manager], all_held: bool
 ) -> None:
-    """Until there is nothing to watch any more, or the launcher has gone."""
+    """Watch until there is nothing left to watch, or the launcher has gone."""
     end.set_inheritable(False)
     link = LauncherLink({}, lambda report: log.warning("%s", report.get("text", report)), Begun(None, end))
     await link.open()
@@ -171,7 +172,7 @@ async def _watch_through(
 
 
 def main() -> None:
-    """The process."""
+    """Run the process."""
     lease, conf, held, *channel = sys.argv[1:]
     guarded(Path(lease), lambda link: SlurmManager(Calls(conf, link=link)), held == "all", "".join(channel))
 

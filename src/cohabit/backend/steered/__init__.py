@@ -1,1 +1,1 @@
-"""What steering any resource manager needs."""
+"""The parts that steering any resource manager needs."""

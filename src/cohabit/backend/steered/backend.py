@@ -1,7 +1,8 @@
-"""The Slurm back end: orders become one `scontrol update` and a release, Slurm's own changes become facts.
+"""The Slurm back end: turns orders into one `scontrol update` and a release, and Slurm's own changes into events.
 
-Nothing is kept that a restart could lose: what was done with a job stands in its administrators' comment. It touches no
-job that is not marked as ours, never cancels one it does not count on, and waits for Slurm when Slurm is away.
+It keeps nothing that a restart could lose: what was done with a job is written in its administrators' comment. It
+touches no job that is not marked as ours, never cancels a run that the core does not expect, and waits for Slurm when
+Slurm does not answer.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ from cohabit.model.units import FOREVER, SECOND
 
 TOO_LATE = "the agreed instant had passed before it could be started"
 POLL_S = 1.0
-PATIENCE_S = 20.0  # between a release and its start
-MATES_WITHIN_S = 2.0  # the same for a job whose mates start elsewhere at that instant
-PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm is away
-STALLS_S = 3.0  # where there are mates, a manager that has not answered for so long counts as away
+PATIENCE_S = 20.0  # between the release of a job and its start
+MATES_WITHIN_S = 2.0  # the same for a job with mates that start elsewhere at that instant
+PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm does not answer
+STALLS_S = 3.0  # where there are mates, a manager that has not answered for this long counts as away
 STOP_S = 120.0  # Slurm kills after its KillWait
 SLOW_S = 1.0  # a look that takes longer may have waited for a manager that was away
-NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # how the core words two orders to cancel that are not the owner's
+NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # the core's words in two cancel orders that are not the owner's
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class SlurmBackend:
-    """Steers one Slurm. `expected` are the jobs the restored core has, `told` the states of nodes it was told, `over`
+    """Steer one Slurm. `expected` are the jobs of the restored core, `told` the states of nodes it was told, `over`
     jobs it had once and will never take again."""
 
     capabilities = Capabilities(fuses=True)
@@ -72,14 +73,14 @@ class SlurmBackend:
         self._expected, self.watcher.over = dict(expected or {}), set(over)
         self._away, self.look_s = "", 0.0  # how long the last look took
         self.orders: Path | None = None  # where nodes read how their caches are divided
-        self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: nobody looks while a job is handed in
+        self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: no look while a job is submitted
         self._to_do: list[tuple[str, str]] = []  # (what, job)
-        self._events: list[Event] = list(first)  # to be told before anything else
+        self._events: list[Event] = list(first)  # to be reported before all others
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Find out how Slurm answers; waits until it does."""
+        """Look at Slurm; repeat until it answers."""
         while True:
             try:
                 await self.picture()
@@ -89,13 +90,13 @@ class SlurmBackend:
                 await asyncio.sleep(LONGEST_PAUSE_S)
 
     async def close(self) -> None:
-        """Nothing to let go of: jobs stay where they are, held ones until the lease is over."""
+        """Release nothing: jobs stay where they are, held jobs until the lease is over."""
 
     async def settled(self, job_id: str, attempt: int) -> None:
-        """Slurm keeps its own records."""
+        """Do nothing: Slurm keeps its own records."""
 
     async def observe(self) -> list[Run]:
-        """What became of the runs the core counts on, from Slurm alone; one that has not begun is held again."""
+        """Return the state of the runs the core expects, from Slurm alone; a job that has not begun is held again."""
         jobs, runs = (await self._insist(self.picture)).jobs, []
         for name, (attempt, active, limit_us, confirmed) in self._expected.items():
             job = jobs.get(name)
@@ -119,13 +120,13 @@ class SlurmBackend:
         return runs
 
     def _queued(self, name: str, job: SlurmJob | None, attempt: int, limit_us: int) -> None:
-        """The core has it in its queue; whatever became of it meanwhile, the first look tells."""
+        """Add a job that is in the core's queue; the first look reports what happened to it meanwhile."""
         known = Known(name) if job is None else self.watcher.take(job)
         known.attempt, known.limit_us = attempt, limit_us
         self.watcher.known[name] = known
 
     async def _fence(self, job: SlurmJob) -> SlurmJob:
-        """Make sure that a released job that has not begun does not begin; as it stands then."""
+        """Make sure that a released job that has not begun does not begin; return its state after that."""
         try:
             await self._insist(lambda: self.manager.hold(self.names.theirs(job.name)))
         except SlurmRefused as error:
@@ -135,7 +136,7 @@ class SlurmBackend:
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncIterator[Event]:
-        """Look at Slurm again and again; what changed."""
+        """Look at Slurm again and again; yield what changed."""
         while True:
             look = asyncio.create_task(self._poll())
             try:
@@ -148,9 +149,9 @@ class SlurmBackend:
                 look.cancel()
             self._soon.clear()
             try:
-                async with asyncio.timeout(max(self.poll_s, self.look_s)):  # never asking all the time
+                async with asyncio.timeout(max(self.poll_s, self.look_s)):  # limits how often Slurm is asked
                     await self._soon.wait()
-                await asyncio.sleep(min(PAUSE_S, self.poll_s))  # let Slurm act on what it was told
+                await asyncio.sleep(min(PAUSE_S, self.poll_s))  # gives Slurm time to act on its orders
             except TimeoutError:
                 continue
 
@@ -164,7 +165,7 @@ class SlurmBackend:
             facts += new
             self._take_down(wishes)
             await self._do()
-        except (SlurmAway, SlurmRefused) as error:  # a question that is refused was not answered either
+        except (SlurmAway, SlurmRefused) as error:  # a refused question was not answered either
             self._say_away(error)
             facts += self.watcher.away() if self.found.terms.domain else []
         facts += self._events
@@ -175,7 +176,7 @@ class SlurmBackend:
         return facts
 
     async def picture(self) -> Picture:
-        """Nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
+        """Read nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
         begun_s = time.time()
         nodes = await self.manager.nodes()
         jobs = self.names.ours(await self.manager.jobs())
@@ -183,12 +184,12 @@ class SlurmBackend:
             log.warning("%s answers again", self.manager.title)
             self._away, self.watcher.back_s = "", time.time()
         self.look_s = time.time() - begun_s
-        if self.look_s > SLOW_S:  # newer commands wait for a controller that is being restarted instead of failing
+        if self.look_s > SLOW_S:  # newer commands wait for a controller that restarts instead of failing
             self.watcher.back_s = max(self.watcher.back_s, await self.manager.started_s())
         return Picture(begun_s, jobs, nodes)
 
     def _take_down(self, wishes: Wishes) -> None:
-        """Remember what is to be done until it is done: Slurm may be away just now."""
+        """Keep wishes until they are done: Slurm may be away now."""
         for text in wishes.said:
             log.warning("%s", text)
         for name, why in wishes.pass_on.items():
@@ -216,7 +217,7 @@ class SlurmBackend:
             self._to_do.pop(0)
 
     async def _pass_on(self, name: str) -> None:
-        """Give a job to plain Slurm, as its owner asked for it; one with mates to its owner, held."""
+        """Give a job to plain Slurm as its owner asked for it; a job with mates goes to its owner, held."""
         job = await self._job(name)
         if job is None or not job.waits:
             return
@@ -224,7 +225,7 @@ class SlurmBackend:
         try:
             if mark is not None and mark.kind == RUN:
                 await self.manager.unplace(theirs, mark.before, len(self.found.names), back_mark(mates))
-            if mates:  # it is not worth anything alone, as far as we know
+            if mates:  # as far as we know, it is of no use alone
                 await self.manager.give_to_owner(theirs, back_mark(mates))
                 return
             if mark is None or mark.kind != RUN:
@@ -234,11 +235,11 @@ class SlurmBackend:
             log.warning("job %s could not be given back to %s: %s", name, self.manager.title, error)
 
     async def _take_back(self, known: Known) -> None:
-        """Released, and Slurm does not start it: another decision is due."""
+        """Hold a released job again that Slurm does not start: another decision is due."""
         job = await self._fence(SlurmJob(known.name, 0, ""))
         known.touched_s = time.time()
         if job.runs:
-            return  # it started after all; the next picture tells
+            return  # it started after all; the next picture reports it
         if job.waits and job.held:
             known.phase = QUEUED
             reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
@@ -246,8 +247,8 @@ class SlurmBackend:
             self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
 
     async def _ask_accounting(self, name: str, attempt: int) -> JobFinished:
-        """How a run ended that Slurm's controller has forgotten. Without accounting nobody knows: it counts as failed,
-        for it must not run twice."""
+        """Return how a run ended that Slurm's controller has forgotten. Without accounting this is unknown, and the run
+        counts as failed, for it must not run twice."""
         try:
             one = await self.manager.ended(self.names.theirs(name))
         except SlurmAway:
@@ -260,7 +261,7 @@ class SlurmBackend:
     # ---- orders -----------------------------------------------------------------------------------------------------
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
-        """Carry out an order; one to stop returns when the run is over."""
+        """Carry out an order; an order to stop returns when the run is over."""
         match command:
             case StartJob():
                 await self._start(command)
@@ -270,7 +271,7 @@ class SlurmBackend:
                 await self._stop(job_id, attempt)
             case RenewJob(job_id, attempt, fuse_us):
                 self._renew(job_id, attempt, fuse_us)
-            case SetShares():  # without a folder for orders nobody divides caches
+            case SetShares():  # without a folder for orders no node divides its cache
                 if self.orders is not None:
                     await asyncio.to_thread(order_division, self.orders, self.found.names, command, self.names.theirs)
                 return
@@ -285,14 +286,14 @@ class SlurmBackend:
         if known.attempt >= order.attempt and known.phase != QUEUED:
             return  # the same order again
         known.take_down(order, self.found)
-        if order.fuse_us < FOREVER:  # on the disk before it can begin
+        if order.fuse_us < FOREVER:  # on the disk before the run can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
         known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True
         known.ordered_s = time.time()
         await self._place(known)
 
     def _renew(self, job_id: str, attempt: int, fuse_us: int) -> None:
-        """Its mates were heard; or, without an end, it needs them no longer."""
+        """Move the fuse after a message from its mates; remove it if the run no longer needs them."""
         theirs = self.names.theirs(job_id)
         if fuse_us >= FOREVER:
             self.fuses.put_out(theirs)
@@ -303,7 +304,7 @@ class SlurmBackend:
         return self.fuses.burnt(self.names.theirs(name), attempt)
 
     async def _place(self, known: Known) -> None:
-        """Steer and release. Where Slurm does not answer, whether it heard is unknown: the next look shows it."""
+        """Steer and release a job. If Slurm does not answer, the effect is unknown until the next look."""
         known.busy, theirs = True, self.names.theirs(known.name)
         try:
             text = run_mark(known.attempt, known.before, known.mates)
@@ -319,7 +320,7 @@ class SlurmBackend:
             job = await self._insist(lambda: self._job(known.name))
             mark = None if job is None else read_mark(job.mark)
             if job is not None and job.runs and mark is not None and mark.attempt == known.attempt:
-                known.to_place = False  # it was heard the first time
+                known.to_place = False  # the first order had its effect
                 return
             known.phase, known.to_place = QUEUED, False
             log.warning("job %s: %s refuses its start: %s", known.name, self.manager.title, error)
@@ -338,11 +339,11 @@ class SlurmBackend:
                     return  # still away
 
     def _too_late(self, known: Known) -> bool:
-        """Its mates have started elsewhere, or given up: now it would start alone."""
+        """Return whether the mates have started elsewhere or given up, so that the job would start alone."""
         return bool(known.mates) and time.time() - known.ordered_s > self.watcher.mates_within_s
 
     async def _give_up(self, known: Known) -> None:
-        """The manager was away at the agreed instant; whether it heard of the start is unknown."""
+        """Give up a start: the manager was away at the agreed instant, and the effect of the order is unknown."""
         job = await self._fence(SlurmJob(known.name, 0, ""))
         known.to_place, known.touched_s = False, time.time()
         if not job.runs:
@@ -365,21 +366,21 @@ class SlurmBackend:
             await self._insist(lambda: stop(self.names.theirs(job_id)))
         except SlurmRefused as error:
             job = await self._insist(lambda: self._job(job_id))
-            if job is None or job.runs:  # else somebody stopped it at the same time: the watchdog, its owner
+            if job is None or job.runs:  # otherwise it was stopped at the same time, by the watchdog or its owner
                 raise BackendError(f"{self.manager.title} refuses: {error}") from error
         job = await self._until_off_nodes(job_id)
         if job is not None and job.waits and job_id in self.watcher.known:
             self._stopped(known, job)
 
     def _stopped(self, known: Known, job: SlurmJob) -> None:
-        """It waits again, held; told here, because the next order for it may come before the next look."""
+        """Report a stopped job as queued and held; done here as its next order may come before the next look."""
         if known.phase in (ORDERED, RUNS):
             known.phase, known.to_place, known.stopping, known.restarts = QUEUED, False, False, job.restarts
             self._events.append(JobFinished(known.name, known.attempt, STOPPED))
         known.touched_s = time.time()
 
     async def _cancel(self, job_id: str, attempt: int, reason: str) -> None:
-        """Only what is ours: a job that was given back, or released by somebody, is not touched."""
+        """Cancel a job only if it is ours: a job that was given back, or released by a user, is not touched."""
         if reason.startswith(NEVER_RUNS):
             self.watcher.known.pop(job_id, None)
             self.watcher.left.add(job_id)
@@ -401,13 +402,13 @@ class SlurmBackend:
         await self._until_off_nodes(job_id)
 
     def _has(self, job: SlurmJob) -> bool:
-        """Held for us and not left to Slurm meanwhile."""
+        """Return whether the job is held for us and was not left to Slurm meanwhile."""
         mark = read_mark(job.mark)
         marked = mark is not None and mark.kind != BACK
         return job.name not in self.watcher.left and (marked or (self.found.terms.all_held and not job.mark))
 
     async def _until_off_nodes(self, name: str) -> SlurmJob | None:
-        """As it stands then; None: Slurm has forgotten it."""
+        """Wait until the job is off its nodes and return its state; None if Slurm has forgotten it."""
         until_s = time.monotonic() + STOP_S
         while (job := await self._insist(lambda: self._job(name))) is not None and job.runs:
             if time.monotonic() > until_s:
@@ -434,7 +435,7 @@ class SlurmBackend:
             known.touched_s = time.time()
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Until Slurm answers, whatever it answers."""
+        """Ask until Slurm answers, whatever the answer is."""
         pause_s = PAUSE_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a restored core has of a job, for a back end that finds out what became of it."""
+"""What a restored core knows of a job, for a back end that finds out its state."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Expected(NamedTuple):
-    """A job the core has, after a restart."""
+    """A job of the core after a restart."""
 
     attempt: int
-    active: bool  # it counts on a run of it
-    limit_us: int = 0  # as it knows it
+    active: bool  # the core expects a run of it
+    limit_us: int = 0  # as the core knows it
     confirmed: bool = False  # that run had begun

@@ -1,15 +1,15 @@
-"""What a call to a resource manager can come to besides an answer."""
+"""The ways in which a call to a resource manager can fail."""
 
 from __future__ import annotations
 
 
 class SlurmRefused(Exception):
-    """Slurm answered, and the answer is no; the text says why."""
+    """Slurm answered and refused; the text says why."""
 
 
 class SlurmAway(Exception):
-    """Slurm did not answer: whether the call had an effect is not known."""
+    """Slurm did not answer: the effect of the call is unknown."""
 
 
 class Forbidden(Exception):
-    """A call that could change something, where nothing may be changed."""
+    """A call that could change something, where changes are forbidden."""

@@ -1,8 +1,8 @@
-"""Fuses of runs with mates elsewhere: when each must be stopped unless word from its mates moves it.
+"""Fuses of runs with mates elsewhere: when each run is stopped unless a message from its mates moves the fuse.
 
 One small file beside the lease, written by the controller before a run begins and read by the watchdog, which stops a
 run at its fuse even if the controller is dead. Instants are on CLOCK_BOOTTIME, which both read; after a reboot all
-have burnt.
+fuses have burnt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEVER_US = 2**62
 
 
 class Fuse(msgspec.Struct, frozen=True):
-    """Of one run."""
+    """The fuse of one run."""
 
     attempt: int
     burns_us: int  # since boot
@@ -32,12 +32,12 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def boot_us() -> int:
-    """Microseconds since the machine was started."""
+    """Return the microseconds since boot."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 def read_fuses(path: Path) -> dict[str, Fuse]:
-    """By the manager's name of the job. Of another boot: all of them have burnt."""
+    """Read all fuses, by the manager's name of the job. Fuses of another boot have all burnt."""
     try:
         kept = msgspec.json.decode(read_beside(path), type=_Kept)
     except (OSError, msgspec.DecodeError, RecursionError):
@@ -48,34 +48,34 @@ def read_fuses(path: Path) -> dict[str, Fuse]:
 
 
 class Fuses:
-    """The controller's side. `since_boot_us` turns an instant of the controller's clock into one of this file."""
+    """The controller's side. `since_boot_us` converts an instant of the controller's clock to one of this file."""
 
     def __init__(self, path: Path | None, since_boot_us: Callable[[int], int]) -> None:
         self._path, self._since_boot_us = path, since_boot_us
         self._lit = {} if path is None else read_fuses(path)
 
     def light(self, name: str, attempt: int, at_us: int) -> None:
-        """On the disk when this returns."""
+        """Set a fuse; it is on the disk when this returns."""
         self._lit[name] = Fuse(attempt, self._since_boot_us(at_us))
         self._write()
 
     def move(self, name: str, attempt: int, at_us: int) -> None:
-        """Only one that has not burnt."""
+        """Move a fuse that has not burnt."""
         fuse = self._lit.get(name)
         if fuse is not None and fuse.attempt == attempt and not self.burnt(name, attempt):
             self.light(name, attempt, at_us)
 
     def burnt(self, name: str, attempt: int) -> bool:
-        """Whether this run was to be stopped by now."""
+        """Return whether this run was to be stopped by now."""
         fuse = self._lit.get(name)
         return fuse is not None and fuse.attempt == attempt and fuse.burns_us <= boot_us()
 
     def lit(self, name: str, attempt: int) -> bool:
-        """Whether this run has one."""
+        """Return whether this run has a fuse."""
         return name in self._lit and self._lit[name].attempt == attempt
 
     def put_out(self, name: str) -> None:
-        """Its run is over, or needs nobody any more."""
+        """Remove a fuse: the run is over, or needs its mates no longer."""
         if self._lit.pop(name, None) is not None:
             self._write()
 

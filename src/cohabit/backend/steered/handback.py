@@ -1,7 +1,7 @@
 """Give every job held for us back to plain Slurm, as its owner asked for it. Needs no controller, no core, no journal.
 
 A job with mates elsewhere is given to its owner instead, held: plain Slurm cannot start it together with them, and only
-its owner knows whether it is worth anything alone. Jobs that run are not touched. Doing it twice does no harm.
+its owner knows whether it is useful alone. Running jobs are not touched. Doing it twice does no harm.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Handed(NamedTuple):
 
 
 async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool = False) -> Handed:
-    """Release what waits for us. SlurmAway comes through: the caller tries again."""
+    """Release the jobs that wait for us. SlurmAway is passed on: the caller tries again."""
     jobs = [job for job in await manager.jobs() if job.waits]
     found = [(job, mark) for job in jobs if (mark := _ours(job, partitions, all_held)) is not None]
     if not found:
@@ -38,7 +38,7 @@ async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool 
     for job, mark in found:
         try:
             if mark.mates and not job.held:
-                await manager.hold(job.name)  # about to start, and its mates not
+                await manager.hold(job.name)  # it is about to start, and its mates are not
             if mark.kind == RUN:
                 await manager.unplace(job.name, mark.before, most, back_mark(mark.mates))
             if mark.mates:
@@ -54,7 +54,7 @@ async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool 
 
 
 def _ours(job: SlurmJob, partitions: Sequence[str], all_held: bool) -> Mark | None:
-    """A job that waits for us, or was steered by us and has not begun."""
+    """Return the mark of a job that waits for us, or was steered by us and has not begun."""
     mark = read_mark(job.mark)
     if mark is not None and (mark.kind == RUN or (mark.kind == HELD and job.held)):
         return mark
@@ -64,7 +64,7 @@ def _ours(job: SlurmJob, partitions: Sequence[str], all_held: bool) -> Mark | No
 
 
 async def _all_or_each(manager: Manager, names: Sequence[str], failed: dict[str, str]) -> None:
-    """In two calls; where Slurm refuses one of them, one by one."""
+    """Release all in two calls; if Slurm refuses one of them, one by one."""
     try:
         await manager.mark(names, BACK)
         await manager.release(names)
@@ -80,7 +80,7 @@ async def _all_or_each(manager: Manager, names: Sequence[str], failed: dict[str,
 
 
 async def _failed(manager: Manager, name: str, error: SlurmRefused, failed: dict[str, str]) -> None:
-    """Unless it is gone or runs: the kill switch and the watchdog may do the same at the same time."""
+    """Record a failure unless the job is gone or runs: the kill switch and the watchdog may act at the same time."""
     job = await manager.job(name)
     if job is not None and job.waits:
         failed[name] = str(error)

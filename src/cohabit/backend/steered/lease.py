@@ -1,11 +1,11 @@
-"""The lease: for how long jobs may be held for us. One small file, read by job_submit.lua, the watchdog and everybody.
+"""The lease: for how long jobs may be held for us. One small file, read by job_submit.lua, the watchdog and others.
 
-When it is over, whoever held jobs for is dead or stuck, and plain Slurm takes them. The kill switch is a second file
-beside it: while that is there, nobody renews.
+When the lease is over, the controller is dead or stuck, and plain Slurm takes the held jobs. The kill switch is a
+second file beside the lease: while it exists, the lease is not renewed.
 
 Where root started the controller, the file is a link into LEASE.d, the folder of the controller's account, and all
-that belongs beside the lease is there (app/steer/rights.py). One link is followed, by every function here. What is
-in that folder is data of that account: it is read only if it is a plain file, and never written through a name there.
+files that belong beside the lease are there (app/steer/rights.py). Every function here follows one link. The content of
+that folder is data of that account: it is read only if it is a plain file, and never written through a name there.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ MOST_BYTES = 1 << 24  # of a file beside the lease
 
 
 class Lease(NamedTuple):
-    """Until when (Unix time), for which partitions."""
+    """The end of the lease (Unix time) and its partitions."""
 
     until_s: float
     partitions: tuple[str, ...]
 
     def runs(self, now_s: float) -> bool:
-        """Jobs may still be held."""
+        """Return whether jobs may still be held."""
         return now_s < self.until_s
 
 
 def write_lease(path: Path, until_s: float, partitions: Sequence[str], acts_as: int | None = None) -> None:
-    """Whole seconds, rounded down: nobody may think it lasts longer than it does. `acts_as`: the uid Slurm sees."""
+    """Write the lease in whole seconds, rounded down so as not to overestimate it. `acts_as`: the uid Slurm sees."""
     uid = os.getuid() if acts_as is None else acts_as
     write_beside(real(path), f"{int(until_s)} {','.join(partitions)} {uid}\n".encode())
 
 
 def read_lease(path: Path) -> Lease | None:
-    """None: there never was one, or nobody can read it."""
+    """Read the lease; None if it never existed or cannot be read."""
     try:
         until, partitions, _ = read_beside(real(path)).decode().split()
         return Lease(float(until), tuple(partitions.split(",")))
@@ -49,7 +49,7 @@ def read_lease(path: Path) -> Lease | None:
 
 
 def real(path: Path) -> Path:
-    """Where the lease is: the file itself, or the one that it is a link to."""
+    """Return where the lease is: the file itself, or the target of the link."""
     try:
         return path.parent / os.readlink(path)
     except OSError:
@@ -57,22 +57,22 @@ def real(path: Path) -> Path:
 
 
 def switch_file(path: Path) -> Path:
-    """Of the kill switch."""
+    """Return the path of the kill switch."""
     return _beside(path, "off")
 
 
 def watch_file(path: Path) -> Path:
-    """Locked by the watchdog for as long as it lives."""
+    """Return the file that the watchdog locks for as long as it lives."""
     return _beside(path, "watchdog")
 
 
 def threshold_file(path: Path) -> Path:
-    """The address and the program of the threshold, for whoever takes submissions. No secret."""
+    """Return the file with address and program of the threshold, for processes that take submissions. No secret."""
     return _beside(path, "threshold")
 
 
 def fuse_file(path: Path) -> Path:
-    """Of the fuses."""
+    """Return the path of the file of fuses."""
     return _beside(path, "fuses")
 
 
@@ -82,7 +82,7 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def read_beside(path: Path) -> bytes:
-    """A plain file of a bounded size; OSError otherwise."""
+    """Read a plain file of a bounded size; raise OSError otherwise."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         known = os.fstat(descriptor)
@@ -92,7 +92,7 @@ def read_beside(path: Path) -> bytes:
 
 
 def write_beside(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Whole or not at all; InputError where it cannot be written. By root it is given to the owner of the folder."""
+    """Write a file whole or not at all; InputError if that fails. Root gives it to the owner of the folder."""
     temporary = f".{path.name}.{secrets.token_hex(6)}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,8 +123,8 @@ def _write_in(folder: int, temporary: str, name: str, content: bytes, mode: int)
 
 
 def open_closed(path: Path) -> IO[bytes]:
-    """A file beside the lease to append to that others cannot open: whoever can open a file can lock it."""
+    """Open a file beside the lease for appending. Other accounts cannot open it, so they cannot lock it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if os.fstat(descriptor).st_mode & 0o077:
-        os.fchmod(descriptor, 0o600)  # made by an earlier version
+        os.fchmod(descriptor, 0o600)  # an earlier version may have made it with another mode
     return os.fdopen(descriptor, "ab")

@@ -1,4 +1,4 @@
-"""What we write into a job's administrators' comment, so that Slurm alone can say after a crash what was done with it.
+"""Marks in a job's administrators' comment, so that Slurm alone can say after a crash what was done with the job.
 
     cohabit:held                                 waits for a decision (job_submit.lua writes this one)
     cohabit:held:open                            the same, and its owner named no largest number of nodes: 24.11 says
@@ -7,9 +7,8 @@
                                                  and :whole where we gave it whole nodes, :shared where no longer
     cohabit:back                                 given back to plain Slurm, not ours any more
 
-Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the
-core knows it by the name its group gives it. A comment that is not one of these belongs to somebody else and is never
-changed: such a job is left to Slurm.
+Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core knows
+it by the name its group gives it. Any other comment is foreign and is never changed: such a job is left to Slurm.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class Before(NamedTuple):
 
     least: int = 1
     most: int = 0  # 0: not stated
-    per_node: int = 1  # CPUs on each node at least
+    per_node: int = 1  # CPUs on each node, at least
     cpus: int = 1
-    made: str = ""  # WHOLE: we made Slurm give it whole nodes, which it did not ask for; SHARED: and took that back
+    made: str = ""  # WHOLE: we made Slurm give it whole nodes, which it did not ask for; SHARED: we took that back
 
     def text(self) -> str:
-        """As in a mark."""
+        """Return the text for a mark."""
         return f"{self.least}-{self.most}:{self.per_node}:{self.cpus}" + (f":{self.made}" if self.made else "")
 
 
@@ -48,29 +47,29 @@ class Mark(NamedTuple):
 
 
 def held_mark(mates: str = "", any_nodes: bool = False) -> str:
-    """Of a job that waits for a decision; any_nodes: its owner named no largest number of nodes."""
+    """Return the mark of a job that waits for a decision; any_nodes: its owner named no largest number of nodes."""
     held = OPEN if any_nodes else HELD
     return f"{held}@{mates}" if mates else held
 
 
 def run_mark(attempt: int, before: Before, mates: str = "") -> str:
-    """Written with the steering of one attempt."""
+    """Return the mark that is written with the steering of one attempt."""
     return f"{RUN}:{attempt}:{before.text()}" + (f"@{mates}" if mates else "")
 
 
 def back_mark(mates: str = "") -> str:
-    """Of a job that is not ours any more; with mates, so that whoever had it knows which it was."""
+    """Return the mark of a job that is not ours any more; with mates, so that its former controller can identify it."""
     return f"{BACK}@{mates}" if mates else BACK
 
 
 def wished_mates(comment: str) -> str:
-    """The group its owner names in the job's comment; empty: none."""
+    """Return the group that its owner names in the job's comment; empty: none."""
     found = _WISH.search(comment)
     return "" if found is None else found.group(1)
 
 
 def read_mark(text: str) -> Mark | None:
-    """None: it is not ours."""
+    """Parse a mark; None if it is not ours."""
     text, _, mates = text.partition("@")
     if text in (HELD, OPEN, BACK):
         return Mark(BACK if text == BACK else HELD, mates=mates, open=text == OPEN)

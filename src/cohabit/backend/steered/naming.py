@@ -1,4 +1,4 @@
-"""The names of jobs: the core knows a job by the manager's name for it, and one with mates by the name in its group.
+"""The names of jobs: the core knows a job by the manager's name for it, and a job with mates by its name in its group.
 
 Names in a group are used once: a second job that claims one is left to the manager, with the reason.
 """
@@ -15,23 +15,23 @@ from cohabit.backend.steered.shapes import SlurmJob
 
 
 class Names:
-    """Remembers which job of the manager has which name of a group."""
+    """Map names in groups to jobs of the manager."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._of: dict[str, str] = {}  # the core's name -> the manager's
 
     def theirs(self, name: str) -> str:
-        """What the manager calls it."""
+        """Return the manager's name of a job."""
         return self._of.get(name, name)
 
     def ours(self, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-        """Jobs of the manager by the names the core knows."""
+        """Return jobs of the manager by the names the core knows."""
         found = [self._named(job) for job in sorted(jobs, key=lambda job: job.number)]
         return {job.name: job for job in found}
 
     def one(self, job: SlurmJob) -> SlurmJob:
-        """The same for a job that has been seen with all others before."""
+        """Return the same for a job that has been seen with all others before."""
         return self._named(job)
 
     def _named(self, job: SlurmJob) -> SlurmJob:
@@ -49,7 +49,7 @@ class Names:
 
 
 def mates_of(job: SlurmJob, terms: Terms) -> str:
-    """From the mark, which only administrators write; where nothing marks jobs, from the comment of its owner."""
+    """Return its group from the mark, which only administrators write, or if jobs are not marked, from the comment."""
     if mark := read_mark(job.mark):
         return mark.mates
     return wished_mates(job.comment) if terms.all_held and not job.mark else ""

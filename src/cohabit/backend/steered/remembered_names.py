@@ -1,5 +1,5 @@
 """Names of mates that outlive a controller: a manager may forget a job the moment it ends, and its accounting knows
-numbers only. One small file in the controller's place, written before a job with mates is told to the core.
+only numbers. One small file in the controller's place, written before a job with mates is reported to the core.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cohabit.whole_files import replacing
 
 
 def kept_names(file: Path) -> dict[str, str]:
-    """The core's name of every job with mates -> the manager's; what cannot be read is not known."""
+    """Return the core's name of every job with mates -> the manager's; a name that cannot be read is missing."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError):
@@ -24,7 +24,7 @@ def kept_names(file: Path) -> dict[str, str]:
 
 
 class RememberedNames(Names):
-    """`living`: names the core still has; of all others nothing needs to be known any more."""
+    """`living`: names the core still has; all others can be forgotten."""
 
     def __init__(self, terms: Terms, file: Path, living: Container[str]) -> None:
         super().__init__(terms)

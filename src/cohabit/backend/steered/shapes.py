@@ -1,6 +1,6 @@
-"""Slurm's jobs, nodes and partitions as we need them, the same from whatever version or form they were read.
+"""Slurm's jobs, nodes and partitions as data, the same for every version or form they were read from.
 
-Plain data; what Cohabit makes of it is decided in translate.py and differences.py.
+Plain data; translate.py and differences.py decide what Cohabit makes of it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ HELD_BY_USER = "JobHeldUser"
 ON_NODES = (RUNNING, SUSPENDED, "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 # States in which it waits, besides PENDING: it was stopped and will be queued.
 WAITING = (PENDING, "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
-UNFINISHED = (*WAITING, *ON_NODES)  # an end that is told of such a job is only expected
+UNFINISHED = (*WAITING, *ON_NODES)  # an end reported for such a job is only expected
 
 
 class SlurmJob(msgspec.Struct, frozen=True):
     """One job; a task of an array is a job, named ARRAY_TASK."""
 
     name: str
-    number: int  # what Slurm calls it in commands; a waiting task of an array has its array's number
+    number: int  # Slurm's number in commands; a waiting task of an array has its array's number
     state: str
     reason: str = ""
     held: bool = False
@@ -37,37 +37,37 @@ class SlurmJob(msgspec.Struct, frozen=True):
     tasks_per_node: int = 0  # 0: not stated
     nodes_least: int = 1
     nodes_most: int = 0  # 0: not stated
-    cpus_per_node: int = 1  # at least so many on each
+    cpus_per_node: int = 1  # minimum on each node
     memory_per_cpu_mb: int = 0
     memory_per_node_mb: int = 0
-    limit_s: float | None = None  # None: none
+    limit_s: float | None = None  # None: no limit
     exclusive: bool = False
     requeue: bool = True
     restarts: int = 0
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()  # where it is
-    cores_on: dict[str, int] = {}  # node -> cores it has there, where that is said
+    nodes: tuple[str, ...] = ()  # where it runs
+    cores_on: dict[str, int] = {}  # node -> cores it has there, if known
     submit_s: float = 0.0
     begin_s: float = 0.0  # not before this instant; 0: at any time
     start_s: float = 0.0
-    eligible_s: float = 0.0  # since when nothing of its own keeps it waiting; 0: not known yet
+    eligible_s: float = 0.0  # since when it is eligible to run; 0: not known yet
     end_s: float = 0.0
     exit_status: int | None = None
     exit_signal: int | None = None
     array: str = ""  # the array it is a task of
-    array_at_most: int = 0  # how many of it may run at once; 0: no bound
+    array_at_most: int = 0  # most tasks that may run at once; 0: no bound
     special: tuple[str, ...] = ()  # what it asks for that only Slurm understands
-    mates: str = ""  # the group it belongs to; its name is then the one it has there
+    mates: str = ""  # its group; `name` is then its name in the group
 
     @property
     def waits(self) -> bool:
-        """It is in Slurm's queue."""
+        """Return whether it is in Slurm's queue."""
         return self.state in WAITING
 
     @property
     def runs(self) -> bool:
-        """It is on its nodes or about to be."""
+        """Return whether it is on its nodes or about to be."""
         return self.state in ON_NODES
 
 

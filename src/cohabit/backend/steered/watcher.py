@@ -1,7 +1,8 @@
-"""Two pictures of Slurm to facts: what changed since the last one, in the order it must be told. Runs no command.
+"""Compare two pictures of Slurm and derive events: what changed since the last one, in the order to report it.
 
-What follows for Slurm (hold this one, give that one back) comes out as wishes, for the back end to carry out. The
-watcher knows which jobs the core has and how far each has come; everything else belongs to Slurm alone.
+The actions that follow for Slurm (hold a job, give a job back) are returned as wishes, which the back end carries out.
+The watcher knows which jobs the core has and the phase of each; all other jobs belong to Slurm alone. It runs no
+command.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from cohabit.model.event import (
 )
 from cohabit.model.units import SECOND
 
-QUEUED, PARKED, ORDERED, RUNS = "queued", "parked", "ordered", "runs"  # parked: somebody holds it on purpose
+QUEUED, PARKED, ORDERED, RUNS = "queued", "parked", "ordered", "runs"  # parked: held on purpose by a user or operator
 UP, DRAINED, DOWN = "up", "drained", "down"
 STATUS = {
     "COMPLETED": DONE, "CANCELLED": CANCELLED, "TIMEOUT": KILLED, "DEADLINE": KILLED, "NODE_FAIL": LOST,
@@ -55,7 +56,7 @@ _NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
     UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
 }  # fmt: skip
 BACK_OFF_US = 30 * SECOND
-NOT_LAUNCHED = 53  # the "signal" of a job whose launch failed
+NOT_LAUNCHED = 53  # the "signal" of a job that could not be launched
 TROUBLE = {
     "NODE_FAIL": "its node was lost", "BOOT_FAIL": "its node did not boot", "DEADLINE": "its deadline had passed",
     "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "Slurm preempted it",
@@ -69,25 +70,26 @@ class Known:
     name: str
     phase: str = QUEUED
     attempt: int = 0
-    nodes: tuple[str, ...] = ()  # where it was ordered to, and what it must get
+    nodes: tuple[str, ...] = ()  # where it was ordered to run, and what it must get
     before: Before = field(default_factory=Before)
     limit_us: int = 0
     shape: tuple[object, ...] = ()
     restarts: int = 0
-    touched_s: float = 0.0  # older pictures say nothing about it: we acted on it then
+    touched_s: float = 0.0  # when we last acted on it: older pictures say nothing about it
     busy: bool = False  # an order about it is being carried out
-    to_place: bool = False  # Slurm did not answer: the order is to be given again
-    cores: int = 0  # of that order, on each node
-    stopping: bool = False  # we had its run stopped
+    to_place: bool = False  # Slurm did not answer: repeat the order
+    cores: int = 0  # on each node, of that order
+    stopping: bool = False  # we have stopped its run
     mates: str = ""  # the group it belongs to
     ordered_s: float = 0.0  # when its start was ordered
-    kept_by: str = ""  # why Slurm has not started it yet, as it says
-    awaits: bool = False  # it depends on others, and the core knows
+    kept_by: str = ""  # why Slurm has not started it yet, in Slurm's words
+    awaits: bool = False  # it depends on other jobs, and the core knows
     asked_whole: bool = False  # its owner wants nodes for itself
 
     def take_down(self, order: StartJob, found: Discovered) -> None:
-        """Where it is to run, and with how much of each node. Of whole nodes no more cores are asked for than it needs:
-        a job with a number of tasks per node, or of CPUs per task, would never start (all versions but 22.05)."""
+        """Record where the job is to run, and with how much of each node. Of whole nodes it asks for no more cores than
+        it needs: a job with a number of tasks per node, or of CPUs per task, would never start (all versions but
+        22.05)."""
         numbers = [number for first, count in order.nodes for number in range(first, first + count)]
         self.nodes = tuple(found.names[number] for number in numbers)
         whole, by = order.exclusive or not order.cores, found.whole_by
@@ -108,15 +110,15 @@ class Wishes:
 
     pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to Slurm
     take_back: list[str] = field(default_factory=list)  # released, not started: hold them again
-    hold: list[str] = field(default_factory=list)  # back in the queue, to be decided upon
-    stop: list[str] = field(default_factory=list)  # it runs where it should not
-    vanished: list[str] = field(default_factory=list)  # ran, and Slurm does not know it any more
+    hold: list[str] = field(default_factory=list)  # back in the queue, waiting for a decision
+    stop: list[str] = field(default_factory=list)  # runs where it must not
+    vanished: list[str] = field(default_factory=list)  # was running, and Slurm does not know it any more
     said: list[str] = field(default_factory=list)  # for the operator
 
 
 @dataclass(frozen=True)
 class Picture:
-    """All of Slurm that we look at, begun at this instant (Unix time)."""
+    """The part of Slurm that we look at; the look began at this instant (Unix time)."""
 
     begun_s: float
     jobs: Mapping[str, SlurmJob]
@@ -124,7 +126,7 @@ class Picture:
 
 
 class Watcher:
-    """Remembers what the core was told."""
+    """Keep track of what the core was told."""
 
     def __init__(
         self, node_names: Sequence[str], terms: Terms, patience_s: float, mates_within_s: float = 2.0,
@@ -132,18 +134,18 @@ class Watcher:
     ) -> None:  # fmt: skip
         self.number = {name: at for at, name in enumerate(node_names)}
         self.terms, self.patience_s, self.mates_within_s = terms, patience_s, min(mates_within_s, patience_s)
-        self._burnt = burnt  # whether a run was to be stopped because its mates were not heard
-        self.guarded = False  # programs of mates wait for each other at a threshold: none of them can be late
+        self._burnt = burnt  # whether a run was to be stopped because messages from its mates were missing
+        self.guarded = False  # programs of mates wait for each other at a threshold, so none of them can be late
         self.known: dict[str, Known] = {}
-        self.left: set[str] = set()  # given back or never taken; until Slurm forgets them
+        self.left: set[str] = set()  # given back or never taken; kept until Slurm forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
         self.told = [UP] * len(node_names)
         self.back_s = (
-            0.0  # since when Slurm answers again; what it was told shortly before it went it may have forgotten
+            0.0  # since when Slurm answers again; it may have forgotten the last orders before that
         )
 
     def look(self, picture: Picture) -> tuple[list[Event], Wishes]:
-        """Facts in order: ends first, so that a lost node finds its jobs gone; then nodes; then new jobs."""
+        """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
         for known in list(self.known.values()):
@@ -155,14 +157,14 @@ class Watcher:
         return facts, wishes
 
     def away(self) -> list[Event]:
-        """The manager does not answer: nothing can be started on any node, and nothing promised to mates elsewhere."""
+        """Handle a manager that does not answer: no job can be started on any node or promised to mates elsewhere."""
         up = [number for number, state in enumerate(self.told) if state == UP]
         for number in up:
             self.told[number] = DRAINED
         return [NodeDrained(number) for number in up]
 
     def forget(self, name: str, why: str = "") -> list[Event]:
-        """The job is not ours any more."""
+        """Drop a job that is not ours any more."""
         self.known.pop(name, None)
         self.left.add(name)
         return [JobCancelled(name)]
@@ -235,7 +237,7 @@ class Watcher:
             known.phase = QUEUED
             return [StartRefused(*key, "its mates were not heard before it began", 1)]
         if job.held and not known.to_place and self._forgotten(known, job):
-            known.to_place = True  # Slurm came back without what it was told last
+            known.to_place = True  # Slurm came back without our last order
             return []
         if job.held and not known.to_place:
             known.phase = PARKED
@@ -252,7 +254,7 @@ class Watcher:
             return []
         if job.runs:
             if job.restarts > known.restarts and job.nodes and set(job.nodes) != set(known.nodes):
-                wishes.stop.append(known.name)  # Slurm has started it again by itself, elsewhere
+                wishes.stop.append(known.name)  # Slurm has restarted it by itself on other nodes
                 known.phase = QUEUED
                 return [JobFinished(known.name, known.attempt, STOPPED)]
             return []
@@ -270,7 +272,7 @@ class Watcher:
         return facts
 
     def _forgotten(self, known: Known, job: SlurmJob) -> bool:
-        """Slurm died and came back as it was before our order; nobody has held the job on purpose."""
+        """Return whether Slurm died and came back in a state before our order, and the job is not held on purpose."""
         mark = read_mark(job.mark)
         return mark is None or mark.attempt != known.attempt or known.touched_s < self.back_s
 
@@ -295,7 +297,7 @@ class Watcher:
         return facts
 
     def take(self, job: SlurmJob, attempt: int = 0, phase: str = QUEUED) -> Known:
-        """From now on the core has it."""
+        """Add a job that the core has from now on."""
         nodes = job.required_nodes if phase == ORDERED else job.nodes
         known = Known(
             job.name,
@@ -316,11 +318,11 @@ class Watcher:
         return known
 
     def _used(self, name: str) -> str:
-        """A number comes back when Slurm has lost its state, and after millions of jobs."""
+        """Return why the name is taken: Slurm reuses a number when it has lost its state or after millions of jobs."""
         return "has the name of an earlier job" if name in self.over else ""
 
     def _room_in_arrays(self, picture: Picture) -> Counter[str]:
-        """How many tasks of an array the core has or Slurm runs: Slurm would not start more than its bound."""
+        """Count the tasks per array that the core has or Slurm runs: Slurm starts no more than the array's bound."""
         taken = {job.array: set[str]() for job in picture.jobs.values() if job.array}
         for job in picture.jobs.values():
             if job.array and (job.name in self.known or job.runs):
@@ -336,7 +338,7 @@ class Watcher:
         for name, number in self.number.items():
             now = standing.get(name, DOWN)
             if now == UP and name in occupied:
-                now = DRAINED  # a job of Slurm's own is there: nothing of ours beside it
+                now = DRAINED  # a job of Slurm's own is there, so none of ours is placed beside it
             if now != self.told[number]:
                 self.told[number] = now
                 facts.append(_NODE_FACT[now](number))
@@ -348,7 +350,7 @@ class Watcher:
 
 
 def condition(states: Iterable[str]) -> str:
-    """Up, drained or down, from Slurm's words."""
+    """Map Slurm's words to up, drained or down."""
     words = {word.upper() for word in states}
     if words & set(GONE):
         return DOWN
@@ -356,7 +358,7 @@ def condition(states: Iterable[str]) -> str:
 
 
 def finished(attempt: int, job: SlurmJob) -> JobFinished:
-    """The end of a run that Slurm still remembers."""
+    """Return the end of a run that Slurm still remembers."""
     status, reason = STATUS.get(job.state, FAILED), TROUBLE.get(job.state, "")
     if job.exit_signal == NOT_LAUNCHED and not reason:
         reason = "Slurm could not launch it: can its folder and its output file be opened on its node?"
@@ -364,5 +366,5 @@ def finished(attempt: int, job: SlurmJob) -> JobFinished:
 
 
 def _age(job: SlurmJob) -> tuple[float, int, str]:
-    """Who came first; tasks of an array in their order."""
+    """Sort key: the oldest job first, tasks of an array in their order."""
     return job.submit_s, job.number, f"{job.name.rpartition('_')[2]:>12}"

@@ -1,4 +1,4 @@
-"""What kernels pass to each other: arrays that belong together, under one name.
+"""The bundles that kernels pass to each other: arrays that belong together, under one name.
 
 Between kernels a bundle costs nothing. From Python every array in it costs half a microsecond, so a pass is one call.
 """
@@ -15,7 +15,7 @@ from cohabit.core.kernels.ladder import Ladder
 if TYPE_CHECKING:
     from cohabit.compiled import ScoreEntry
 
-FIRST_FIT, STRICT, EASY = -1, 0, 1  # reservation depths with a meaning of their own
+FIRST_FIT, STRICT, EASY = -1, 0, 1  # reservation depths with a special meaning
 CONSERVATIVE = 2**31  # every queued job keeps a reservation
 
 
@@ -37,7 +37,7 @@ class Queue(NamedTuple):
     jobs: NDArray[np.int64]  # [column, row], see core/columns.py
     keys: NDArray[np.float64]  # what ladders are sorted by
     order: Ladder
-    second: Ladder  # the queue by the second order or by size; empty where neither is wanted
+    second: Ladder  # the queue by the second order or by size; empty if neither is used
 
 
 class Machine(NamedTuple):
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
 
 
 class Shortlist(NamedTuple):
-    """How low scores can go within a window of time (shortlist.py)."""
+    """Lower bounds of scores within a window of time (shortlist.py)."""
 
     marks: NDArray[np.int64]
     bounds: NDArray[np.float64]
@@ -73,7 +73,7 @@ class Workspace(NamedTuple):
     """Room for one pass; every array has room for the whole queue and one more."""
 
     arrivals: NDArray[np.int64]  # rows that came since the last pass
-    waiting: NDArray[np.int64]  # rows whose scores are asked for
+    waiting: NDArray[np.int64]  # rows to be scored
     fresh: NDArray[np.float64]  # [2, row] their scores, by the order and by the second order
     rows: NDArray[np.int64]  # [3, row]
     scores: NDArray[np.float64]  # [2, row]

@@ -1,8 +1,8 @@
 """A pass over orders whose scores change with time: EASY, first-fit, strict order and a finite depth.
 
-Scores come from the shortlist: of a few jobs where the order only falls, else of the whole queue at once. The first of
-the queue come one by one. Jobs that may pass them are then looked for in order of their bounds, and only as far as one
-could go before the best found. Jobs that start stay on the queue's ladders until the pass ends.
+Scores come from the shortlist: of a few jobs if the order only falls, else of the whole queue at once. The first jobs
+of the queue are found one by one. Jobs that may pass them are then looked for in order of their bounds, and only as far
+as one could go before the best found. Jobs that start stay on the queue's ladders until the pass ends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PROMISED = 2  # row of work.rows: jobs promised a start in the last pass, in ord
 FIRST_FOUND, MOST_FOUND = 4, 64  # jobs looked for at once: at first, and at most
 NOTE_AT_MOST = 128  # jobs found by size; where there are more, the queue is walked
 SORT_AFTER = 8  # starts in a pass that are found one by one; the rest by sorting
-PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # what became of the promises
+PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # the state of the promises
 
 
 # ---- the first of the queue -----------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # what became of the promises
 
 @compiled_inline
 def _take_out(index: int, work: Workspace) -> None:
-    """A job that was the first of the queue has started or been promised a start."""
+    """Take out a job that was the first of the queue and has started or been promised a start."""
     work.scores[LOOKED, index] = np.nan
 
 
@@ -93,7 +93,7 @@ def _start_heads(now: int, queue: Queue, machine: Machine, scorer: Scorer, work:
 
 @compiled_inline
 def _plan_again(now: int, promised: Ints, jobs: Ints, machine: Machine) -> None:
-    """The profile with these promises, in order."""
+    """Make the profile anew with these promises, in order."""
     profile.rebuild(now, jobs, machine)
     for row in promised:
         starts_or_is_promised(row, now, jobs, machine)
@@ -103,7 +103,7 @@ def _plan_again(now: int, promised: Ints, jobs: Ints, machine: Machine) -> None:
 def _start_or_promise(
     now: int, rule: Rule, stands: bool, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
 ) -> int:
-    """Start or promise in order until `depth` promises stand; whether the old ones do, or no job can start at all."""
+    """Start or promise in order until `depth` promises stand; return whether the old ones do, or no job can start."""
     jobs, gauges, promised = queue.jobs, machine.gauges, work.rows[PROMISED]
     best, reserved, begun = -1, 0, False
     while reserved < rule.depth and gauges[STARTED] + reserved < queue.order.meta[ROWS]:
@@ -151,7 +151,7 @@ def _waits(row: int, jobs: Ints, gauges: Ints) -> bool:
 
 @compiled_inline
 def _able_on(rung: int, now: int, rule: Rule, queue: Queue, machine: Machine) -> int:
-    """How many jobs of a rung by size may pass the head as far as sizes say, or more; they stand first."""
+    """Return how many jobs of a rung by size may pass the head by their sizes, or more; they come first on the rung."""
     info, gauges = queue.second.info, machine.gauges
     nodes = info[MIN_NODES, rung]
     if rule.depth > EASY:
@@ -199,7 +199,7 @@ def _note_scored(now: int, rule: Rule, queue: Queue, machine: Machine, work: Wor
 def _score_all_by_second_order(
     now: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace, marks: Ints
 ) -> None:
-    """Give the noted jobs their scores by the second order, which is asked about the whole queue."""
+    """Score the noted jobs by the second order, which needs the whole queue."""
     jobs, count, able = queue.jobs, marks[SCORED], 0
     for index in range(count):
         work.waiting[index] = work.rows[LOOKED, index]
@@ -214,7 +214,7 @@ def _score_all_by_second_order(
 def _fitting(first: int, rows: Ints, now: int, jobs: Ints, gauges: Ints, out: Ints) -> int:
     """Write into `out` the places from `first` on whose jobs may pass the head under EASY; return how many."""
     free, extra, longest, count = gauges[FREE], gauges[EXTRA], gauges[SHADOW] - now, 0
-    for place in range(first, len(rows)):  # no branches: which way they go is hard to foresee
+    for place in range(first, len(rows)):  # no branches: they are hard to predict
         nodes = jobs[NODES, rows[place]]
         out[count] = place
         count += (nodes <= free) & ((nodes <= extra) | (jobs[LIMIT, rows[place]] <= longest))
@@ -238,7 +238,7 @@ def _places_on(rung: int, position: int, now: int, rule: Rule, queue: Queue, mac
 def _note_more(
     wanted: int, best: int, now: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace, marks: Ints
 ) -> None:
-    """Note so many more jobs that may pass the head, as long as they could go before `best`."""
+    """Note `wanted` more jobs that may pass the head, as long as they could go before `best`."""
     (items, info, meta), jobs, seq = queue.order, queue.jobs, queue.jobs[SEQ]
     rows, scores, able = work.rows[ABLE], work.scores[ABLE], marks[ABLE_COUNT]
     enough, place, position = able + wanted, marks[PLACE], marks[POSITION]
@@ -345,7 +345,7 @@ def _start_noted(
 def _pass_the_head(
     now: int, rule: Rule, arrived: int, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace
 ) -> int:
-    """Start jobs that may pass the head; arrived: only so many arrivals can, -1: any. Return how many were scored."""
+    """Start jobs that may pass the head; arrived: only this many arrivals can, -1: any. Return how many were scored."""
     marks, whole = scorer.shortlist.marks, queue.order.meta[RUNGS]
     at_once = rule.two_orders or not marks[CHEAP_CALLS]
     marks[PLACE], marks[POSITION] = 0, 0
@@ -407,5 +407,5 @@ def pass_by_scores(
     for index in range(gauges[STARTED]):
         dequeue(started[index], rule, queue)
     if not rule.falling:
-        gauges[HEAD] = -1  # it stands for nothing in the next pass
+        gauges[HEAD] = -1  # it means nothing in the next pass
     shortlist.end_pass(scored - rule.depth if rule.depth > EASY else scored, scorer.shortlist.marks)

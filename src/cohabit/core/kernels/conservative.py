@@ -1,8 +1,8 @@
-"""Conservative backfilling in the profile of free nodes: every job is promised a start, and some may start before.
+"""Conservative backfilling in the profile of free nodes: every job is promised a start, and some may start earlier.
 
-A job keeps the start it was promised when it came. When nodes are released, a job that could start at once with all
-promises to the others in place does so, in order. A promise never moves later (planning anew from nothing would break
-that), and only an immediate start moves it earlier. promises.py has the promises by time.
+A job keeps the start it was promised on arrival. When nodes are released, a job that could start at once without
+breaking a promise to another does so, in order. A promise never moves later (planning anew from nothing would break
+that), and only an immediate start moves it earlier. promises.py keeps the promises by time.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import LASTING, UNRESERVED, occupy, reserve, vacate
 from cohabit.model.units import FOREVER, SECOND
 
-STALE = -1  # in place of the first number of nodes that last: they must be counted anew
+STALE = -1  # in place of the first count of lasting nodes: they must be counted anew
 MUST, FOUND = 0, 1  # rows of work.rows: jobs that must be looked at; these and the jobs that could start early
 
 
 @compiled_lean
 def _reserve(row: int, now: int, jobs: Ints, machine: Machine) -> None:
-    """Promise a job the earliest start."""
+    """Promise a job its earliest start."""
     slots, gauges = machine.slots, machine.gauges
     start = reserve(slots, gauges, now, jobs[NODES, row], planned(jobs[LIMIT, row]))
     if start < FOREVER:
@@ -55,7 +55,7 @@ def _reserve(row: int, now: int, jobs: Ints, machine: Machine) -> None:
 
 @compiled_lean
 def cancel_reservation(row: int, jobs: Ints, machine: Machine) -> None:
-    """A queued job left."""
+    """Drop the promise of a queued job that left."""
     start = jobs[RESERVED, row]
     if start != UNRESERVED and start < FOREVER:
         vacate(machine.slots, machine.gauges, start, start + planned(jobs[LIMIT, row]), jobs[NODES, row])
@@ -64,7 +64,7 @@ def cancel_reservation(row: int, jobs: Ints, machine: Machine) -> None:
 
 @compiled_inline
 def _lasts_now(now: int, nodes: int, length: int, machine: Machine) -> bool:
-    """Whether so many nodes are free from now on for so long."""
+    """Whether this many nodes are free from now on for this long."""
     if machine.slots[LASTING + 1, 0] == STALE:
         note_lasting(machine.slots, machine.gauges, now)
     return fits_now(now, nodes, length, machine.slots)
@@ -72,7 +72,7 @@ def _lasts_now(now: int, nodes: int, length: int, machine: Machine) -> bool:
 
 @compiled_inline
 def could_start_early(row: int, now: int, left: int, jobs: Ints, machine: Machine) -> bool:
-    """Whether a job finds nodes from now on for all its time; from its own promise on it has those promised to it."""
+    """Whether a job finds nodes from now on for its whole limit; from its promise on it has the promised nodes."""
     start, nodes = jobs[RESERVED, row], jobs[NODES, row]
     if start <= now or nodes > left:
         return False
@@ -81,7 +81,7 @@ def could_start_early(row: int, now: int, left: int, jobs: Ints, machine: Machin
 
 @compiled_lean
 def _settle(row: int, now: int, released: bool, left: int, jobs: Ints, machine: Machine) -> bool:
-    """Promise an arrival its start, or move a job up that could start now; whether it starts."""
+    """Promise an arrival its start, or move up a job that could start now; return whether it starts."""
     slots, gauges, nodes, length = machine.slots, machine.gauges, jobs[NODES, row], planned(jobs[LIMIT, row])
     if jobs[RESERVED, row] == UNRESERVED:
         _reserve(row, now, jobs, machine)
@@ -92,10 +92,10 @@ def _settle(row: int, now: int, released: bool, left: int, jobs: Ints, machine: 
         occupy(slots, gauges, now, now + length, nodes)
         jobs[RESERVED, row] = now
         slots[LASTING + 1, 0] = STALE
-    if jobs[RESERVED, row] > now or nodes > left:  # not left: a job of request 0 is still there
+    if jobs[RESERVED, row] > now or nodes > left:  # not enough left: a job of request 0 is still on the nodes
         return False
     jobs[RESERVED, row] = UNRESERVED
-    if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it holds nothing ahead
+    if jobs[LIMIT, row] == 0:  # it ends within this instant: once started it needs no nodes later
         vacate(slots, gauges, now, now + SECOND, nodes)
         slots[LASTING + 1, 0] = STALE
     return True
@@ -106,7 +106,7 @@ def _settle(row: int, now: int, released: bool, left: int, jobs: Ints, machine: 
 
 @compiled_inline
 def _one_may_fit(rung: int, now: int, left: int, info: Ints, machine: Machine) -> bool:
-    """Whether a job of the rung might start early, by its summary."""
+    """Whether a job of the rung might start early, by the rung's summary."""
     fewest = info[MIN_NODES, rung]
     shortest = min(info[MIN_LIMIT, rung], info[SOONEST, rung] - now)  # a request of 0 holds a second, others less
     return fewest <= left and _lasts_now(now, fewest, shortest, machine)
@@ -121,12 +121,12 @@ def rounded_down(score: float) -> int:
 def _may_start_early(
     rung: int, now: int, left: int, latest: int, jobs: Ints, order: Ladder, out: Ints
 ) -> tuple[int, bool]:
-    """Write into `out` the jobs of the rung that might start early where its narrowest find nodes until `latest`.
+    """Write into `out` the jobs of the rung that might start early if its narrowest jobs find nodes until `latest`.
 
     Return how many, and whether that is certain: all jobs of the rung are as narrow.
     """
     rows, info, count, soonest, widest = order.items[rung], order.info, 0, FOREVER, 0
-    for position in range(info[SIZE, rung]):  # no branches: which way they go is hard to foresee
+    for position in range(info[SIZE, rung]):  # no branches: they are hard to predict
         row = int(rows[position])
         nodes, limit, promised = jobs[NODES, row], jobs[LIMIT, row], jobs[RESERVED, row]
         soonest, widest = min(soonest, promised), max(widest, nodes)
@@ -138,7 +138,7 @@ def _may_start_early(
 
 @compiled_inline
 def _equals_that_start_early(rung: int, now: int, latest: int, jobs: Ints, order: Ladder, out: Ints) -> int:
-    """The same for a rung by size whose jobs are all as wide: all of them are certain."""
+    """Do the same for a rung by size whose jobs are all as wide: all of them are certain."""
     rows, count, soonest = order.items[rung], 0, FOREVER
     short = ladder.not_longer(rung, latest - now, order, jobs)
     for position in range(order.info[SIZE, rung]):
@@ -178,7 +178,7 @@ def _early_on(rung: int, now: int, left: int, rule: Rule, queue: Queue, machine:
 
 @compiled_inline
 def _first_after(last: int, best: int, rows: Ints, score: Floats, jobs: Ints) -> int:
-    """The first of these rows that goes after `last`, or `best` if that goes before; -1: no row."""
+    """Return the first of these rows that goes after `last`, or `best` if that goes before; -1: no row."""
     for row in rows:
         if (last < 0 or scoring.goes_before(last, row, score, jobs)) and (
             best < 0 or scoring.goes_before(row, best, score, jobs)
@@ -189,7 +189,7 @@ def _first_after(last: int, best: int, rows: Ints, score: Floats, jobs: Ints) ->
 
 @compiled_inline
 def _find_due(now: int, must: int, jobs: Ints, work: Workspace) -> int:
-    """Write into work.rows[FOUND] the jobs that must be looked at and have not had their turn; return how many."""
+    """Write into work.rows[FOUND] the jobs that must be looked at and have not been yet; return how many."""
     rows, count = work.rows[FOUND], 0
     for index in range(must):
         rows[count] = work.rows[MUST, index]
@@ -201,9 +201,9 @@ def _find_due(now: int, must: int, jobs: Ints, work: Workspace) -> int:
 def _find_early(
     now: int, left: int, last: int, count: int, rule: Rule, queue: Queue, machine: Machine, work: Workspace
 ) -> int:
-    """Add to work.rows[FOUND] the jobs that could start early; return how many there are then.
+    """Add to work.rows[FOUND] the jobs that could start early; return the new count.
 
-    Where scores do not change, only the first of them after `last` is needed.
+    If scores do not change, only the first of them after `last` is needed.
     """
     score, rows, (_, info, meta) = queue.keys[SCORE], work.rows[FOUND], queue.order
     best = -1
@@ -230,7 +230,7 @@ def _find_early(
 
 @compiled_inline
 def _score_found(now: int, found: int, last: int, rule: Rule, queue: Queue, scorer: Scorer, work: Workspace) -> None:
-    """Score the jobs found and the last that had its turn, if any; the whole queue where none can be scored alone."""
+    """Score the jobs found and the last one settled, if any; the whole queue if rows cannot be scored alone."""
     waiting, asked = work.waiting, found + (last >= 0)
     if rule.alone:
         waiting[scoring.copy_rows(work.rows[FOUND, :found], waiting)] = last
@@ -243,7 +243,7 @@ def _score_found(now: int, found: int, last: int, rule: Rule, queue: Queue, scor
 
 @compiled_inline
 def _those_after(last: int, rows: Ints, score: Floats, jobs: Ints) -> int:
-    """Keep the rows that go after the last that had its turn, if any, the first to go in front; return how many."""
+    """Keep the rows that go after the last one settled, if any, with the first to go in front; return how many."""
     count, best = 0, 0
     for row in rows:
         if last < 0 or scoring.goes_before(last, row, score, jobs):
@@ -261,8 +261,8 @@ def _settle_in_turn(
 ) -> int:
     """Settle, in order of score, the jobs that must be looked at and, after a release, those that could start early.
 
-    The order matters only where there are two. A job that starts early gives up its promise, which may let others
-    start early: they are looked for again. Return how many start.
+    The order matters only if there are two. A job that starts early gives up its promise, which may let others start
+    early: they are looked for again. Return how many start.
     """
     jobs, score, rows, left = queue.jobs, queue.keys[SCORE], work.rows[FOUND], machine.gauges[FREE]
     count, last, found, turns, known, search = 0, -1, 0, 0, not rule.changing, True
@@ -276,14 +276,14 @@ def _settle_in_turn(
                 _score_found(now, found, last, rule, queue, scorer, work)
             found, search, turns = _those_after(last, rows[:found], score, jobs), False, 0
             continue
-        if turns == 1:  # mostly one has its turn
+        if turns == 1:  # mostly there is only one
             scoring.make_heap(rows[:found], score, jobs)
         row, found, turns = rows[0], found - 1, turns + 1
         rows[0] = rows[found]
         if turns > 1:
             scoring.sink(rows, 0, found, score, jobs)
         early = jobs[RESERVED, row] > now
-        if early and not could_start_early(row, now, left, jobs, machine):  # another job took what it found
+        if early and not could_start_early(row, now, left, jobs, machine):  # another job took the nodes it found
             if not rule.changing:  # the next one has not been looked for
                 search, last = True, row
             continue
@@ -297,7 +297,7 @@ def _settle_in_turn(
 
 @compiled_lean
 def _plan_anew(now: int, rule: Rule, queue: Queue, machine: Machine, scorer: Scorer, work: Workspace) -> int:
-    """A job overran its request or nodes were lost: all promises are made anew. Return how many jobs start."""
+    """Make all promises anew, after a job overran its request or nodes were lost. Return how many jobs start."""
     jobs, gauges, waiting, info = queue.jobs, machine.gauges, work.waiting, queue.order.info
     profile.rebuild(now, jobs, machine)
     gauges[VOID], gauges[PROMISES] = 0, 0
@@ -340,7 +340,7 @@ def pass_with_promises(
     else:
         count = _settle_in_turn(now, released, must, rule, queue, machine, scorer, work)
     for index in range(count):
-        row = work.started[index]  # where `begin` puts it again
+        row = work.started[index]  # where `begin` writes it again
         dequeue(row, rule, queue)
         begin(row, now, queue, machine, work.started)
     for row in work.rows[MUST, :arrived]:

@@ -33,7 +33,7 @@ SORT_AT_MOST = 128  # jobs found by size; where there are more, the queue is wal
 
 @compiled_inline
 def planned(limit: int) -> int:
-    """How long a reservation lasts: one second for a job that asked for no time."""
+    """Return how long a reservation lasts: one second for a job that requests no time."""
     return limit if limit > 0 else SECOND
 
 
@@ -67,7 +67,7 @@ def fits_now(now: int, nodes: int, limit: int, slots: Ints) -> bool:
 
 @compiled_inline
 def free_until(now: int, nodes: int, slots: Ints) -> int:
-    """Until when so many nodes stay free, one or more."""
+    """Return until when this many nodes, one or more, stay free."""
     until, step = now, 0
     while slots[LASTING + 1, step] >= max(nodes, 1):
         until, step = slots[LASTING, step], step + 1
@@ -76,13 +76,13 @@ def free_until(now: int, nodes: int, slots: Ints) -> int:
 
 @compiled_inline
 def disturbs_no_promise(now: int, nodes: int, limit: int, left: int, slots: Ints) -> bool:
-    """Whether so many nodes are free from now on for so long, as `note_lasting` has noted it, and so many are left."""
+    """Whether this many nodes are free now for this long, by `note_lasting`, and this many are left."""
     return nodes <= left and (limit == 0 or fits_now(now, nodes, limit, slots))
 
 
 @compiled_lean
 def start_rows(now: int, rows: Ints, queue: Queue, machine: Machine, started: Ints) -> None:
-    """Start those of these rows that find nodes from now on for all their time; they stay on the queue's ladders."""
+    """Start those of these rows that find nodes from now on for their whole limit; they stay on the queue's ladders."""
     jobs, slots, gauges = queue.jobs, machine.slots, machine.gauges
     for row in rows:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
@@ -98,7 +98,7 @@ def places_that_may_fit(now: int, first: int, rows: Ints, jobs: Ints, machine: M
     slots, left, latest, step, count = machine.slots, machine.gauges[FREE], now, 0, 0
     while slots[LASTING + 1, step] > 0:
         latest, step = slots[LASTING, step], step + 1
-    for place in range(first, len(rows)):  # no branches: which way they go is hard to foresee
+    for place in range(first, len(rows)):  # no branches: they are hard to predict
         out[count] = place
         count += (jobs[NODES, rows[place]] <= left) & (now + jobs[LIMIT, rows[place]] <= latest)
     return count
@@ -128,7 +128,7 @@ def _find_by_size(now: int, jobs: Ints, second: Ladder, machine: Machine, out: I
 
 @compiled_lean
 def starts_or_is_promised(row: int, now: int, jobs: Ints, machine: Machine) -> bool:
-    """Take nodes from now on if they are free for all the job's time, else when they are; whether it starts now."""
+    """Take nodes from now on if they are free for the whole limit, else when they are; return whether it starts now."""
     nodes, limit, left = jobs[NODES, row], jobs[LIMIT, row], machine.gauges[FREE]
     if limit == 0 and nodes <= left:
         return True
@@ -181,7 +181,7 @@ def _start_rest_by_size(now: int, last: int, queue: Queue, machine: Machine, wor
 
 @compiled_inline
 def _start_rest(now: int, place: int, position: int, queue: Queue, machine: Machine, work: Workspace) -> None:
-    """Start the jobs from a place on the ladder on that disturb no promise, in order."""
+    """Start the jobs from this place of the ladder on that disturb no promise, in order."""
     (items, info, meta), gauges, places = queue.order, machine.gauges, work.rows[1]
     while place < meta[RUNGS] and gauges[FREE] > 0:
         rung = info[ORDER, place]
@@ -197,7 +197,7 @@ def _start_rest(now: int, place: int, position: int, queue: Queue, machine: Mach
 def _start_rest_by_second_order(
     now: int, place: int, position: int, queue: Queue, machine: Machine, work: Workspace
 ) -> None:
-    """The same in the second order."""
+    """Do the same in the second order."""
     (items, info, meta), rows, count = queue.order, work.rows[1], 0
     while place < meta[RUNGS]:
         rung = info[ORDER, place]

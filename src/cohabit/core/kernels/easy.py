@@ -34,7 +34,7 @@ from cohabit.model.units import FOREVER
 
 @compiled_lean
 def shadow_of(need: int, jobs: Ints, running: Ladder, free_now: int) -> tuple[int, int]:
-    """The shadow time of a job that needs so many nodes, and how many nodes it leaves over then."""
+    """Return the shadow time of a job that needs this many nodes, and how many extra nodes there are then."""
     items, info, meta = running
     total, shadow, place = free_now, FOREVER, 0
     while place < meta[RUNGS] and total + info[SUM_NODES, info[ORDER, place]] < need:
@@ -55,7 +55,7 @@ def shadow_of(need: int, jobs: Ints, running: Ladder, free_now: int) -> tuple[in
 
 @compiled_lean
 def set_head(head: int, depth: int, jobs: Ints, machine: Machine) -> None:
-    """Note the head, its shadow time and what it leaves over."""
+    """Note the head, its shadow time and the extra nodes."""
     gauges = machine.gauges
     gauges[HEAD], gauges[SHADOW], gauges[EXTRA] = head, FOREVER, 0
     if depth == EASY:
@@ -83,7 +83,7 @@ def backfill(row: int, now: int, queue: Queue, machine: Machine, started: Ints) 
 def first_keeps_all_back(first: int, now: int, queue: Queue, machine: Machine) -> bool:
     """Whether the first job does not fit and no job may pass it: then no job starts with more reservations either.
 
-    The second ladder is sorted by size. This costs little beside planning, and half of all plans start no job.
+    The second ladder is sorted by size. This check is cheap compared to planning, and half of all plans start no job.
     """
     jobs, gauges, (items, info, meta) = queue.jobs, machine.gauges, queue.second
     free = gauges[FREE]
@@ -105,7 +105,7 @@ def first_keeps_all_back(first: int, now: int, queue: Queue, machine: Machine) -
 
 @compiled_lean
 def sure_to_start(now: int, promised: bool, queue: Queue, machine: Machine) -> int:
-    """The only job that fits, if it starts whatever the scores are; -1: scores decide, or no job fits.
+    """Return the only job that fits, if it starts whatever the scores are; -1: scores decide, or no job fits.
 
     promised: the head is promised a start, as in EASY.
     """
@@ -144,7 +144,7 @@ def _start_heads(now: int, rule: Rule, queue: Queue, machine: Machine, started: 
 
 @compiled_inline
 def _start_behind_the_head(now: int, candidates: Ladder, queue: Queue, machine: Machine, started: Ints) -> None:
-    """Start jobs of a ladder that may pass the head; the summaries of rungs tell where there are any."""
+    """Start jobs of a ladder that may pass the head; the summaries of rungs show where to look."""
     jobs, gauges, (items, info, meta) = queue.jobs, machine.gauges, candidates
     for place in range(meta[RUNGS]):
         rung = info[ORDER, place]

@@ -21,7 +21,7 @@ RUNG = 128  # rows on a full rung
 ORDER, SIZE, MIN_NODES, MIN_LIMIT, SUM_NODES = 0, 1, 2, 3, 4
 # kept by conservative.py: no job on the rung is promised an earlier instant, or has a smaller score
 SOONEST, LEAST_SCORE = 5, 6
-# one column per place in the order: what the last row of that rung is sorted by (a float64, as it stands in memory)
+# one column per place in the order: the key of the last row of that rung (a float64, as its bits)
 LAST_KEY = 7
 SUMMARIES = 8
 # entries of `meta`
@@ -63,7 +63,7 @@ def _note_last(items: Ints, info: Ints, place: int, key: Floats) -> None:
 
 @compiled_lean
 def _find_rung(ladder: Ladder, seq: Ints, key: Floats, row: int) -> int:
-    """Index (in sorted order) of the first rung whose last row is not before `row`."""
+    """Return the index (in sorted order) of the first rung whose last row is not before `row`."""
     items, info, meta = ladder
     low, high, wanted, lasts = 0, meta[RUNGS], key[row], info[LAST_KEY]
     while low < high:
@@ -98,14 +98,14 @@ def _find_position(items: Ints, info: Ints, rung: int, seq: Ints, key: Floats, r
 def _position_of(items: Ints, info: Ints, rung: int, row: int) -> int:
     """The position of `row` on the rung."""
     rows, position = items[rung, : info[SIZE, rung]], 0
-    for index in range(len(rows)):  # all of them: several are compared at once
+    for index in range(len(rows)):  # no early exit: several rows are compared at once
         position += index * (rows[index] == row)
     return position
 
 
 @compiled_lean
 def _open_rung(info: Ints, meta: Ints, place: int) -> int:
-    """Put an unused rung at `place` in the order; unused rungs wait behind the used ones."""
+    """Put an unused rung at `place` in the order; unused rungs are behind the used ones."""
     count = meta[RUNGS]
     rung = info[ORDER, count]
     move(info[ORDER], place, place + 1, count - place)
@@ -139,7 +139,7 @@ def insert(ladder: Ladder, jobs: Ints, key: Floats, row: int) -> None:
     if info[SIZE, rung] == RUNG:
         fresh = _open_rung(info, meta, place + 1)
         at_end = place + 2 == meta[RUNGS] and _find_position(items, info, rung, seq, key, row) == RUNG
-        keep = RUNG if at_end else RUNG // 2  # appending in order leaves full rungs behind
+        keep = RUNG if at_end else RUNG // 2  # appending in order leaves full rungs
         for position in range(keep, RUNG):
             items[fresh, position - keep] = items[rung, position]
         info[SIZE, fresh] = RUNG - keep
@@ -212,7 +212,7 @@ def remove(ladder: Ladder, jobs: Ints, key: Floats, row: int) -> None:
 
 @compiled_lean
 def lower(ladder: Ladder, jobs: Ints, key: Floats, row: int, soonest: int, least_score: int) -> None:
-    """Note the promise of a row on the ladder, and a whole number not above its score, in the summary of its rung."""
+    """Update the summary of a row's rung with its promise and a whole number not above its score."""
     info = ladder.info
     rung = info[ORDER, _find_rung(ladder, jobs[SEQ], key, row)]
     info[SOONEST, rung] = min(info[SOONEST, rung], soonest)
@@ -228,7 +228,7 @@ def all_as_wide(rung: int, ladder: Ladder, jobs: Ints) -> bool:
 
 @compiled_inline
 def not_longer(rung: int, limit: int, ladder: Ladder, jobs: Ints) -> int:
-    """How many jobs of such a rung ask for at most this time; they stand first."""
+    """Return how many jobs of such a rung request at most this time; they come first."""
     short, end = 0, ladder.info[SIZE, rung]
     while short < end:
         middle = (short + end) >> 1
@@ -241,7 +241,7 @@ def not_longer(rung: int, limit: int, ladder: Ladder, jobs: Ints) -> int:
 
 @compiled_lean
 def rebuild(ladder: Ladder, jobs: Ints, key: Floats, rows: Ints) -> None:
-    """Put these rows, which are sorted, onto the ladder in place of all others; every rung has room for more."""
+    """Replace all rows of the ladder by these, which are sorted; every rung has room for more."""
     items, info, meta = ladder
     meta[RUNGS], meta[ROWS] = 0, len(rows)
     for first in range(0, len(rows), 3 * RUNG // 4):

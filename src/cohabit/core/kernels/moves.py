@@ -1,4 +1,4 @@
-"""One job in, one job out: into and out of the queue, onto and off its nodes."""
+"""Move one job: into and out of the queue, onto and off its nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cohabit.model.units import FOREVER
 
 @compiled_lean
 def uses_second(rule: Rule) -> bool:
-    """Whether queued jobs stand on the second ladder, too."""
+    """Whether queued jobs are on the second ladder, too."""
     if rule.by_size:
         return rule.depth != CONSERVATIVE
     return rule.two_orders and rule.by_score
@@ -71,7 +71,7 @@ def begin(row: int, now: int, queue: Queue, machine: Machine, started: Ints) -> 
 
 @compiled_lean
 def finish(row: int, now: int, depth: int, queue: Queue, machine: Machine) -> None:
-    """A running job ended: its nodes are idle again."""
+    """End a running job: its nodes are idle again."""
     jobs, gauges = queue.jobs, machine.gauges
     ladder.remove(machine.running, jobs, queue.keys[ENDS], row)
     release_nodes(row, jobs, machine)
@@ -85,7 +85,7 @@ def finish(row: int, now: int, depth: int, queue: Queue, machine: Machine) -> No
 
 @compiled_lean
 def age_limit(gauges: Ints) -> int:
-    """The wait after which no other job may overtake: fixed, or so many thousandths of the mean run so far."""
+    """Return the wait after which no other job may overtake: fixed, or in thousandths of the mean run so far."""
     if gauges[AGE_LIMIT] > 0:
         return gauges[AGE_LIMIT]
     if gauges[AGE_RUNS] > 0 and gauges[RUNS] > 0:

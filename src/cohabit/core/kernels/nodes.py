@@ -90,7 +90,7 @@ def release_nodes(row: int, jobs: Ints, machine: Machine) -> None:
 
 @compiled
 def initialise(idle: Any, pool: Ints, gauges: Ints, nodes: int) -> None:
-    """All nodes idle, all ranges spare."""
+    """Make all nodes idle and all ranges spare."""
     for word in range(len(idle)):
         count = min(64, nodes - word * 64)
         idle[word] = FULL_WORD if count == 64 else (ONE << np.uint64(count)) - ONE

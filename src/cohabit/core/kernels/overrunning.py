@@ -1,4 +1,4 @@
-"""Jobs that run past their request, where they are not killed: each is expected to end one second from now.
+"""Jobs that run past their request and are not killed: each is expected to end one second from now.
 
 Every pass begins with this step, compiled or readable. It decides nothing.
 """
@@ -15,9 +15,9 @@ from cohabit.model.units import SECOND
 
 @compiled_lean
 def _next_overrunning(now: int, jobs: Ints, running: Ladder, gauges: Ints) -> int:
-    """A job that is past its request but not yet expected one second from now; -1 if there is none.
+    """Return a job that is past its request but not yet expected to end one second from now; -1 if there is none.
 
-    Where any job is past its request the promises are void, also in a second pass of the same instant.
+    If any job is past its request, the promises are void, also in a second pass of the same instant.
     """
     items, info, meta = running
     for place in range(meta[RUNGS]):
@@ -35,7 +35,7 @@ def _next_overrunning(now: int, jobs: Ints, running: Ladder, gauges: Ints) -> in
 
 @compiled_inline
 def open_pass(now: int, queue: Queue, machine: Machine) -> None:
-    """Begin a pass: no job has been started in it."""
+    """Begin a pass, in which no job has been started yet."""
     machine.gauges[STARTED] = 0
     extend_overrunning(now, queue.jobs, queue.keys, machine.running, machine.gauges)
 

@@ -1,9 +1,9 @@
 """Free nodes over time, compiled: running jobs by requested end, and reservations, for depth two and more.
 
 A point says how many nodes are free from its instant until the next point's; the last one lasts for ever, and a point
-stays as long as an interval begins or ends there. Points live in blocks of at most 32, in order of time; for every
-block the directory holds bounds of what is free in it, so a search skips blocks in which nothing can begin or in which
-nothing can get in the way, and an interval is taken from the blocks it covers whole by one number each.
+stays as long as an interval begins or ends there. Points are in blocks of at most 32, in order of time; for every
+block the directory holds bounds of the free nodes in it. So a search skips blocks in which no start is possible or
+which cannot prevent one, and an interval changes each block that it covers whole by one number.
 It knows intervals and nodes; depth.py and conservative.py decide which job is promised what.
 """
 
@@ -25,18 +25,18 @@ TIME, IDLE, USES = 0, 1, 2
 # rows of `slots`, one column per block in order of time: its number (its points are columns NUMBER * BLOCK and on), how
 # many points, the first one's instant, bounds of the nodes free in it, and what to add to every IDLE in it
 NUMBER, POINTS, FROM, MOST, LEAST, SHIFT = 3, 4, 5, 6, 7, 8
-# rows of `slots` that these keep beside: a heap of promised instants with their rows, and how many
+# rows of `slots` that other modules use: a heap of promised instants with their rows, and how many
 # nodes stay free until when
 PROMISED_AT, PROMISED_TO, LASTING = 9, 10, 11
 
 
 def make(jobs: int, nodes: int) -> NDArray[np.int64]:
-    """Room for the intervals of so many jobs; two neighbouring blocks are together more than half a block."""
+    """Return slots for this many jobs; two neighbouring blocks together fill more than half a block."""
     return np.empty((LASTING + 2, 4 * (2 * jobs + 2 * nodes + BLOCK)), np.int64)
 
 
 def points(slots: NDArray[np.int64], gauges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All instants at which the number of free nodes may change, and how many are free from each on."""
+    """Return all instants at which the number of free nodes may change, and how many are free from each on."""
     times, idle = [], []
     for place in range(int(gauges[PROFILE_BLOCKS])):
         first = int(slots[NUMBER, place]) * BLOCK
@@ -51,7 +51,7 @@ def points(slots: NDArray[np.int64], gauges: NDArray[np.int64]) -> tuple[NDArray
 
 @compiled_lean
 def reset(slots: Ints, gauges: Ints, nodes: int) -> None:
-    """Everything free for ever."""
+    """Make all nodes free for ever."""
     slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = -FOREVER, nodes, 1
     slots[NUMBER, 0], slots[POINTS, 0], slots[FROM, 0] = 0, 1, -FOREVER
     slots[MOST, 0], slots[LEAST, 0], slots[SHIFT, 0] = nodes, nodes, 0
@@ -61,9 +61,9 @@ def reset(slots: Ints, gauges: Ints, nodes: int) -> None:
 
 @compiled_lean
 def _last_at_or_before(slots: Ints, row: int, low: int, high: int, instant: int) -> int:
-    """The last column of the sorted slots[row, low:high] that is not after `instant`; `low` if there is none."""
+    """Return the last column of the sorted slots[row, low:high] that is not after `instant`; `low` if there is none."""
     times, place, count = slots[row, low:high], 0, high - low
-    while count > 1:  # no branches: which way they go is hard to foresee
+    while count > 1:  # no branches: they are hard to predict
         half = count >> 1
         place += half * (times[place + half] <= instant)
         count -= half
@@ -72,13 +72,13 @@ def _last_at_or_before(slots: Ints, row: int, low: int, high: int, instant: int)
 
 @compiled_lean
 def find(slots: Ints, gauges: Ints, instant: int) -> tuple[int, int]:
-    """The last point that is not after `instant`: the place of its block, and its column."""
+    """Return the last point that is not after `instant`: the place of its block, and its column."""
     return _find_from(slots, gauges, 0, instant)
 
 
 @compiled_lean
 def _find_from(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int, int]:
-    """The same, not in a block before `place`."""
+    """Do the same, but not in a block before `place`."""
     place = _last_at_or_before(slots, FROM, place, gauges[PROFILE_BLOCKS], instant)
     first = slots[NUMBER, place] * BLOCK
     return place, _last_at_or_before(slots, TIME, first, first + slots[POINTS, place], instant)
@@ -101,7 +101,7 @@ def point_after(slots: Ints, place: int, column: int) -> tuple[int, int]:
 @compiled_lean
 def _summarise(slots: Ints, place: int) -> None:
     first = slots[NUMBER, place] * BLOCK
-    idle = slots[IDLE, first : first + slots[POINTS, place]]  # indices from zero: several are looked at at once
+    idle = slots[IDLE, first : first + slots[POINTS, place]]  # indices from zero: several are compared at once
     most = least = idle[0]
     for index in range(len(idle)):
         most, least = max(most, idle[index]), min(least, idle[index])
@@ -110,7 +110,7 @@ def _summarise(slots: Ints, place: int) -> None:
 
 @compiled_lean
 def _open_block(slots: Ints, gauges: Ints, place: int) -> None:
-    """An empty block at `place` in the order; numbers no longer in use wait behind those in use."""
+    """Put an empty block at `place` in the order; unused numbers are behind those in use."""
     count = gauges[PROFILE_BLOCKS]
     if count == gauges[PROFILE_SPARE]:
         slots[NUMBER, count] = count
@@ -146,7 +146,7 @@ def _append_points(slots: Ints, place: int, source: int, count: int, change: int
 
 @compiled_lean
 def _split(slots: Ints, gauges: Ints, place: int) -> None:
-    """Move the later half of a full block into one of its own."""
+    """Move the later half of a full block into a new block."""
     half = BLOCK // 2
     source = slots[NUMBER, place] * BLOCK + half
     _open_block(slots, gauges, place + 1)
@@ -178,7 +178,7 @@ def _shift_points(slots: Ints, begin: int, end: int, by: int) -> None:
 
 @compiled_lean
 def _use_point(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int, int]:
-    """One more interval begins or ends at `instant`, in the block at `place` or later; its point is made if missing."""
+    """Count one more interval that begins or ends at `instant`, in block `place` or later; add a missing point."""
     place, column = _find_from(slots, gauges, place, instant)
     if slots[TIME, column] != instant:
         if slots[POINTS, place] == BLOCK:
@@ -195,10 +195,10 @@ def _use_point(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int
 
 @compiled_lean
 def _drop_point(slots: Ints, gauges: Ints, instant: int) -> None:
-    """One interval fewer begins or ends at `instant`; a point of none is taken out."""
+    """Count one interval fewer that begins or ends at `instant`; remove a point that has none."""
     place, column = find(slots, gauges, instant)
     first = slots[NUMBER, place] * BLOCK
-    forgotten = slots[TIME, column] != instant or (place == 0 and column == first)  # it lies in the past
+    forgotten = slots[TIME, column] != instant or (place == 0 and column == first)  # it is in the past
     if not forgotten:
         slots[USES, column] -= 1
     if not forgotten and slots[USES, column] == 0:
@@ -223,7 +223,7 @@ def _change_in_block(slots: Ints, place: int, begin: int, end: int, nodes: int) 
 
 @compiled_lean
 def _change(slots: Ints, place: int, column: int, last: int, stop: int, nodes: int) -> None:
-    """So many nodes more are free from one point to another."""
+    """Add `nodes` to the free nodes from one point to another."""
     if place < last:
         _change_in_block(slots, place, column, slots[NUMBER, place] * BLOCK + slots[POINTS, place], nodes)
         column = slots[NUMBER, last] * BLOCK
@@ -237,7 +237,7 @@ def _change(slots: Ints, place: int, column: int, last: int, stop: int, nodes: i
 
 @compiled_lean
 def _change_between(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
-    """The same between two instants; there is a point at `begin`, and one at `end` or later."""
+    """Do the same between two instants; there is a point at `begin`, and one at `end` or later."""
     place, column = find(slots, gauges, begin)
     last, stop = _find_from(slots, gauges, place, end)
     _change(slots, place, column, last, stop + (slots[TIME, stop] < end), nodes)
@@ -256,7 +256,7 @@ def occupy(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
 
 @compiled_lean
 def _occupy_from(slots: Ints, gauges: Ints, place: int, column: int, end: int, nodes: int) -> None:
-    """The same from a point on."""
+    """Do the same from a point on."""
     blocks, begin = gauges[PROFILE_BLOCKS], slots[TIME, column]
     last, stop = _use_point(slots, gauges, place, end)
     if gauges[PROFILE_BLOCKS] != blocks:  # one was split
@@ -275,7 +275,7 @@ def vacate(slots: Ints, gauges: Ints, begin: int, end: int, nodes: int) -> None:
 
 @compiled_lean
 def give_back(slots: Ints, gauges: Ints, now: int, end: int, nodes: int) -> None:
-    """A job ended at `now` that was expected to keep its nodes until `end`."""
+    """Free the nodes of a job that ended at `now` and was expected to keep them until `end`."""
     if end > now:
         _use_point(slots, gauges, 0, now)
         _change_between(slots, gauges, now, end, nodes)
@@ -298,7 +298,7 @@ def forget_past(slots: Ints, gauges: Ints, now: int) -> None:
 
 @compiled_inline
 def _where_enough(slots: Ints, begin: int, end: int, needed: int) -> np.int64:
-    """A bit for every point of these columns, the first one's lowest: whether so many nodes are free (less SHIFT)."""
+    """Return a bit for every point of these columns, the first one's lowest: are `needed` nodes free (less SHIFT)?"""
     idle, bits = slots[IDLE, begin:end], np.int64(0)
     for index in range(len(idle)):
         bits |= np.int64(idle[index] >= needed) << index
@@ -307,10 +307,10 @@ def _where_enough(slots: Ints, begin: int, end: int, needed: int) -> np.int64:
 
 @compiled_lean
 def earliest(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> tuple[int, int, int]:
-    """First instant from `now` with `nodes` free throughout, FOREVER if there is none; and the last point till then."""
+    """Return the first instant from `now` with `nodes` free throughout, else FOREVER; and the last point till then."""
     place, column = find(slots, gauges, now)
     at, at_column = place, column
-    start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as we have looked
+    start, goal, found = now, FOREVER, False  # found: enough nodes from `start` on, as far as searched
     while True:
         if slots[LEAST, place] < nodes if found else slots[MOST, place] >= nodes:
             end, index = slots[NUMBER, place] * BLOCK + slots[POINTS, place], 0
@@ -320,7 +320,7 @@ def earliest(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> 
                     index += trailing_zeros(enough >> index)
                     start, at, at_column = max(times[index], now), place, column + index
                     goal = start + duration
-                index += trailing_zeros(~(enough >> index))  # the next point with too few
+                index += trailing_zeros(~(enough >> index))  # the next point with too few nodes
                 found = index == end - column
                 if found:
                     break
@@ -334,7 +334,7 @@ def earliest(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> 
 
 @compiled_lean
 def reserve(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> int:
-    """Take `nodes` for so long as early as they are free, and return from when; FOREVER: they never are."""
+    """Take `nodes` for `duration` as early as they are free, and return from when; FOREVER: they never are."""
     start, place, column = earliest(slots, gauges, now, nodes, duration)
     if start < FOREVER:
         if slots[TIME, column] == start:
@@ -347,10 +347,10 @@ def reserve(slots: Ints, gauges: Ints, now: int, nodes: int, duration: int) -> i
 
 @compiled_lean
 def rebuild(now: int, jobs: Ints, machine: Machine) -> None:
-    """The profile of the running jobs alone, from now on."""
+    """Make the profile of the running jobs alone, from now on."""
     (items, info, meta), slots, gauges = machine.running, machine.slots, machine.gauges
     idle_now = gauges[FREE]
-    full = BLOCK * 3 // 4  # room for what comes
+    full = BLOCK * 3 // 4  # leave room for new points
     slots[TIME, 0], slots[IDLE, 0], slots[USES, 0] = now, idle_now, 1
     slots[FROM, 0], slots[LEAST, 0] = now, idle_now
     block, column, idle = 0, 0, idle_now

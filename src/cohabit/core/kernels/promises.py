@@ -1,6 +1,6 @@
-"""Who was promised which start under conservative backfilling, by time: a heap in two rows of the profile, compiled.
+"""The promised starts of jobs under conservative backfilling, by time: a heap in two rows of the profile, compiled.
 
-Entries of jobs that have gone or been promised something else stay until they come up. It knows no nodes.
+Entries of jobs that have left or have another promise now stay until they reach the top. It knows no nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cohabit.model.units import FOREVER, SECOND
 
 @compiled_lean
 def note_promise(slots: Ints, gauges: Ints, instant: int, row: int) -> None:
-    """Add to the heap."""
+    """Add a promise to the heap."""
     place = gauges[PROMISES]
     gauges[PROMISES] += 1
     while place > 0 and slots[PROMISED_AT, (place - 1) >> 1] > instant:
@@ -25,14 +25,14 @@ def note_promise(slots: Ints, gauges: Ints, instant: int, row: int) -> None:
 
 @compiled_lean
 def _is_kept(place: int, jobs: Ints, slots: Ints) -> bool:
-    """Whether an entry still says when that job starts; those of jobs that have gone stay until they come up."""
+    """Whether an entry still is the job's promise; entries of jobs that have left stay until they reach the top."""
     row = slots[PROMISED_TO, place]
     return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
 
 
 @compiled_lean
 def make_room(most: int, jobs: Ints, slots: Ints, gauges: Ints) -> None:
-    """Where the heap has so many entries, take out all of jobs that have gone."""
+    """Remove all entries of jobs that have left, if the heap has this many entries."""
     if gauges[PROMISES] < most:
         return
     count, gauges[PROMISES] = gauges[PROMISES], 0
@@ -58,7 +58,7 @@ def _drop_first(slots: Ints, gauges: Ints) -> None:
 
 @compiled_lean
 def first(jobs: Ints, slots: Ints, gauges: Ints) -> int:
-    """The soonest instant anybody is promised; FOREVER if there is none."""
+    """Return the earliest promised instant; FOREVER if there is none."""
     while gauges[PROMISES] > 0:
         if _is_kept(0, jobs, slots):
             return slots[PROMISED_AT, 0]
@@ -68,7 +68,7 @@ def first(jobs: Ints, slots: Ints, gauges: Ints) -> int:
 
 @compiled_lean
 def take_due(now: int, jobs: Ints, slots: Ints, gauges: Ints, rows: Ints, count: int) -> int:
-    """Add those whose time has come to rows[:count]; how many there are then. Who must wait on is to be noted again."""
+    """Add jobs with a due promise to rows[:count]; return the new count. Jobs that do not start must be noted again."""
     while first(jobs, slots, gauges) <= now:
         row = slots[PROMISED_TO, 0]
         _drop_first(slots, gauges)
@@ -83,7 +83,7 @@ def take_due(now: int, jobs: Ints, slots: Ints, gauges: Ints, rows: Ints, count:
 
 @compiled_lean
 def note_again(rows: Ints, jobs: Ints, slots: Ints, gauges: Ints) -> None:
-    """Those of `take_due` who did not start: a job of request 0 is still on their nodes."""
+    """Note again the jobs of `take_due` that did not start, because a job of request 0 is still on their nodes."""
     for row in rows:
         if jobs[STATE, row] == QUEUED and jobs[RESERVED, row] < FOREVER:
             make_room(slots.shape[1], jobs, slots, gauges)
@@ -92,6 +92,6 @@ def note_again(rows: Ints, jobs: Ints, slots: Ints, gauges: Ints) -> None:
 
 @compiled_lean
 def next_wake(now: int, jobs: Ints, slots: Ints, gauges: Ints) -> int:
-    """When the next one is due; a job of request 0 stands in the way of those due now: if it runs on, for a second."""
+    """Return when the next promise is due; one due now waits for a job of request 0: if that runs on, for a second."""
     soonest = first(jobs, slots, gauges)
     return soonest if soonest > now else now + SECOND

@@ -1,8 +1,8 @@
 """The scheduling pass in compiled form, for machines whose nodes are interchangeable and given out whole.
 
 The live core and the simulator's whole-trace driver call the same kernels. They know requested times only, never true
-ends. Their readable twin is the loop in core/decide.py over core/timeline.py; property tests hold the two together on
-random traces. Each is compiled when it is first needed.
+ends. Their readable twin is the loop in core/decide.py over core/timeline.py; property tests check that the two agree
+on random traces. Each is compiled when it is first needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pass = Callable[[int, Rule, int, Queue, Machine, Scorer, Workspace], None]
 
 
 def pass_of(rule: Rule) -> Pass:
-    """The kernel that decides by this rule: pass(now, rule, arrived, queue, machine, scorer, work).
+    """Return the kernel for this rule: pass(now, rule, arrived, queue, machine, scorer, work).
 
     It starts every job that may start at `now`: the rows are in work.started, as many as gauges[STARTED] says.
     work.arrivals[:arrived] are the rows that entered the queue since the last pass.

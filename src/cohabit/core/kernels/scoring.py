@@ -1,4 +1,4 @@
-"""How a compiled pass asks an order for scores, and which of two jobs goes first.
+"""The calls of a compiled pass to an order for scores, and the comparison of two jobs.
 
 An order is called by its address (core/scorer.py).
 """
@@ -22,7 +22,7 @@ def score(
         jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
         fresh.ctypes,
     )  # fmt: skip
-    for index in range(len(rows)):  # always stored: several at once
+    for index in range(len(rows)):  # stored in any case: several at once
         fresh[index] = np.inf if np.isnan(fresh[index]) else fresh[index]
 
 
@@ -63,7 +63,7 @@ def goes_before(row: int, other: int, key: Floats, jobs: Ints) -> bool:
 
 @compiled_lean
 def sink(rows: Ints, place: int, count: int, key: Floats, jobs: Ints) -> None:
-    """Move one row of a heap, the first to go on top, down to its place."""
+    """Move one row of a heap, with the first to go on top, down to its place."""
     row, child = rows[place], 2 * place + 1
     while child < count:
         if child + 1 < count and goes_before(rows[child + 1], rows[child], key, jobs):
@@ -88,6 +88,6 @@ def sort_rows(rows: Ints, key: Floats, jobs: Ints) -> None:
     for end in range(len(rows) - 1, 0, -1):
         rows[0], rows[end] = rows[end], rows[0]
         sink(rows, 0, end, key, jobs)
-    for index in range(len(rows) // 2):  # the last to go stands first now
+    for index in range(len(rows) // 2):  # the last to go is first now
         other = len(rows) - 1 - index
         rows[index], rows[other] = rows[other], rows[index]

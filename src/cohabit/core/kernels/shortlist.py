@@ -1,9 +1,9 @@
-"""The first of the queue without scoring all of it, for orders whose scores only fall while a job waits.
+"""Find the first job of the queue without scoring all of it, for orders whose scores only fall while a job waits.
 
 Such an order (`FALLING`, see docs/policies.md) is bounded by its scores at the end of a window of time. Every job is
 bounded once per window, and the queue is kept in order of the bounds (keys[BOUND]). A pass scores from the beginning of
 the queue until the best score found is below all bounds that follow: that job is the first. Long windows are bounded
-seldom, but their bounds are loose, so that more jobs must be scored. Windows grow and shrink until both cost the same.
+less often, but their bounds are loose, so more jobs must be scored. Windows grow and shrink until both cost the same.
 Short queues, and orders that are not falling, have no bounds: all their jobs are scored at once.
 """
 
@@ -21,7 +21,7 @@ from cohabit.model.units import FOREVER, SECOND
 
 # marks[...]: whether no job is bounded; whether an order is called as machine code
 UNBOUNDED, CHEAP_CALLS = 0, 1
-# how many jobs have been scored in this pass, and where on the ladder the next one stands
+# how many jobs have been scored in this pass, and where on the ladder the next one is
 SCORED, PLACE, POSITION = 2, 3, 4
 # of the jobs that may pass the head: how many are noted, and how many of these are scored
 ABLE_COUNT, ABLE_SCORED = 5, 6
@@ -29,23 +29,23 @@ ABLE_COUNT, ABLE_SCORED = 5, 6
 UNTIL, WINDOW, BOUNDED = 7, 8, 9
 # since the window began: rows scored, and passes
 WINDOW_ROWS, WINDOW_PASSES = 10, 11
-OF_USAGE = 12  # whether usage is counted, on which scores may depend
+OF_USAGE = 12  # whether usage is counted, since scores may depend on it
 MARKS = 13
-# bounds[...]: the bounds hold as long as a unit of usage is worth so much, and counts from this instant
+# bounds[...]: the bounds hold while a unit of usage is worth at least this, and counts from this instant
 WORTH, COUNTED_FROM = 0, 1
 BOUNDS = 2
 BOUND = ARRIVAL  # keys[BOUND]: no score of the row is below it before the window ends
 # rows of `rows` and `scores`: jobs scored in this pass; jobs that may pass the head
 LOOKED, ABLE = 0, 1
 
-SHARE_LEFT = 0.98  # a share of usage may shrink to this part within a window
+SHARE_LEFT = 0.98  # a share of usage may shrink to this fraction within a window
 LONGEST_WINDOW = 2**50
 SCORE_ALL_BELOW, BOUND_ABOVE = 16, 64  # jobs in the queue
 FIRST_SCORED = 8  # jobs that are scored first in a pass
-COST_OF_BOUND = 3  # bounding a row costs as much as scoring so many
+COST_OF_BOUND = 3  # bounding a row costs as much as scoring this many
 LONGER, SHORTER = 1.25, 0.8  # from one window to the next
-MUCH_LONGER, FEW_PASSES = 2.0, 4  # where there are so few passes in a window
-LATEST = 8  # bounds are renewed early where scoring cost so many times what bounding did
+MUCH_LONGER, FEW_PASSES = 2.0, 4  # if a window has fewer passes than this
+LATEST = 8  # bounds are renewed early if scoring cost this many times as much as bounding
 
 
 def make(users: int, cheap_calls: bool = True, of_usage: bool = False) -> Shortlist:
@@ -85,13 +85,13 @@ def bound_arrival(row: int, now: int, queue: Queue, scorer: Scorer, work: Worksp
 
 @compiled_inline
 def _cost_of_looseness(marks: Ints) -> int:
-    """What it cost in this window that the bounds are not tighter, in rows bounded."""
+    """Return the cost of loose bounds in this window, in rows bounded."""
     return (marks[WINDOW_ROWS] - FIRST_SCORED * marks[WINDOW_PASSES]) // COST_OF_BOUND
 
 
 @compiled_lean
 def _set_window(marks: Ints) -> None:
-    """Make the window longer where bounding cost more than loose bounds did, else shorter."""
+    """Make the window longer if bounding cost more than loose bounds did, else shorter."""
     if not marks[UNBOUNDED] and marks[WINDOW_PASSES] > 0:
         growth = SHORTER
         if marks[BOUNDED] > _cost_of_looseness(marks):
@@ -135,7 +135,7 @@ def _out_of_date(now: int, usage: Floats, queued: int, marks: Ints, bounds: Floa
 
 @compiled_inline
 def begin_pass(now: int, falling: bool, queue: Queue, scorer: Scorer, work: Workspace) -> None:
-    """Renew the bounds where they are out of date; no job has been scored in this pass."""
+    """Begin a pass with no job scored; renew the bounds if they are out of date."""
     marks = scorer.shortlist.marks
     if falling and _out_of_date(now, scorer.usage, queue.order.meta[ROWS], marks, scorer.shortlist.bounds):
         _begin_window(now, queue, scorer, work)
@@ -173,7 +173,7 @@ def _score_more(now: int, best: int, queue: Queue, scorer: Scorer, work: Workspa
 
 @compiled_lean
 def best_of(first: int, count: int, best: int, rows: Ints, scores: Floats, seq: Ints) -> int:
-    """The index of the best score from `first` on, or `best` if that is better; a score of NaN: the job is gone."""
+    """Return the index of the best score from `first` on, or `best` if better; a score of NaN: the job has left."""
     row, score = (rows[best], scores[best]) if best >= 0 else (-1, np.inf)
     for index in range(first, count):
         if scores[index] < score or (scores[index] == score and (row < 0 or seq[rows[index]] < seq[row])):
@@ -183,7 +183,7 @@ def best_of(first: int, count: int, best: int, rows: Ints, scores: Floats, seq: 
 
 @compiled_inline
 def first_of_queue(now: int, best: int, queue: Queue, scorer: Scorer, work: Workspace) -> int:
-    """The index in work.rows[LOOKED] of the first job; `best` is the best of those scored before, -1 for none."""
+    """Return the index in work.rows[LOOKED] of the first job; `best`: the best of those scored before, -1: none."""
     marks, seq = scorer.shortlist.marks, queue.jobs[SEQ]
     while marks[PLACE] < queue.order.meta[RUNGS]:
         first = marks[SCORED]
@@ -196,6 +196,6 @@ def first_of_queue(now: int, best: int, queue: Queue, scorer: Scorer, work: Work
 
 @compiled_inline
 def end_pass(scored: int, marks: Ints) -> None:
-    """Count what the pass cost: `scored` jobs beside those in work.rows[LOOKED]."""
+    """Add the cost of the pass: `scored` jobs in addition to those in work.rows[LOOKED]."""
     marks[WINDOW_PASSES] += 1
     marks[WINDOW_ROWS] += scored

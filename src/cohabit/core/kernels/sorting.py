@@ -1,6 +1,6 @@
-"""Sort rows by their scores, equal scores by submission, in memory that is handed in.
+"""Sort rows by their scores, equal scores by submission, in memory that the caller provides.
 
-A few rows are sorted by merging, which costs little where they are nearly in order. Many rows are sorted by the first
+A few rows are sorted by merging, which costs little if they are nearly in order. Many rows are sorted by the first
 half of their scores, digit by digit; only stretches that agree in it are merged.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 from cohabit.compiled import compiled_inline, compiled_lean
 from cohabit.core.columns import Floats, Ints
 
-STRETCH = 8  # so many are sorted by putting one after the other into its place
-DIGIT, VALUES, DIGITS = 8, 256, 4  # bits of a digit, what it can be, how many there are in half a score
-ROOM = VALUES * DIGITS  # for counting them
-MANY = 256  # or more are sorted by digits, if there is room for that
+STRETCH = 8  # stretches of this many rows are sorted by insertion
+DIGIT, VALUES, DIGITS = 8, 256, 4  # bits of a digit, its number of values, digits in half a score
+ROOM = VALUES * DIGITS  # for counting digits
+MANY = 256  # this many rows or more are sorted by digits, if there is room for that
 ALL_BUT_SIGN = 2**63 - 1
 
 
@@ -40,7 +40,7 @@ def _sort_few(first: int, end: int, rows: Ints, scores: Floats, seq: Ints) -> No
 def _merge(
     first: int, middle: int, end: int, rows: Ints, scores: Floats, spare: tuple[Ints, Floats], seq: Ints
 ) -> None:
-    """Merge two sorted stretches that follow each other."""
+    """Merge two adjacent sorted stretches."""
     spare_rows, spare_scores = spare
     while first < middle and before(scores[first], rows[first], scores[middle], rows[middle], seq):
         first += 1
@@ -73,8 +73,8 @@ def _sort_by_merging(begin: int, end: int, rows: Ints, scores: Floats, spare: tu
 
 @compiled_inline
 def _first_half(score: float) -> Any:
-    """The first half of a score's bits, as a number from zero on that grows with the score."""
-    bits = np.float64(score + 0.0).view(np.int64)  # there are two zeros
+    """Return the first half of a score's bits, as a number from zero on that grows with the score."""
+    bits = np.float64(score + 0.0).view(np.int64)  # -0.0 becomes 0.0
     return ((bits ^ ((bits >> 63) & ALL_BUT_SIGN)) >> 32) + 2**31
 
 
@@ -82,7 +82,7 @@ def _first_half(score: float) -> Any:
 def _sort_by_digit(
     digit: int, count: int, rows: Ints, scores: Floats, to_rows: Ints, to_scores: Floats, places: Ints
 ) -> None:
-    """Write the first `count` sorted by one digit; `places` says how often each value occurs."""
+    """Write the first `count` rows sorted by one digit; `places` says how often each value occurs."""
     place, first = 0, digit * VALUES
     for value in range(VALUES):
         place, places[first + value] = place + places[first + value], place
@@ -105,7 +105,7 @@ def _sort_by_digits(count: int, rows: Ints, scores: Floats, spare: tuple[Ints, F
     there = False
     for digit in range(DIGITS):
         value = (_first_half(scores[0]) >> (DIGIT * digit)) & (VALUES - 1)
-        if places[digit * VALUES + value] < count:  # else all are the same
+        if places[digit * VALUES + value] < count:  # else all rows have the same digit
             if there:
                 _sort_by_digit(digit, count, spare_rows, spare_scores, rows, scores, places)
             else:

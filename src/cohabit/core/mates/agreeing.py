@@ -1,8 +1,8 @@
-"""When a job could start, by requested times and by what has been promised: the estimate that domains exchange.
+"""Estimate when a job could start, by requested times and promises: the estimate that domains exchange.
 
-It respects the running jobs and the starts agreed on for other groups, and the first in the queue who waits for nodes;
+It respects the running jobs, the starts agreed on for other groups, and the head of the queue that waits for nodes;
 a job with a mate at the top of another domain's queue may pass the others. A reservation keeps nothing idle: until its
-time comes anybody may use the nodes who is gone by then.
+time comes, any job that ends by then may use the nodes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cohabit.model.units import FOREVER
 def earliest_start(
     state: State, order: Order, now_us: int, row: int, not_before_us: int
 ) -> tuple[int, tuple[int, ...]]:
-    """The first instant from `not_before_us` on with nodes for the whole job, and how many of each kind."""
+    """Return the first instant from `not_before_us` on with nodes for the whole job, and how many of each kind."""
     if state.ledger is not None:
-        return FOREVER, ()  # shared nodes know no reservations
+        return FOREVER, ()  # shared nodes have no reservations
     view = View(state, now_us)
     timeline = view.timeline(without=row)
     queue = [other for other in view.queue(order).tolist() if other != row]

@@ -1,7 +1,7 @@
-"""Leading an attempt: reserve here, ask every mate to reserve, and decide once all have said yes.
+"""Lead an attempt: reserve here, ask every mate to reserve, and decide once all have voted yes.
 
-Who leads is the lowest domain name among those who take part. The decision is in the record, and so durable, before
-anybody hears of it. A coordinator that crashed before deciding has decided nothing: the attempt counts as aborted.
+The participating domain with the lowest name leads. The decision is in the record, and so durable, before any other
+domain hears of it. A coordinator that crashed before deciding has decided nothing: the attempt counts as aborted.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from cohabit.model.units import FOREVER
 
 
 def required(turn: Turn, one: GroupState) -> tuple[str, ...]:
-    """Who must start together now: this side and every mate that still can and is not given up."""
+    """Return the domains that must start together now: this side and every mate that still can and is not given up."""
     there = [domain for domain in one.views if not _out_of_it(turn, one, domain)]
     return tuple(sorted([turn.domain, *there]))
 
 
 def _out_of_it(turn: Turn, one: GroupState, domain: str) -> bool:
-    """Whether a mate has had its run, will never have one, runs without us, or is given up as dead."""
+    """Whether a mate has had its run, will never have one, runs without this side, or is given up as dead."""
     given_up = one.group.terms.when_dead == START_ALONE and silent(turn, one, domain)
     return given_up or one.views[domain].phase in (ENDED, GONE, FREE)
 
 
 def silent(turn: Turn, one: GroupState, domain: str) -> bool:
-    """Whether a mate this side waits for has not been heard, or not been submitted, for too long."""
+    """Whether a mate this side waits for has not been heard from, or not been submitted, for too long."""
     if not one.ready:
         return False
     return turn.now_us >= _silent_from(one, domain)
@@ -40,7 +40,7 @@ def _silent_from(one: GroupState, domain: str) -> int:
 
 
 def wait_or_begin(turn: Turn, one: GroupState) -> None:
-    """Between attempts: ask the mates how they stand, give up dead ones, begin an attempt if it is ours to begin."""
+    """Between attempts: ask the mates for their status, give up dead ones, begin an attempt if this side leads it."""
     dead = [domain for domain in turn.mates(one) if silent(turn, one, domain)]
     if dead and one.group.terms.when_dead == FAIL:
         fail(turn, one, f"nothing was heard of its mate in domain {dead[0]}")
@@ -60,13 +60,13 @@ def wait_or_begin(turn: Turn, one: GroupState) -> None:
 
 
 def _wanted(turn: Turn, one: GroupState, members: tuple[str, ...]) -> bool:
-    """Somebody is ready, and everybody is there to be asked."""
+    """Whether at least one member is ready, and all mates are idle or ready."""
     phases = [one.views[domain].phase for domain in members if domain != turn.domain]
     return (one.ready or READY in phases) and all(phase in (IDLE, READY) for phase in phases)
 
 
 def waits_until(turn: Turn, one: GroupState) -> int:
-    """When wait_or_begin has something to do even if nothing happens."""
+    """Return when wait_or_begin must be called again without a new event."""
     due = [one.ask_us, *(_silent_from(one, domain) for domain in turn.mates(one))] if one.ready else []
     members = required(turn, one)
     if min(members) == turn.domain and _wanted(turn, one, members):
@@ -75,7 +75,7 @@ def waits_until(turn: Turn, one: GroupState) -> int:
 
 
 def fail(turn: Turn, one: GroupState, reason: str) -> None:
-    """The job will never run; the mates are told."""
+    """Fail the job, which will never run, and tell the mates."""
     turn.order(FailMate, one, reason=reason)
     one.record.phase, one.ready = GONE, False
     for domain in turn.mates(one):
@@ -83,7 +83,7 @@ def fail(turn: Turn, one: GroupState, reason: str) -> None:
 
 
 def reserved_here(turn: Turn, one: GroupState) -> None:
-    """Our own nodes are reserved: ask the others, or start at once where there are none."""
+    """Note that the nodes of this side are reserved: ask the others, or start at once if there are none."""
     one.record.phase, one.draft = VOTED, Draft()
     if turn.others(one):
         ask_votes(turn, one)
@@ -92,7 +92,7 @@ def reserved_here(turn: Turn, one: GroupState) -> None:
 
 
 def ask_votes(turn: Turn, one: GroupState) -> None:
-    """Ask everybody whose yes is missing, or came too slowly to compare clocks."""
+    """Ask every member whose yes is missing, or came too slowly to compare clocks."""
     assert one.draft is not None
     terms, record = one.group.terms, one.record
     one.draft.send_us = turn.now_us + terms.ask_us
@@ -106,7 +106,7 @@ def ask_votes(turn: Turn, one: GroupState) -> None:
 
 
 def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:
-    """Count a vote; decide with the last one, give up with the first no."""
+    """Count a vote; decide with the last yes, give up with the first no."""
     record, draft = one.record, one.draft
     if draft is None or (vote.attempt, vote.coordinator) != (record.attempt, record.coordinator):
         if vote.coordinator == turn.domain and vote.yes and not _decided(turn, one, vote.attempt):
@@ -132,7 +132,7 @@ def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:
 
 
 def decide(turn: Turn, one: GroupState) -> None:
-    """All have said yes: fix the instant, unless a lease would be over by then."""
+    """Fix the start, since all have voted yes, unless a lease would be over by then."""
     assert one.draft is not None
     terms, record = one.group.terms, one.record
     first = _first_offset_us(one, record.members)
@@ -159,7 +159,7 @@ def tell_decision(turn: Turn, one: GroupState, domain: str) -> None:
 
 
 def answer_voter(turn: Turn, one: GroupState, voter: str, attempt: int) -> None:
-    """A member that has voted for our attempt asks: it is decided, still open, or, if we know nothing of it, over."""
+    """Answer a member that asks after its vote: the attempt is decided, still open, or, if unknown here, over."""
     if _decided(turn, one, attempt) and voter in one.record.starts_us:
         tell_decision(turn, one, voter)
     elif one.draft is None or one.record.attempt != attempt:
@@ -173,7 +173,7 @@ def _decided(turn: Turn, one: GroupState, attempt: int) -> bool:
 
 
 def say_aborted(turn: Turn, one: GroupState, receiver: str, attempt: int) -> None:
-    """No such attempt goes on."""
+    """Tell a domain that this attempt is aborted."""
     reason = "its coordinator does not go on with it"
     turn.send(peer.Abort, one, receiver, attempt=attempt, coordinator=turn.domain, reason=reason)
 

@@ -1,8 +1,8 @@
-"""Who waits for whom: jobs that hold nodes while their mates wait for nodes that others hold.
+"""The wait-for graph of groups: jobs that hold nodes while their mates wait for nodes that others hold.
 
 A cycle in this graph is a deadlock (all four of Coffman's conditions hold) unless holds are released from outside. The
-graph joins what the domains report of themselves, so it can be drawn by an operator's tool or a test, never by a
-scheduler that must decide without asking everybody.
+graph joins the reports of all domains, so an operator's tool or a test can draw it, but never a scheduler, which must
+decide without asking all domains.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HOLDING, QUEUED = "holding", "queued"
 
 
 class MateReport(msgspec.Struct, frozen=True):
-    """One job of a group as its domain reports it: it holds so many nodes, or wants so many."""
+    """One job of a group as its domain reports it: the number of nodes it holds, or wants."""
 
     domain: str
     job: str
@@ -25,8 +25,8 @@ class MateReport(msgspec.Struct, frozen=True):
 
 
 def wait_for_graph(reports: Sequence[MateReport], free: dict[str, int]) -> dict[str, list[str]]:
-    """Group -> the groups it waits for. A group waits where one of its jobs is queued, would not fit into the free
-    nodes of its domain, and would fit if those who hold there gave way. `free`: nodes nobody runs on or holds."""
+    """Return group -> the groups it waits for. A group waits where one of its jobs is queued, does not fit into the
+    free nodes of its domain, and would fit if the holds there were released. `free`: nodes neither in use nor held."""
     waits: dict[str, set[str]] = {report.group: set() for report in reports}
     holders = [report for report in reports if report.state == HOLDING]
     for wanting in reports:
@@ -40,9 +40,9 @@ def wait_for_graph(reports: Sequence[MateReport], free: dict[str, int]) -> dict[
 
 
 def find_deadlock(reports: Sequence[MateReport], free: dict[str, int]) -> list[str]:
-    """The groups of one cycle, each waiting for the next and the last for the first; empty if there is none.
+    """Return the groups of one cycle, each waiting for the next and the last for the first; empty if there is none.
 
-    Only groups that hold something somewhere can block others, so a cycle never contains a group that merely waits.
+    Only groups that hold nodes in some domain can block others, so a cycle never contains a group that merely waits.
     """
     graph = wait_for_graph(reports, free)
     finished: set[str] = set()
@@ -55,7 +55,7 @@ def find_deadlock(reports: Sequence[MateReport], free: dict[str, int]) -> list[s
 
 
 def _follow(graph: dict[str, list[str]], start: str, path: list[str], finished: set[str]) -> None:
-    """Depth first without recursion; leaves the cycle in `path`, or nothing."""
+    """Search depth first without recursion; leave the cycle in `path`, or nothing."""
     branches = [iter([start])]
     while branches:
         group = next(branches[-1], None)
@@ -72,7 +72,7 @@ def _follow(graph: dict[str, list[str]], start: str, path: list[str], finished: 
 
 
 def describe(cycle: list[str], reports: Sequence[MateReport]) -> str:
-    """The cycle in words, for people who must break it."""
+    """Describe the cycle in words, for an operator to break it."""
     lines: list[str] = []
     for position, group in enumerate(cycle):
         following = cycle[(position + 1) % len(cycle)]

@@ -1,6 +1,6 @@
-"""Between the scheduling pass and the protocol: a job with mates elsewhere that has found nodes does not just start.
+"""The link between scheduling pass and protocol: a job with mates elsewhere that has found nodes does not just start.
 
-It keeps the nodes while its mates are asked (docs/coscheduling.md). If they are ready the protocol starts all of them
+It keeps the nodes while its mates are asked (docs/coscheduling.md). If they are ready, the protocol starts all of them
 at one instant; if not, the domain's scheme says whether it holds the nodes, yields its turn until something happens
 here, or agrees on a later start. No decision about other jobs is made here.
 """
@@ -66,20 +66,20 @@ class Desk:
 
     @property
     def about(self) -> CoupledState:
-        """What is remembered."""
+        """The state of this domain's jobs with mates."""
         assert self.state.coupled is not None
         return self.state.coupled
 
-    # ---- facts ------------------------------------------------------------------------------------------------------
+    # ---- events -----------------------------------------------------------------------------------------------------
 
     def submitted(self, now_us: int, job: Job) -> None:
-        """A job with mates has come."""
+        """Register a new job with mates."""
         assert job.mates is not None
         self.about.jobs[job.job_id] = MateJob(job.mates.name)
         self.tell(now_us, Joined(job.mates))
 
     def what_is_wrong(self, job: Job) -> str:
-        """Why a job cannot have the mates it names; empty if it can."""
+        """Return why a job cannot have the mates it names; empty if it can."""
         domain, group = self.about.protocol.domain, job.mates
         if group is None:
             return ""
@@ -95,15 +95,15 @@ class Desk:
         return ""
 
     def heard(self, now_us: int, message: Message) -> None:
-        """Another domain has said something."""
+        """Handle a message from another domain."""
         self.tell(now_us, Heard(message))
 
     def recovered(self, now_us: int, same_clock: bool) -> None:
-        """The controller has been started again."""
+        """Handle a restart of the controller."""
         self.tell(now_us, Recovered(same_clock))
 
     def switch(self, now_us: int, scheme: Scheme) -> None:
-        """Another scheme from now on; holds that it would not make are given up."""
+        """Use another scheme from now on; release holds that it would not make."""
         scheme.check()
         self.about.scheme = scheme
         for name, job in list(self.about.jobs.items()):
@@ -117,7 +117,7 @@ class Desk:
                 self._back_to_queue(now_us, name)
 
     def finished(self, now_us: int, job_id: str, requeued: bool) -> None:
-        """A run is over, for good or to be repeated."""
+        """Handle the end of a run, final or to be repeated."""
         job = self.about.jobs.get(job_id)
         if job is not None:
             self.tell(now_us, Ended(job.group, job.run, burnt=requeued))
@@ -125,20 +125,20 @@ class Desk:
                 self._forget_ended(now_us)
 
     def withdrawn(self, now_us: int, job_id: str) -> None:
-        """The job will never run."""
+        """Handle a job that will never run."""
         job = self.about.jobs.pop(job_id, None)
         self.about.aside.pop(job_id, None)
         if job is not None and self._phase(job) not in (ENDED, GONE):
             self.tell(now_us, Withdrawn(job.group))
 
     def start_refused(self, now_us: int, job_id: str, reason: str) -> None:
-        """The world did not start it."""
+        """Handle a start that the back end refused."""
         job = self.about.jobs.get(job_id)
         if job is not None:
             self.tell(now_us, StartFailed(job.group, job.run, reason))
 
     def lost_nodes(self, now_us: int, row: int, reason: str) -> None:
-        """Nodes kept for the job are gone, or its owner does not want it to start like this; it waits in the queue."""
+        """Put a job back into the queue: its kept nodes are lost, or its owner does not want it to start like this."""
         job = self.about.jobs[self.state.spec(row).job_id]
         attempt, job.attempt = job.attempt, 0
         self._give_back(now_us, row, reason)
@@ -150,7 +150,7 @@ class Desk:
     # ---- around a pass ----------------------------------------------------------------------------------------------
 
     def before(self, now_us: int, local: bool, woken: bool) -> bool:
-        """Let back those who wait for something to happen here; True if a pass is due for it."""
+        """Put jobs that wait for a local event back into the queue; True if a pass is due for it."""
         about, due = self.about, False
         if about.asking and (now_us > about.asking_us or woken or not self._is_asking(about.asking)):
             about.asking, due = "", True
@@ -171,12 +171,12 @@ class Desk:
         return due or released
 
     def refresh_holds(self, now_us: int) -> None:
-        """Backfilling counts on nodes that are kept as if their job began now."""
+        """Set the expected ends of kept nodes for backfilling, as if their jobs began now."""
         for row in self._holding():
             self.state.expect_end(row, now_us)
 
     def chosen(self, now_us: int, row: int) -> None:
-        """A pass has found nodes for a job with mates: they are kept, and the mates are asked."""
+        """Keep the nodes that a pass has found for a job with mates, and ask the mates."""
         self._keep(now_us, row)
         job_id = self.state.spec(row).job_id
         wants_estimate = self.about.scheme.scheme == AGREE or self.about.scheme.bounded_hold_us > 0
@@ -185,7 +185,7 @@ class Desk:
             self.about.asking, self.about.asking_us = job_id, now_us
 
     def reserved(self, now_us: int, name: str, attempt: int, done: bool) -> None:
-        """The answer to what was wanted: nodes for this job, for an attempt or to begin one (0)."""
+        """Take the answer to a request for nodes for this job, for an attempt or to begin one (0)."""
         job, row = self.about.jobs[name], self.state.rows[name]
         if done and not attempt:
             self.chosen(now_us, row)
@@ -202,7 +202,7 @@ class Desk:
                 self.tell(now_us, Expects(job.group, estimate_us))
 
     def after(self, now_us: int) -> int:
-        """When the core must be called again even if nothing happens."""
+        """Return when the core must be called again without a new event."""
         about = self.about
         due = [self.about.protocol.due_us, about.pass_wake_us, self._next_release_us(now_us)]
         due += [self._retry_us(about.jobs[name]) for name in about.aside]
@@ -212,7 +212,7 @@ class Desk:
     # ---- what the protocol orders -----------------------------------------------------------------------------------
 
     def tell(self, now_us: int, *told: Input) -> None:
-        """Deal with inputs and with what follows from them."""
+        """Process inputs and the orders that follow from them."""
         waiting, about = list(told), self.about
         while waiting:
             outcome = protocol.step(about.protocol, now_us, waiting.pop(0))
@@ -273,7 +273,7 @@ class Desk:
         self.about.wanted = list((known | {name: max(attempt, known.get(name, 0))}).items())
 
     def _not_together(self, now_us: int, row: int) -> list[Input]:
-        """The mates cannot start now: hold, yield, or yield with a reservation."""
+        """Hold, yield, or yield with a reservation, because the mates cannot start now."""
         name, about = self.state.spec(row).job_id, self.about
         job, scheme, nodes = about.jobs[name], about.scheme, self.state.jobs[NODES]
         held = sum(int(nodes[other]) for other in self._holding() if other != row)
@@ -292,7 +292,7 @@ class Desk:
         return told
 
     def _stop(self, now_us: int, row: int, reason: str) -> None:
-        """The job must not run in this attempt; it waits in the queue."""
+        """Stop the job in this attempt; it waits in the queue."""
         job_id, where = self.state.spec(row).job_id, self.state.jobs[STATE, row]
         if where == HOLDING:
             self._give_back(now_us, row, reason)
@@ -313,7 +313,7 @@ class Desk:
         self.applier.commands.append(HoldJob(job_id, state.ranges_of(row), until_us))
 
     def _give_back(self, now_us: int, row: int, reason: str) -> None:
-        """Nodes kept for the job are free again; it stays out of the queue for the time being."""
+        """Free the nodes kept for the job; it stays out of the queue for now."""
         job_id = self.state.spec(row).job_id
         leave_nodes(self.state, now_us, row)
         self.state.jobs[STATE, row] = BLOCKED
@@ -332,7 +332,7 @@ class Desk:
         return [row for row in rows if row >= 0 and self.state.jobs[STATE, row] == HOLDING]
 
     def _release_holds(self, now_us: int) -> bool:
-        """Every so often whoever has held long enough lets go, and stands behind everybody for one pass."""
+        """Release holds that are old enough, once per period; their jobs go behind all others for one pass."""
         about, scheme = self.about, self.about.scheme
         if about.released_us == now_us or now_us != schemes.next_release_us(scheme, about.rank, 0, now_us - 1):
             return False
@@ -347,10 +347,10 @@ class Desk:
         return bool(about.last)
 
     def _wanted_elsewhere(self) -> list[str]:
-        """Waiting jobs whose mates hold nodes in other domains, in the same order everywhere.
+        """Return waiting jobs whose mates hold nodes in other domains, in the same order everywhere.
 
-        They are the first to get what a release has freed. The paper's release is blind to them, and two domains can
-        then let go and take hold in step for ever.
+        They are the first to get what a release has freed. The paper's release does not know them, and two domains can
+        then release and hold again in step for ever.
         """
         found = []
         for name, job in self.about.jobs.items():
@@ -363,7 +363,7 @@ class Desk:
         return [name for _, name in sorted(found)]
 
     def let_last_in(self, now_us: int) -> bool:
-        """The pass is over for everybody else: now those whose holds were released; True if there are any."""
+        """Enqueue the jobs whose holds were released, after the pass for all other jobs; True if there are any."""
         last, self.about.last = self.about.last, []
         for name in last:
             if name in self.state.rows and self.about.jobs[name].yielded_us != NEVER:
@@ -383,7 +383,7 @@ class Desk:
     # ---- a common later start ---------------------------------------------------------------------------------------
 
     def _plan_for(self, now_us: int, name: str, not_before_us: int) -> int:
-        """How long until the job could start; where the scheme is to agree, nodes are reserved for it then."""
+        """Return how long until the job could start; if the scheme is to agree, reserve nodes for it then."""
         row, job = self.state.rows[name], self.about.jobs[name]
         if self.about.scheme.scheme != AGREE and self.state.jobs[STATE, row] != QUEUED:
             return NEVER
@@ -398,10 +398,10 @@ class Desk:
         return start_us - now_us
 
     def _expects(self, now_us: int, name: str, at_us: int) -> list[Input]:
-        """The mates could start at this instant: reserve nodes from then on, and say so if it takes longer here."""
+        """Reserve nodes from the instant at which the mates could start; tell them if it takes longer here."""
         row, job = self.state.rows[name], self.about.jobs[name]
         if self.state.jobs[STATE, row] not in (QUEUED, BLOCKED) or job.agreed_us >= at_us:
-            return []  # each exchange moves the start later, so it comes to an end
+            return []  # each exchange moves the start later, so the exchanges end
         own_us = self._plan_for(now_us, name, at_us)
         return [Expects(job.group, own_us)] if own_us != NEVER and now_us + own_us > at_us else []
 
@@ -420,13 +420,13 @@ class Desk:
         return known.asking_since_us != NEVER or bool(job.attempt)
 
     def _retry_us(self, job: MateJob) -> int:
-        """A word from the mates may have been lost: look again now and then."""
+        """Return when to try again, because a message from the mates may have been lost."""
         if job.yielded_us == NEVER or job.agreed_us != NEVER:
             return FOREVER
         return job.yielded_us + self.about.protocol.groups[job.group].group.terms.ask_us
 
     def _forget_ended(self, now_us: int) -> None:
-        """Groups whose members have all ended need no more messages."""
+        """Drop groups whose members have all ended: they need no more messages."""
         about = self.about
         for name, one in list(about.protocol.groups.items()):
             if one.record.phase in (ENDED, GONE) and all(v.phase in (ENDED, GONE) for v in one.views.values()):
@@ -436,7 +436,7 @@ class Desk:
 
 
 def _agreed_due_us(job: MateJob) -> int:
-    """When its reservation comes up: at its time, or a second after the last try that failed."""
+    """Return when its reservation is due: at its time, or a second after the last try that failed."""
     return job.agreed_us if job.yielded_us < job.agreed_us else job.yielded_us + SECOND
 
 

@@ -7,11 +7,11 @@ from cohabit.core.state import State
 from cohabit.model.peer import NEVER, READY, UNSUBMITTED
 from cohabit.model.units import SECOND
 
-UNHEARD = 3  # questions without an answer, and what was heard before counts as old
+UNHEARD = 3  # after this many questions without an answer, what was heard before counts as old
 
 
 def why_not_together(state: State, row: int, now_us: int) -> str:
-    """What its mates keep it waiting for; empty if it is in the queue like any other job."""
+    """Return what its mates keep it waiting for; empty if it is in the queue like any other job."""
     name, about = state.spec(row).job_id, state.coupled
     job = None if about is None else about.jobs.get(name)
     if about is None or job is None or job.group not in about.protocol.groups:
@@ -36,13 +36,13 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
 
 
 def len_nodes(state: State, row: int) -> str:
-    """The nodes it has, as a count."""
+    """The number of nodes it has, in words."""
     nodes = sum(count for _, count in state.ranges_of(row))
     return f"{nodes} node" + ("" if nodes == 1 else "s")
 
 
 def _unheard(domain: str, heard_us: int, now_us: int, quiet_us: int) -> str:
-    """What is known of a mate is old, if its domain does not answer any more."""
+    """Return a note that the information about a mate is old, if its domain does not answer any more."""
     if heard_us == NEVER or now_us - heard_us <= quiet_us:
         return ""
     return f" as far as is known ({domain} was not heard for {(now_us - heard_us) / SECOND:.0f} s)"

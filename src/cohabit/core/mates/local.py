@@ -17,12 +17,12 @@ class MateJob(msgspec.Struct):
 
     group: str
     first_chosen_us: int = NEVER  # when there were first nodes for it
-    first_hold_us: int = NEVER  # when it first kept them without running
+    first_hold_us: int = NEVER  # when it first held them without running
     yields: int = 0
-    yielded_us: int = NEVER  # out of the queue since then, until something happens here
+    yielded_us: int = NEVER  # out of the queue since then, until a local event
     attempt: int = 0  # the attempt of the protocol its nodes are promised to; 0: none
     run: int = 0  # the attempt in which it runs, or has run
-    mates_expect_us: int = NEVER  # when its mates could start, as they say
+    mates_expect_us: int = NEVER  # when its mates could start, as they report
     agreed_us: int = NEVER  # nodes are reserved for it from then on
     agreed_kinds: tuple[int, ...] = ()  # how many of each kind
 
@@ -34,17 +34,17 @@ class CoupledState(msgspec.Struct):
     rank: int
     protocol: MatesState
     jobs: dict[str, MateJob] = {}
-    aside: dict[str, bool] = {}  # jobs that are not just in the queue: they hold, sit out, or have a reservation
-    wanted: list[tuple[str, int]] = []  # (job, attempt): it shall have nodes now; 0: to begin an attempt
-    last: list[str] = []  # just released: behind everybody in this pass
+    aside: dict[str, bool] = {}  # jobs that hold, are out of the queue, or have a reservation
+    wanted: list[tuple[str, int]] = []  # (job, attempt): it gets nodes now; 0: to begin an attempt
+    last: list[str] = []  # just released: behind all other jobs in this pass
     released_us: int = NEVER  # when holds were last released
-    asking: str = ""  # the pass stands still until the mates of this job have answered, within this instant
+    asking: str = ""  # the pass pauses until the mates of this job have answered, within this instant
     asking_us: int = NEVER
     pass_wake_us: int = FOREVER
-    refused: list[str] = []  # the latest messages that were not listened to, and why
+    refused: list[str] = []  # the latest messages that were refused, and why
 
     def raised(self, names: list[str], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """An order's scores (smallest first), moved up by a share of themselves for every yield of the job."""
+        """Return an order's scores (smallest first), moved up by a fraction of themselves for every yield."""
         if not self.scheme.raise_per_yield:
             return scores
         yields = np.array([self.jobs[name].yields if name in self.jobs else 0 for name in names])
@@ -52,6 +52,6 @@ class CoupledState(msgspec.Struct):
 
     @property
     def agreed(self) -> list[tuple[str, MateJob]]:
-        """Jobs with a reservation, in the order of their groups' names, which is the same in every domain."""
+        """Return the jobs with a reservation by their groups' names: the same order in every domain."""
         found = [(name, self.jobs[name]) for name in self.aside if self.jobs[name].agreed_us != NEVER]
         return sorted(found, key=lambda one: one[1].group)

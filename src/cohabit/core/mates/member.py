@@ -1,7 +1,7 @@
-"""Taking part in an attempt: reserve and vote, start at the decided instant, run only while the mates do.
+"""Take part in an attempt: reserve and vote, start at the decided instant, run only while the mates do.
 
 A side that has voted keeps its nodes until its lease ends or it hears the decision. A side that runs has a fuse: it may
-run until so long after the last moment at which it knows every mate to have been part of the attempt. The fuse is
+run for a fixed time after the last moment at which it knows that every mate was part of the attempt. The fuse is
 counted from when this side asked, on its own clock, so neither delay nor another clock can lengthen it.
 """
 
@@ -19,7 +19,7 @@ _DONE = (FREE, ENDED, GONE)
 
 
 def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
-    """Promise to the attempt and look for nodes; or say no, with the reason."""
+    """Promise to the attempt and look for nodes; or vote no, with the reason."""
     record = one.record
     if reason := _cannot_mean_us(turn, one, asked):
         _say_no(turn, one, asked, reason)
@@ -45,7 +45,7 @@ def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
 
 
 def _cannot_mean_us(turn: Turn, one: GroupState, asked: peer.Prepare) -> str:
-    """What is wrong with an attempt between sides that know the same group; empty if nothing."""
+    """Return what is wrong with an attempt between sides that know the same group; empty if nothing."""
     if asked.terms != one.group.digest:
         return "the two sides do not mean the same group on the same terms"
     if not {asked.sender, turn.domain} <= set(asked.members) <= set(one.group.domains()):
@@ -74,21 +74,21 @@ def say_yes(turn: Turn, one: GroupState) -> None:
 
 
 def reserved_for_vote(turn: Turn, one: GroupState) -> None:
-    """The nodes asked for by the coordinator are reserved."""
+    """Vote yes: the nodes that the coordinator asked for are reserved."""
     one.record.phase = VOTED
     one.ask_us = turn.now_us + one.group.terms.ask_us
     say_yes(turn, one)
 
 
 def not_reserved_for_vote(turn: Turn, one: GroupState, reason: str, estimate_us: int) -> None:
-    """There are no nodes for the attempt."""
+    """Vote no: there are no nodes for the attempt."""
     about = {"attempt": one.record.attempt, "coordinator": one.record.coordinator, "promised": one.record.attempt}
     coordinator, one.record.phase = one.record.coordinator, IDLE
     turn.send(peer.Vote, one, coordinator, **about, yes=False, reason=reason, estimate_us=estimate_us)
 
 
 def hear_commit(turn: Turn, one: GroupState, decided: peer.Commit) -> None:
-    """The instant is fixed. Too late, or no longer ours: say that we are out of it."""
+    """Take the decided start; if it is too late, or the attempt is no longer ours, say that this side has left."""
     record = one.record
     ours = (record.attempt, record.coordinator) == (decided.attempt, decided.sender)
     if ours and record.phase in (COMMITTED, RUNNING, *_DONE):
@@ -107,7 +107,7 @@ def hear_commit(turn: Turn, one: GroupState, decided: peer.Commit) -> None:
 
 
 def hear_abort(turn: Turn, one: GroupState, gone: peer.Abort) -> None:
-    """A member is out of the attempt, so nobody may go on with it."""
+    """Leave the attempt, because a member has left it."""
     record = one.record
     same = (record.attempt, record.coordinator) == (gone.attempt, gone.coordinator)
     view = one.views[gone.sender]
@@ -125,7 +125,7 @@ def _member_out(turn: Turn, one: GroupState, domain: str, reason: str) -> None:
 
 
 def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
-    """Note where a mate stands, draw the consequences, answer if it asked."""
+    """Record the status of a mate, act on it, and answer if it asked."""
     view, record = one.views[said.sender], one.record
     if said.phase in (READY, *_DONE) and view.phase != said.phase:
         note_news(one)
@@ -148,7 +148,7 @@ def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
 
 
 def _says_left(one: GroupState, said: peer.Status) -> bool:
-    """Whether a mate is not, or no longer, in our attempt. While votes are open only the coordinator can end it."""
+    """Whether a mate is not, or no longer, in our attempt. While votes are open, only the coordinator can end it."""
     record = one.record
     if record.phase == VOTED and said.sender != record.coordinator:
         return False
@@ -157,7 +157,7 @@ def _says_left(one: GroupState, said: peer.Status) -> bool:
 
 
 def _confirm(turn: Turn, one: GroupState, view: MateView, said: peer.Status) -> None:
-    """A mate is part of our attempt; if it answers a question of ours, it was so after we asked."""
+    """Record that a mate is part of our attempt; if it answers our question, this was so after we asked."""
     if said.phase in (ENDED, GONE):
         view.over = True
     elif said.answers_us != NEVER and said.answers_epoch == turn.state.epoch and said.answers_us <= turn.now_us:
@@ -169,7 +169,7 @@ def _confirm(turn: Turn, one: GroupState, view: MateView, said: peer.Status) -> 
 
 
 def _renew(turn: Turn, one: GroupState) -> None:
-    """Move the fuse as far as what was heard allows, unless it has burnt."""
+    """Extend the fuse as far as the answers allow, unless it has burnt."""
     fuse = FOREVER if _watched_enough(turn, one) else fuse_us(turn, one)
     if turn.now_us < one.record.fuse_us < fuse:
         one.record.fuse_us = fuse
@@ -190,7 +190,7 @@ def _watched_enough(turn: Turn, one: GroupState) -> bool:
 
 
 def go_on(turn: Turn, one: GroupState) -> None:
-    """What is due in an attempt: start, stop, ask."""
+    """Do what is due in an attempt: start, stop, ask."""
     record, terms, now = one.record, one.group.terms, turn.now_us
     if record.phase in (RESERVING, VOTED) and now >= record.lease_end_us:
         leave(turn, one, "the lease is over")
@@ -207,7 +207,7 @@ def go_on(turn: Turn, one: GroupState) -> None:
 def _start(turn: Turn, one: GroupState) -> None:
     record, terms = one.record, one.group.terms
     record.fuse_us = fuse_us(turn, one)
-    record.phase = FREE if record.fuse_us == FOREVER else RUNNING  # free: it may run alone, or nobody is left
+    record.phase = FREE if record.fuse_us == FOREVER else RUNNING  # free: it may run alone, or it has no mates left
     turn.order(StartMate, one, not_after_us=record.start_at_us + terms.late_us, fuse_us=record.fuse_us)
     one.failures = 0
     for domain in turn.others(one):
@@ -216,7 +216,7 @@ def _start(turn: Turn, one: GroupState) -> None:
 
 
 def _ask(turn: Turn, one: GroupState) -> None:
-    """Ask the mates how they stand: for the decision before the start, for their being there afterwards."""
+    """Ask the mates for their status: before the start for the decision, afterwards whether they still run."""
     one.ask_us = turn.now_us + one.group.terms.ask_us
     for domain in turn.others(one):
         if one.record.phase == COMMITTED and domain in one.record.starts_us:
@@ -225,17 +225,17 @@ def _ask(turn: Turn, one: GroupState) -> None:
 
 
 def hear_started(turn: Turn, one: GroupState, begun: peer.Started) -> None:
-    """A mate has started: ask it at once, since only an answer moves the fuse."""
+    """Ask a mate that has started for its status at once, since only an answer extends the fuse."""
     same = (begun.attempt, begun.coordinator) == (one.record.attempt, one.record.coordinator)
     if same and one.record.phase == RUNNING and begun.sender in one.record.members:
         tell_status(turn, one, begun.sender, ask=True)
     elif not same or one.record.phase == IDLE:
-        tell_status(turn, one, begun.sender, ask=False)  # it shall know that we are not with it
+        tell_status(turn, one, begun.sender, ask=False)  # tell it that we are not in its attempt
 
 
 def bring_back(turn: Turn, one: GroupState, same_clock: bool) -> None:
-    """After a crash: repeat the orders that may have been lost, lapse what cannot be kept. A start is not repeated: the
-    nodes may be somebody else's by now, so a run the executor does not know of counts as not started."""
+    """After a crash, repeat orders that may have been lost, and leave what cannot be kept. A start is not repeated: its
+    nodes may belong to another job by now, so a run the executor does not know of counts as not started."""
     record = one.record
     if record.phase in (RESERVING, VOTED, COMMITTED, RUNNING) and not same_clock:
         leave(turn, one, "the clock of its leases is lost")
@@ -245,7 +245,7 @@ def bring_back(turn: Turn, one: GroupState, same_clock: bool) -> None:
         one.nodes_unsure = True
         turn.order(Reserve, one, until_us=record.lease_end_us)
     elif record.phase in (RUNNING, FREE) and turn.now_us < record.fuse_us:
-        turn.order(Renew, one, fuse_us=record.fuse_us)  # whether it ever began, and still runs, the executor reports
+        turn.order(Renew, one, fuse_us=record.fuse_us)  # the executor reports whether it ever began and still runs
     elif record.phase in (IDLE, GONE) and record.attempt:
         turn.order(StopMate, one, reason="its controller was restarted")
     if record.phase == GONE:

@@ -1,7 +1,7 @@
-"""The protocol between coupled domains, one side of it: facts in, orders and messages out.
+"""One side of the protocol between coupled domains: inputs in, orders and messages out.
 
-A start is a two-phase commit under leases: docs/coscheduling.md says what is guaranteed and why. This machine has no
-clock and no store; it is given the time of its own domain's clock, which never goes back, and it says what must be
+A start is a two-phase commit under leases: docs/coscheduling.md says what is guaranteed and why. This state machine has
+no clock and no store; it is given the time of its own domain's clock, which never goes back, and it says what must be
 saved before anything else is done. Loss, delay, repetition and reordering of messages change when, never whether.
 """
 
@@ -37,13 +37,13 @@ from cohabit.model.group import Group
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, NEVER, READY, RESERVING, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
 
-WINDOW = 256  # so far below the highest number heard a message may still come
+WINDOW = 256  # how far below the highest number seen a message is still accepted
 _BOUND = (RESERVING, VOTED, COMMITTED, RUNNING)
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def step(state: MatesState, now_us: int, told: Input) -> Outcome:
-    """Deal with one input. The state is changed; what follows is in the outcome, in the order it must be done."""
+    """Process one input. It changes the state; the outcome lists what follows, in the order it must be done."""
     turn = Turn(state, now_us)
     before = {name: _encoder.encode(state.groups[name].record) for name in _about(state, told)}
     moved = _deal_with(turn, told)
@@ -59,7 +59,7 @@ def step(state: MatesState, now_us: int, told: Input) -> Outcome:
 
 
 def _note_due(state: MatesState, one: GroupState, due_us: int) -> None:
-    """Keep the earliest instant of all groups without asking all of them."""
+    """Update the earliest due instant of all groups without looking at all of them."""
     before_us, one.due_us = one.due_us, due_us
     if due_us <= state.due_us:
         state.due_us = due_us
@@ -75,7 +75,7 @@ def forget(state: MatesState, group: str) -> None:
 
 
 def _about(state: MatesState, told: Input) -> list[str]:
-    """The known groups an input can change."""
+    """Return the known groups that an input can change."""
     match told:
         case Tick() | Recovered():
             return list(state.groups)
@@ -89,7 +89,7 @@ def _about(state: MatesState, told: Input) -> list[str]:
 
 
 def _deal_with(turn: Turn, told: Input) -> list[str]:
-    """Apply an input; which groups it may have moved."""
+    """Apply an input; return the groups it may have changed."""
     groups = turn.state.groups
     match told:
         case Tick():
@@ -151,7 +151,7 @@ def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
 
 
 def _conclude(turn: Turn, one: GroupState) -> None:
-    """Answer who has asked; and tell a scheduler that waits for word that its job does not start together now."""
+    """Answer a pending question; tell a scheduler that waits for an answer that its job does not start together now."""
     if one.answer is not None and one.record.phase == RESERVING and one.record.coordinator == turn.domain:
         one.answer = None  # the attempt, or its end, is the answer
     if one.answer is not None:
@@ -169,7 +169,7 @@ def _conclude(turn: Turn, one: GroupState) -> None:
 
 
 def _reserved(turn: Turn, one: GroupState, told: Reserved) -> None:
-    """The local scheduler's answer. One that comes for an attempt already left needs nothing: Release was ordered."""
+    """Take the local scheduler's answer. An answer for an attempt already left needs nothing: Release was ordered."""
     record, done, reason = one.record, told.done, told.reason
     if told.attempt != record.attempt:
         return
@@ -188,14 +188,14 @@ def _reserved(turn: Turn, one: GroupState, told: Reserved) -> None:
     else:
         record.phase = IDLE
         back_off(turn, one)
-        for domain in turn.others(one):  # whoever is ready waits for word
+        for domain in turn.others(one):  # a mate that is ready waits for an answer
             if one.views[domain].phase == READY:
                 about = {"attempt": record.attempt, "coordinator": turn.domain, "estimate_us": told.estimate_us}
                 turn.send(peer.Abort, one, domain, **about, reason=reason)
 
 
 def _ended(turn: Turn, one: GroupState, attempt: int, burnt: bool) -> None:
-    """A run is over. One that ended by itself counts, even if this side had given up its attempt meanwhile."""
+    """End a run. A run that ended by itself counts, even if this side had given up its attempt meanwhile."""
     record = one.record
     if burnt and record.attempt == attempt and record.phase in (RUNNING, FREE):
         record.phase = RUNNING
@@ -218,7 +218,7 @@ def _withdraw(turn: Turn, one: GroupState) -> None:
 
 
 def _hear(turn: Turn, message: peer.Message) -> list[str]:
-    """Check a message and hand it on; nothing but its checks may depend on who might have forged it."""
+    """Check a message and pass it on; only the checks may depend on whether it could be forged."""
     if problem := peer.what_is_wrong(message) or _not_for_us(turn, message) or _replayed(turn, message):
         turn.refuse(problem)
         return []
@@ -270,7 +270,7 @@ def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None
 
 
 def _note_estimate(turn: Turn, one: GroupState, message: peer.Message) -> None:
-    """A mate has said how long it will take: known of all of them, the scheduler can plan for the last."""
+    """Record a mate's estimate; once all are known, the scheduler can plan for the latest."""
     estimate_us = getattr(message, "estimate_us", NEVER)
     if estimate_us == NEVER:
         return
@@ -292,7 +292,7 @@ def _not_for_us(turn: Turn, message: peer.Message) -> str:
 
 
 def _replayed(turn: Turn, message: peer.Message) -> str:
-    """Each message counts once, and none from before its sender's last start."""
+    """Return why a message is refused: each counts once, and none from before its sender's last start."""
     seen = turn.state.seen.setdefault(message.sender, Seen())
     if message.epoch < seen.epoch:
         return f"{message.sender} has started again since this was sent (epoch {message.epoch}, now {seen.epoch})"
@@ -311,7 +311,7 @@ def _replayed(turn: Turn, message: peer.Message) -> str:
 
 
 def _advance(turn: Turn, one: GroupState) -> None:
-    """Do what is due; a lapsed attempt may make room for the next at once."""
+    """Do what is due; a lapsed attempt may be followed by the next at once."""
     if one.record.phase in _BOUND:
         member.go_on(turn, one)
     if one.draft is not None and turn.now_us >= one.draft.send_us:
@@ -321,7 +321,7 @@ def _advance(turn: Turn, one: GroupState) -> None:
 
 
 def _due(turn: Turn, one: GroupState) -> int:
-    """When the group wants a Tick."""
+    """Return when the group needs a Tick."""
     if one.record.phase == IDLE:
         patience_us = one.asking_since_us + one.group.terms.patience_us if one.asking_since_us != NEVER else FOREVER
         return min(coordinator.waits_until(turn, one), patience_us)

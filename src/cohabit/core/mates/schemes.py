@@ -1,7 +1,7 @@
-"""What a job does whose mate is not ready: hold its nodes or yield its turn (Algorithm 1 of the coscheduling paper).
+"""The rules for a job whose mate is not ready: hold its nodes or yield (Algorithm 1 of the coscheduling paper).
 
-Pure rules with the defaults of the paper's own simulator (docs/coscheduling.md). A domain's scheme is its own affair:
-nothing here knows the scheme of the other side. The start of two ready mates is the protocol's affair, not ours.
+These are pure rules with the defaults of the paper's own simulator (docs/coscheduling.md). Each domain has its own
+scheme; nothing here knows the scheme of the other side. The protocol starts two ready mates, not this module.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cohabit.model.scheme import HOLD, YIELD, Scheme
 def when_not_together(
     scheme: Scheme, *, job_nodes: int, held_nodes: int, all_nodes: int, yields: int, mates_in_us: int = NEVER
 ) -> str:
-    """Hold or yield, after the mates could not be started together with it. `held_nodes`: by other jobs, now;
-    `mates_in_us`: how long until the mates could, as they say."""
+    """Return hold or yield, after the mates could not be started together with the job. `held_nodes`: by other jobs,
+    now; `mates_in_us`: how long until the mates could start, as they report."""
     wants_hold = scheme.scheme == HOLD or (0 < scheme.most_yields <= yields)
     if wants_hold and scheme.bounded_hold_us:
         wants_hold = mates_in_us != NEVER and mates_in_us <= scheme.bounded_hold_us
@@ -22,7 +22,7 @@ def when_not_together(
 
 
 def next_release_us(scheme: Scheme, rank: int, first_us: int, now_us: int) -> int | None:
-    """The first release after now; releases begin one period (and the domain's offset) after `first_us`."""
+    """Return the first release after now; releases begin one period (and the domain's offset) after `first_us`."""
     if not scheme.enabled or not scheme.release_us:
         return None
     first = first_us + rank * scheme.offset_us
@@ -30,6 +30,6 @@ def next_release_us(scheme: Scheme, rank: int, first_us: int, now_us: int) -> in
 
 
 def released(scheme: Scheme, held_since_us: dict[str, int], now_us: int) -> list[str]:
-    """The jobs a release takes the nodes from, oldest hold first. For that pass they stand behind all others."""
+    """Return the jobs that lose their nodes in a release, oldest hold first. In that pass they go last."""
     due = [(since_us, job) for job, since_us in held_since_us.items() if now_us - since_us > scheme.least_hold_us]
     return [job for _, job in sorted(due)]

@@ -1,7 +1,7 @@
-"""What the protocol remembers, what it is told and what it orders, all of it plain data.
+"""The protocol's state, its inputs and its orders, all of it plain data.
 
-A `Record` is what must survive a crash; everything else may be lost with the process. An `Outcome` is carried out in
-its own order: first save what it says, then give the orders, then send the messages.
+A `Record` must survive a crash; everything else may be lost with the process. An `Outcome` is carried out in its own
+order: first save the records, then give the orders, then send the messages.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Record(msgspec.Struct):
     """One side's part in a group, as it is in the store. Instants are on this side's clock."""
 
     phase: str = IDLE
-    attempt: int = 0  # the latest this side has promised to; never goes back
+    attempt: int = 0  # the latest attempt this side has promised to; never decreases
     coordinator: str = ""
     members: tuple[str, ...] = ()  # domains in that attempt
     lease_end_us: int = NEVER  # nodes are reserved until then
     start_at_us: int = NEVER
-    fuse_us: int = NEVER  # the run is stopped then, unless word from the mates moves it
-    starts_us: dict[str, int] = {}  # the coordinator's decision, each on the clock of its domain
+    fuse_us: int = NEVER  # the run is stopped then, unless answers from the mates extend it
+    starts_us: dict[str, int] = {}  # the coordinator's decision, for each domain on its own clock
 
 
 class MateView(msgspec.Struct):
@@ -35,13 +35,13 @@ class MateView(msgspec.Struct):
     heard_us: int = NEVER
     bound_us: int = NEVER  # at some moment after this it was bound to, or running in, the present attempt
     ran_us: int = NEVER  # at some moment after this it was running in it
-    wants_estimate: bool = False  # it would like to know when this side could start
-    expects_us: int = NEVER  # when it could start, as it said, on this side's clock
+    wants_estimate: bool = False  # it asks when this side could start
+    expects_us: int = NEVER  # when it could start, as it reported, on this side's clock
     over: bool = False  # its run in the present attempt has ended
 
 
 class Ballot(msgspec.Struct):
-    """A yes, and how the voter's clock compares: `here_us` on this clock was `there_us` on its clock."""
+    """A yes vote, with a clock comparison: `here_us` on this clock was `there_us` on the voter's clock."""
 
     here_us: int
     there_us: int
@@ -50,10 +50,10 @@ class Ballot(msgspec.Struct):
 
 
 class Draft(msgspec.Struct):
-    """An attempt this side coordinates and has not decided yet. Lost in a crash: then it counts as aborted."""
+    """An attempt this side coordinates and has not decided yet. It is lost in a crash and then counts as aborted."""
 
     ballots: dict[str, Ballot] = {}
-    send_us: int = NEVER  # when to ask again who has not answered
+    send_us: int = NEVER  # when to repeat the question to members that have not answered
 
 
 class GroupState(msgspec.Struct):
@@ -64,16 +64,16 @@ class GroupState(msgspec.Struct):
     views: dict[str, MateView]
     ready: bool = False
     ready_since_us: int = NEVER  # when this side first waited for its mates
-    asking_since_us: int = NEVER  # this side could start and waits for word from its mates
+    asking_since_us: int = NEVER  # this side could start and waits for an answer from its mates
     wants_estimate: bool = False
     told_ready: bool = False  # the mates were told that this side could start
-    answered: bool = False  # the word has come
+    answered: bool = False  # the answer has come
     answer: Status | None = None  # a question to be answered at the end of this step
-    due_us: int = FOREVER  # when it wants a Tick
+    due_us: int = FOREVER  # when it needs a Tick
     heard_prepare_us: int = NEVER
     answers_us: int = NEVER  # the coordinator's clock in its latest prepare
     answers_epoch: int = 0
-    nodes_unsure: bool = False  # after a crash, until the scheduler says that it still has the nodes
+    nodes_unsure: bool = False  # after a crash, until the scheduler confirms that it still has the nodes
     draft: Draft | None = None
     failures: int = 0
     failed_us: int = NEVER  # when the last attempt failed
@@ -82,7 +82,7 @@ class GroupState(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """Which messages of a peer were heard: its epoch, the highest number, and a bit for each of those just below."""
+    """The messages received from a peer: its epoch, the highest number, and a bit for each number just below."""
 
     epoch: int = 0
     highest: int = 0
@@ -93,15 +93,15 @@ class MatesState(msgspec.Struct):
     """One domain's protocol."""
 
     domain: str
-    epoch: int = 1  # durable; one more after every start of the controller
+    epoch: int = 1  # durable; increased at every start of the controller
     seq: int = 0
     groups: dict[str, GroupState] = {}
     seen: dict[str, Seen] = {}
-    due_us: int = FOREVER  # when the first group wants a Tick
-    peers: tuple[str, ...] = ()  # the domains it may hear from; none: those that have a mate of a job here
+    due_us: int = FOREVER  # when the first group needs a Tick
+    peers: tuple[str, ...] = ()  # the domains it accepts messages from; none: those that have a mate of a job here
 
 
-# ---- what it is told ------------------------------------------------------------------------------------------------
+# ---- inputs ---------------------------------------------------------------------------------------------------------
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Ready(msgspec.Struct, frozen=True):
 
     group: str
     ready: bool
-    wants_estimate: bool = False  # where a mate cannot, it shall say when it could
+    wants_estimate: bool = False  # a mate that cannot start is asked when it could
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -129,14 +129,14 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Expects(msgspec.Struct, frozen=True):
-    """This side could start the job so long from now, as far as it knows: the mates are told."""
+    """This side's estimate how long until it could start the job; the mates are told."""
 
     group: str
     estimate_us: int
 
 
 class StartFailed(msgspec.Struct, frozen=True):
-    """The job of this attempt did not start: too late, or the world refused it."""
+    """The job of this attempt did not start: it was too late, or the back end refused it."""
 
     group: str
     attempt: int
@@ -158,20 +158,20 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """A message came, from a sender the transport has checked."""
+    """A message arrived; the transport has checked its sender."""
 
     message: Message
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """The instant asked for has come."""
+    """The requested instant has come."""
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """The controller has started again from its store. `same_clock`: its clock went on meanwhile.
+    """The controller has restarted from its store. `same_clock`: its clock went on meanwhile.
 
-    The executor then reports what has ended since, and of each record in phase running or free whose run it does not
-    have, Ended (burnt) or StartFailed, as it was.
+    The executor then reports what has ended since. For each record in phase running or free whose run it does not
+    have, it reports Ended (burnt) or StartFailed, whichever applies.
     """
 
     same_clock: bool = True
@@ -180,7 +180,7 @@ class Recovered(msgspec.Struct, frozen=True):
 Input = Joined | Ready | Reserved | Expects | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
 
 
-# ---- what it orders. Each names (group, attempt), so giving it twice does no harm. -----------------------------------
+# ---- orders. Each names (group, attempt), so giving it twice does no harm. ------------------------------------------
 
 
 class _Order(msgspec.Struct, frozen=True):
@@ -193,7 +193,7 @@ class Reserve(_Order, frozen=True):
     """Find nodes for the job and keep them until then; answer with Reserved."""
 
     until_us: int = NEVER
-    estimate: bool = False  # if there are none: a mate would like to know when there could be
+    estimate: bool = False  # if there are none: a mate asks when there could be
 
 
 class NotNow(_Order, frozen=True):
@@ -201,7 +201,7 @@ class NotNow(_Order, frozen=True):
 
 
 class MatesExpect(_Order, frozen=True):
-    """The mates have said when they could start: at `at_us` of this clock the last of them."""
+    """The mates have reported when they could start; the last of them at `at_us` of this clock."""
 
     at_us: int = NEVER
 
@@ -219,7 +219,7 @@ class StartMate(_Order, frozen=True):
 
 
 class Renew(_Order, frozen=True):
-    """The fuse of the running job is now this one, if it has not burnt yet."""
+    """Set the fuse of the running job to this instant, if it has not burnt yet."""
 
     fuse_us: int = FOREVER
 
@@ -240,18 +240,18 @@ Order = Reserve | NotNow | MatesExpect | Release | StartMate | Renew | StopMate 
 
 
 class Outcome(msgspec.Struct):
-    """What follows from one input, to be carried out in this order."""
+    """The result of one input, to be carried out in this order."""
 
     save: list[str] = []  # groups whose record must be durable first
     save_epoch: bool = False
     orders: list[Order] = []
     messages: list[Message] = []
-    refused: list[str] = []  # why a message was not listened to
-    wake_us: int = FOREVER  # a Tick is wanted then
+    refused: list[str] = []  # why a message was refused
+    wake_us: int = FOREVER  # a Tick is needed then
 
 
 class Stored(msgspec.Struct):
-    """What the store holds of one domain: all the protocol needs to go on after a crash."""
+    """The stored data of one domain: all the protocol needs to go on after a crash."""
 
     domain: str
     epoch: int
@@ -259,12 +259,12 @@ class Stored(msgspec.Struct):
 
 
 def stored(state: MatesState) -> Stored:
-    """All that must be durable. A store may also keep it group by group (`Outcome.save`)."""
+    """Return all that must be durable. A store may also keep it group by group (`Outcome.save`)."""
     return Stored(state.domain, state.epoch, {name: (one.group, one.record) for name, one in state.groups.items()})
 
 
 def reloaded(kept: Stored) -> MatesState:
-    """The state after a crash; the first input must be Recovered."""
+    """Return the state after a crash; the first input must be Recovered."""
     state = MatesState(kept.domain, kept.epoch)
     for name, (group, record) in kept.groups.items():
         state.groups[name] = GroupState(group, record, fresh_views(group, kept.domain))
@@ -272,5 +272,5 @@ def reloaded(kept: Stored) -> MatesState:
 
 
 def fresh_views(group: Group, domain: str) -> dict[str, MateView]:
-    """Nothing heard of anybody yet."""
+    """Return views of all mates before the first message."""
     return {other: MateView() for other in group.domains() if other != domain}

@@ -1,4 +1,4 @@
-"""One input being dealt with: the state, the time, and what is to come of it. Also the moves every part needs.
+"""The processing of one input: the state, the time and the outcome, with the steps that several modules share.
 
 It must never decide anything that depends on another domain's clock.
 """
@@ -18,7 +18,7 @@ MOST_DOUBLINGS = 4
 
 
 class Turn:
-    """What one input does."""
+    """The processing of one input."""
 
     def __init__(self, state: MatesState, now_us: int) -> None:
         self.state, self.now_us = state, now_us
@@ -26,39 +26,39 @@ class Turn:
 
     @property
     def domain(self) -> str:
-        """This side."""
+        """The name of this domain."""
         return self.state.domain
 
     def send(self, kind: type[peer.Message], one: GroupState, receiver: str, **fields: Any) -> None:
-        """A message about this group."""
+        """Send a message about this group."""
         self.send_about(kind, one.group.name, receiver, **fields)
 
     def send_about(self, kind: type[peer.Message], group: str, receiver: str, **fields: Any) -> None:
-        """A message about a group that need not be known here."""
+        """Send a message about a group that may be unknown here."""
         self.state.seq += 1
         head: dict[str, Any] = {"group": group, "sender": self.domain, "receiver": receiver}
         self.outcome.messages.append(kind(**head, epoch=self.state.epoch, seq=self.state.seq, **fields))
 
     def order(self, kind: type[Order], one: GroupState, **fields: Any) -> None:
-        """An order about the local job and the present attempt."""
+        """Give an order about the local job and the present attempt."""
         job, attempt = one.group.job(self.domain), one.record.attempt
         self.outcome.orders.append(kind(one.group.name, job, attempt, **fields))
 
     def refuse(self, reason: str) -> None:
-        """Say why a message is not listened to."""
+        """Record why a message is refused."""
         self.outcome.refused.append(reason)
 
     def others(self, one: GroupState) -> list[str]:
-        """The other domains in the present attempt."""
+        """Return the other domains in the present attempt."""
         return [domain for domain in one.record.members if domain != self.domain]
 
     def mates(self, one: GroupState) -> list[str]:
-        """The other domains of the group."""
+        """Return the other domains of the group."""
         return list(one.views)
 
 
 def shown_phase(one: GroupState) -> str:
-    """What the mates are told."""
+    """Return the phase that the mates are told."""
     return READY if one.record.phase == IDLE and one.ready else one.record.phase
 
 
@@ -71,7 +71,7 @@ def tell_status(
     answers: peer.Status | None = None,
     estimate_us: int = NEVER,
 ) -> None:
-    """Say where this side stands."""
+    """Send the status of this side."""
     about: dict[str, Any] = {"attempt": one.record.attempt, "coordinator": one.record.coordinator}
     about |= {"estimate_us": estimate_us, "wants_estimate": one.wants_estimate}
     if ask:
@@ -84,7 +84,7 @@ def tell_status(
 
 
 def bound_until(one: GroupState) -> int:
-    """When the present attempt lapses by itself."""
+    """Return when the present attempt lapses by itself."""
     terms, record = one.group.terms, one.record
     if record.phase in (RESERVING, VOTED):
         return record.lease_end_us
@@ -94,7 +94,7 @@ def bound_until(one: GroupState) -> int:
 
 
 def enter(turn: Turn, one: GroupState, attempt: int, coordinator: str, members: tuple[str, ...], lease_us: int) -> None:
-    """Promise to a new attempt and look for nodes. Whatever was known of mates in earlier attempts is void."""
+    """Promise to a new attempt and look for nodes. What was known of mates in earlier attempts is void."""
     one.record.phase, one.record.attempt, one.record.coordinator = RESERVING, attempt, coordinator
     one.record.members, one.record.lease_end_us = members, turn.now_us + lease_us
     one.record.start_at_us = one.record.fuse_us = NEVER
@@ -106,8 +106,8 @@ def enter(turn: Turn, one: GroupState, attempt: int, coordinator: str, members: 
 
 
 def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True, knows: str = "") -> None:
-    """Give up the present attempt: nodes or the run go back, the mates are told (but the one who `knows`), and the next
-    attempt waits a while."""
+    """Give up the present attempt: release the nodes or stop the run, tell the mates (except the one that `knows`), and
+    delay the next attempt."""
     if one.record.phase == RUNNING:
         turn.order(StopMate, one, reason=reason)
     else:
@@ -123,27 +123,27 @@ def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True, knows:
 
 
 def back_off(turn: Turn, one: GroupState) -> None:
-    """After a failed attempt: not again for a while."""
+    """Delay the next attempt after a failure."""
     one.failed_us, one.try_us = turn.now_us, turn.now_us + back_off_us(one, turn.domain)
     one.failures += 1
 
 
 def note_news(one: GroupState) -> None:
-    """Somebody has become ready: what made earlier attempts fail may be over, so there is no wait; but never twice in
-    an instant."""
+    """Clear the delay because a member has become ready: the reason for earlier failures may be gone. Never try twice
+    in an instant."""
     one.try_us = min(one.try_us, one.failed_us + 1)
 
 
 def back_off_us(one: GroupState, domain: str) -> int:
-    """Longer after every failure, and never the same for two groups or two domains: attempts cannot chase each other
-    for ever."""
+    """Return the delay: longer after every failure, and never the same for two groups or two domains, so that attempts
+    cannot chase each other for ever."""
     wait_us = one.group.terms.retry_us << min(one.failures, MOST_DOUBLINGS)
     spread = crc32(f"{one.group.name}\0{domain}\0{one.failures}".encode()) % 1024
     return wait_us + wait_us * spread // 2048
 
 
 def fuse_us(turn: Turn, one: GroupState) -> int:
-    """Until when this side may run, by what it has heard from the mates in this attempt."""
+    """Return until when this side may run, by what it has heard from the mates in this attempt."""
     if one.group.terms.when_dead == START_ALONE:
         return FOREVER
     heard = [one.views[domain] for domain in turn.others(one)]

@@ -1,4 +1,4 @@
-"""The app: all routes, and every refusal in the same words. It decides nothing."""
+"""The app: all routes, and one form for all refusals. It decides nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {404: "there is nothing at this address", 405: "this address does not t
 
 
 def make_app(parts: Parts) -> FastAPI:
-    """The app of one service."""
+    """Return the app of one service."""
     app = FastAPI(
         title="cohabit", version=parts.version, description="A living scheduler. docs/api.md explains it.",
         openapi_url=None, docs_url=None, redoc_url=None,
@@ -53,7 +53,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _not_understood(request: Request, error: Exception) -> Response:
-    """The first thing that is wrong; the others usually follow from it."""
+    """Report the first error only; the others usually follow from it."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(next(iter(error.errors()), {}))
     text = str(first.get("msg", "is not understood")).removeprefix("Value error, ")

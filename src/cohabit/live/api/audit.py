@@ -1,9 +1,8 @@
-"""The audit log: one line of JSON for every change somebody asked for and for every refusal, with who, when and from
-where, and what came of it.
+"""The audit log: one line of JSON for every requested change and every refusal, with user, time, origin and outcome.
 
 Append-only, in a file of the place that only its owner may read. A line is handed to the operating system before the
-caller has the answer; lines that come together are written together. That does not wait for the disk. Refusals of one
-origin beyond so many in a minute are counted and told in one line: a flood must not fill the disk. A file that is full
+caller gets the answer; concurrent lines are written together. It does not wait for the disk. Refusals of one origin
+beyond a number per minute are counted and written as one line: a flood must not fill the disk. A file that is full
 becomes FILE.1, that one FILE.2 and so on; the oldest is removed. Retention removes files by their age (`remove_old`).
 """
 
@@ -25,7 +24,7 @@ from cohabit.live.controller.removal import Portion
 FILE_BYTES = 64 * 2**20
 OLD_FILES = 8
 REFUSALS_A_MINUTE = 30  # of one origin
-MOST_ORIGINS = 200  # counted apart in one minute; the others together
+MOST_ORIGINS = 200  # counted separately in one minute; the others together
 _OTHERS = "other origins"
 _TEXT_MOST = 300
 _BLOCK = 65536
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Refused(NamedTuple):
-    """Something that was not done. `origin` is what is counted together: a user or an address."""
+    """A refused action. Refusals are counted per `origin`: a user or an address."""
 
     origin: str
     action: str
@@ -42,7 +41,7 @@ class Refused(NamedTuple):
     said: str
     user: str = ""
     role: str = ""
-    came_from: str = ""  # in full; empty: as `origin`
+    came_from: str = ""  # in full; empty: the same as `origin`
 
 
 class Audit:
@@ -58,12 +57,12 @@ class Audit:
     async def note(
         self, who: str, role: str, origin: str, action: str, about: str, status: int, said: str = ""
     ) -> None:
-        """Keep it; returns when it is in the file, or when that has failed and was logged."""
+        """Write an entry; return when it is in the file, or when the write has failed and was logged."""
         self._add(who, role, origin, action, about, status, said)
         await self.written()
 
     def refuse(self, one: Refused) -> None:
-        """Keep a refusal, or count it; it is in the file after `written`, or soon."""
+        """Record a refusal, or count it; it is in the file after `written`, or soon."""
         known = one.origin in self._refusals or len(self._refusals) < MOST_ORIGINS
         origin = one.origin if known else _OTHERS
         self._refusals[origin] += 1
@@ -75,16 +74,16 @@ class Audit:
             loop.call_soon(self._write)
 
     async def written(self) -> None:
-        """Wait until what was noted is in the file, or was logged because that failed."""
-        await asyncio.sleep(0)  # whoever is ready now joins
+        """Wait until all entries are in the file, or are logged because the write failed."""
+        await asyncio.sleep(0)  # let other ready tasks add their lines
         self._write()
 
     def close(self) -> None:
-        """Write what is counted so far."""
+        """Write the refusals counted so far."""
         self._tell_rest()
 
     def _tell_rest(self) -> None:
-        """A line for every origin with more refusals than were written."""
+        """Write a line for every origin with more refusals than were written."""
         if self._telling is not None:
             self._telling.cancel()
         refusals, self._refusals, self._telling = self._refusals, Counter(), None
@@ -123,7 +122,7 @@ class Audit:
             os.close(descriptor)
 
     async def newest(self, most: int) -> list[dict[str, Any]]:
-        """The last entries, the newest first."""
+        """Return the last entries, the newest first."""
         return await asyncio.to_thread(self._newest, most)
 
     def _newest(self, most: int) -> list[dict[str, Any]]:
@@ -135,8 +134,8 @@ class Audit:
 
 
 def remove_old(path: Path, keep_s: float, now_s: float, dry_run: bool) -> Portion:
-    """Remove files of this log whose last line is older. So that there are any, a file becomes FILE.1 also when its
-    first line is older than a part of that time; no file is changed."""
+    """Remove files of this log with a last line older than `keep_s`. To make such files, the log also becomes FILE.1
+    when its first line is older than a part of that time; no file is changed."""
     first = _first_line_s(path)
     if not dry_run and first is not None and now_s - first >= keep_s / (OLD_FILES - 1):
         _turn_over(path)
@@ -152,7 +151,7 @@ def remove_old(path: Path, keep_s: float, now_s: float, dry_run: bool) -> Portio
 
 
 def _first_line_s(path: Path) -> float | None:
-    """When the first line was written; None: there is none that can be read."""
+    """Return when the first line was written; None: there is no readable line."""
     try:
         with open(path, "rb") as stream:
             return float(msgspec.json.decode(stream.readline(_BLOCK), type=dict[str, Any])["at"])
@@ -168,7 +167,7 @@ def _turn_over(path: Path) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """The newest first."""
+    """Return the files of the log, the newest first."""
     return [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, OLD_FILES + 1))]
 
 
@@ -195,5 +194,5 @@ def _newest_of(path: Path, most: int) -> list[dict[str, Any]]:
 
 
 def _text(text: str) -> str:
-    """What a line of JSON can hold, and not too much of it."""
+    """Return a text that JSON can hold, cut to a maximum length."""
     return text[:_TEXT_MOST].encode("utf-8", "replace").decode()

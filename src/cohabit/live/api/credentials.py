@@ -1,7 +1,7 @@
-"""Who calls: the kernel's word for callers over the UNIX socket, a token for those over TCP. Nobody else is heard.
+"""Identify callers: by the kernel's credentials over the UNIX socket, by a token over TCP. All others are refused.
 
-What a connection proves is put beside it when it is made (server.py) and can come from no header. Names of users come
-from the machine's accounts, asked in a thread and remembered for a minute: a slow directory stops nobody else.
+What a connection proves is stored with it when it is opened (server.py) and never comes from a header. User names come
+from the machine's accounts, looked up in a thread and cached for a minute: a slow directory blocks no other request.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ class Account(NamedTuple):
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody whose identity is proven."""
+    """A caller with a proven identity."""
 
     user: str
-    number: int  # uid, or a number of ours for users without an account here
+    number: int  # uid, or a number assigned by the server to users without an account here
     role: str
     origin: str  # for the audit log
     local: bool  # over the UNIX socket
-    gid: int = -1  # of the calling process, where the kernel says so
-    token: str = ""  # the ID of the token that was shown; empty: over the socket
-    page: bool = False  # the token is a page's
+    gid: int = -1  # of the calling process, if the kernel reports it
+    token: str = ""  # the ID of the presented token; empty: over the socket
+    page: bool = False  # the token belongs to a page
 
     @property
     def operates(self) -> bool:
-        """May see and touch what is not theirs."""
+        """Whether the caller may see and change what belongs to other users."""
         return self.role in (OPERATOR, ADMIN)
 
     @property
     def administers(self) -> bool:
-        """May hand out tokens to others."""
+        """Whether the caller may make tokens for other users."""
         return self.role == ADMIN
 
 
 class Accounts:
-    """The machine's users, remembered for a while."""
+    """The machine's accounts, cached for a minute."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._known: dict[int | str, tuple[float, Account | None]] = {}
 
     async def find(self, who: int | str) -> Account | None:
-        """An account by uid or name; None: there is none."""
+        """Return an account by uid or name; None: there is none."""
         known = self._known.get(who)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
@@ -77,7 +77,7 @@ class Accounts:
         return found
 
     async def name_of(self, number: int) -> str:
-        """What a user is called."""
+        """Return the name of a user."""
         if number < 0:
             return ""
         if number >= FIRST_NUMBER:
@@ -86,7 +86,7 @@ class Accounts:
         return account.name if account is not None else str(number)
 
     async def number_of(self, name: str) -> int | None:
-        """The number of a user by name; None: nobody of that name is known."""
+        """Return the number of a user by name; None: the name is unknown."""
         account = await self.find(name)
         if account is not None:
             return account.uid
@@ -106,7 +106,7 @@ class Door:
         self._favoured = {0, self._own, *(one.uid for one in found if one is not None)}
 
     async def caller(self, state: Mapping[str, Any], headers: Mapping[str, str], asked: Asked) -> Caller:
-        """Who this is."""
+        """Return the caller, or refuse."""
         peer = state.get("peer")
         if isinstance(peer, Peer):
             name = await self._accounts.name_of(peer.uid)
@@ -120,7 +120,7 @@ class Door:
         return self.of_token(text.strip(), state)
 
     def of_token(self, text: str, state: Mapping[str, Any]) -> Caller:
-        """The user of a token that was sent."""
+        """Return the caller for a token that was sent."""
         token = self._tokens.check(text)
         if token is None:
             raise Refusal(401, "the token is wrong, expired or revoked", "Authorization", "ask for a new one",
@@ -152,15 +152,15 @@ class Door:
         return f"not the secret of token {found.id}"
 
     def still(self, caller: Caller) -> bool:
-        """Whether what the caller showed is still good; asked again while an answer takes its time."""
+        """Whether the caller's token is still valid; checked again during long answers."""
         return not caller.token or self._tokens.valid(caller.token)
 
     def favours(self, uid: int) -> bool:
-        """Whether a local user is root, the serving user or an operator; for these some room is kept."""
+        """Whether a local user is root, the serving user or an operator; some connections are reserved for these."""
         return uid in self._favoured
 
     def role_of(self, name: str, number: int) -> str:
-        """The serving user and root administer; the site file says who else does."""
+        """Return a user's role: admin for the serving user and root, otherwise as in the site file."""
         if number in (0, self._own):
             return ADMIN
         return self._settings.limits_of(name).role

@@ -1,7 +1,7 @@
-"""Where and when would a job start: a copy of the core is told of it and lives on by requested times. No effects.
+"""Predict where and when a job would start: a copy of the core gets the job and runs on by requested times. No effects.
 
 The copy is made between two batches, as a checkpoint is; what follows happens in another thread and is bounded in
-time and in steps. The answer holds if everything takes its requested time and nobody else comes: mostly it is late.
+time and in steps. The answer holds if every job takes its requested time and no other job comes: mostly it is late.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Foresight(NamedTuple):
-    """What the copy did."""
+    """The prediction of the copy."""
 
     start_us: int | None
     nodes: tuple[int, ...]
@@ -47,8 +47,8 @@ class Foresight(NamedTuple):
 
 
 class LookingAhead:
-    """Dry runs of one controller, one at a time. `waiting` says how many jobs wait: a copy of a long queue holds up the
-    scheduler for as long as a checkpoint does, so one copy then serves all who ask within a few seconds."""
+    """Dry runs of one controller, one at a time. `waiting` returns how many jobs wait: a copy of a long queue blocks
+    the scheduler for as long as a checkpoint does, so one copy then serves all requests within a few seconds."""
 
     def __init__(
         self, controller: Controller, clock: BootClock, cluster: Cluster, policies: PolicySet,
@@ -59,7 +59,7 @@ class LookingAhead:
         self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
 
     async def foresee(self, job: Job) -> tuple[Foresight, int]:
-        """What would become of the job, and the instant at which that was asked; Busy: too many ask, or this user."""
+        """Return the prediction and the instant of the request; Busy: too many requests, or too many of this user."""
         if not self._slots.take(job.user):
             raise Busy
         try:
@@ -77,14 +77,14 @@ class LookingAhead:
                 found = await asyncio.to_thread(foresee, saved, self._cluster, self._policies, job, now_us)
             except InputError:
                 raise
-            except Exception as error:  # as it would be for the job itself
+            except Exception as error:  # the same exception as for the job itself
                 log.exception("a dry run failed")
                 raise CannotTake("dry run", reason_of(error)) from error
         return found, now_us
 
 
 def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_us: int) -> Foresight:
-    """Tell a copy of the job and let it live until the job starts; an InputError says why it never could."""
+    """Submit the job to a copy and advance it until the job starts; an InputError says why it never could."""
     core = checkpoint.load(saved, cluster, policies)
     name = f"{job.job_id}_{job.array_first}" if job.array_count else job.job_id
     commands = core.step(now_us, [JobSubmitted(job)])
@@ -103,7 +103,7 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
 
 
 def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int) -> Foresight:
-    """Every run ends at its requested time; the next fact is whatever comes first."""
+    """Advance the copy until the job starts: every run ends at its requested time, the earliest event comes next."""
     until = time.monotonic() + PATIENCE_S
     for _ in range(MOST_STEPS):
         if time.monotonic() > until:
@@ -120,12 +120,12 @@ def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int
             return Foresight(now_us, _numbers(start), why)
         if name not in core.state.rows:
             return Foresight(None, (), f"{why}; it would be cancelled, as a job it depends on does not end well")
-        time.sleep(0)  # the scheduler comes first
+        time.sleep(0)  # let the scheduler's thread run first
     return Foresight(None, (), f"{why}; a start was not found within {MOST_STEPS} steps of looking ahead")
 
 
 def _next_facts(core: SchedulerCore, now_us: int, wake_us: int) -> tuple[list[Event], int]:
-    """The runs that end first, all at one instant; or the instant the core asked for."""
+    """Return the ends that come first, all at one instant; or the wake-up the core asked for."""
     jobs = core.state.jobs
     events: list[Event] = []
     running = all_rows(core.state.running)

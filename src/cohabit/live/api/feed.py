@@ -1,6 +1,6 @@
-"""What changed, told to whoever waits or listens: jobs by name with their owner, nodes by number. On the event loop.
+"""Report changes to waiting callers and listeners: jobs by name with their owner, nodes by number. On the event loop.
 
-The controller calls `turn` after every batch. A listener that does not keep up is dropped; nobody waits for it.
+The controller calls `turn` after every batch. A listener that does not keep up is dropped; the feed never waits for it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MOST_UNREAD = 5000
 
 
 class Changed(NamedTuple):
-    """A job or a node that is different now."""
+    """A change of a job or a node."""
 
     at_us: int
     kind: str  # "job" or "node"
     name: str
-    owner: int  # of a job; -1: nobody in particular
+    owner: int  # of a job; -1: none
     state: str
     over: bool = False  # the job has ended
     array: str = ""  # the array it is a member of
@@ -31,7 +31,7 @@ class Changed(NamedTuple):
 
 
 class Listener:
-    """One who reads everything; `None` ends it. `holder`: whose it is."""
+    """A reader of all changes; `None` in its queue ends it. `holder`: its user."""
 
     def __init__(self, holder: int) -> None:
         self.holder = holder
@@ -40,7 +40,7 @@ class Listener:
 
 
 class Feed:
-    """Used on one event loop."""
+    """All listeners and waiting callers; used on one event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -50,11 +50,11 @@ class Feed:
         self.closed = False
 
     def watch(self, watcher: Callable[[list[Changed]], None]) -> None:
-        """Have a function called with the changes of every batch; it must return at once."""
+        """Call a function with the changes of every batch; it must return at once."""
         self._watchers.append(watcher)
 
     def turn(self, changes: Iterable[Changed]) -> None:
-        """One batch."""
+        """Report the changes of one batch."""
         changed = list(changes)
         for watcher in self._watchers:
             watcher(changed)
@@ -71,7 +71,7 @@ class Feed:
 
     @contextmanager
     def waiting(self, name: str) -> Iterator[Callable[[float], Awaitable[bool]]]:
-        """Within the block no change of this job is missed; what it gives waits for one, at most so many seconds."""
+        """Miss no change of this job within the block; the yielded function waits for one, at most so many seconds."""
         event = asyncio.Event()
         self._waiting[name].add(event)
         if self.closed:
@@ -92,7 +92,7 @@ class Feed:
                 del self._waiting[name]
 
     def listen(self, user: int, operates: bool) -> Listener | None:
-        """Begin to read everything; None: too many do, or too many of this user."""
+        """Add a listener to all changes; None: there are too many, in all or of this user."""
         if self.closed or not self._slots.take(user, operates):
             return None
         listener = Listener(user)
@@ -101,11 +101,11 @@ class Feed:
 
     @property
     def listeners(self) -> int:
-        """How many read everything."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def leave(self, listener: Listener) -> None:
-        """Stop reading."""
+        """Remove a listener."""
         if listener in self._listeners:
             self._listeners.remove(listener)
             self._slots.leave(listener.holder)
@@ -113,7 +113,7 @@ class Feed:
             listener.queue.put_nowait(None)
 
     def close(self) -> None:
-        """Nobody waits any longer."""
+        """Wake all waiting callers and remove all listeners."""
         self.closed = True
         for events in self._waiting.values():
             for event in events:

@@ -1,4 +1,4 @@
-"""A group of mates as people describe it, in a site file or in a submission: the same keys, the same checks."""
+"""A group of mates as users describe it, in a site file or in a submission: the same keys, the same checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GroupTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def group_of(name: str, table: GroupTable, domains: Sequence[str], where: str) -> Group:
-    """The group with its terms checked; `domains`: this one and its peers."""
+    """Return the group with its terms checked; `domains`: this one and its peers."""
     terms = Terms(
         lease_us=microseconds(table.lease_s), lead_us=microseconds(table.lead_s), late_us=microseconds(table.late_s),
         round_trip_us=microseconds(table.round_trip_s), ask_us=microseconds(table.ask_s),

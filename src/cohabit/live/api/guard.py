@@ -1,7 +1,7 @@
-"""The outermost layer of the app: bodies of at most 1 MiB of sound text that arrive in time, and an answer whatever
-goes wrong.
+"""The outermost layer of the app: it accepts bodies of at most 1 MiB of valid text that arrive in time, and answers
+whatever goes wrong.
 
-A fault of ours is logged with its traceback and answered with 503 and one sentence; callers never see more of it.
+An internal error is logged with its traceback and answered with 503 and one sentence; callers never see more of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """ASGI around ASGI."""
+    """ASGI middleware around the app."""
 
     def __init__(
         self, app: Callable[[Scope, Receive, Send], Awaitable[None]], answered: Callable[[int], None],
@@ -36,7 +36,7 @@ class Guard:
         self._app, self._answered, self._refused = app, answered, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         begun, since = False, time.monotonic()
@@ -75,8 +75,8 @@ class Guard:
 
 
 def wrong_in_body(body: bytes) -> str:
-    """What no text in it could be kept for, in one sentence; empty: nothing. Python's own reader of JSON lets halves of
-    surrogate pairs pass, and other encodings than UTF-8."""
+    """Return why the text of a body cannot be stored, in one sentence; empty: it can. Python's own JSON reader accepts
+    halves of surrogate pairs, and other encodings than UTF-8."""
     if b"\0" in body:
         return "the body is not JSON in UTF-8"
     try:
@@ -91,7 +91,7 @@ def wrong_in_body(body: bytes) -> str:
 
 
 def _note(scope: Scope, status: int, took_s: float) -> None:
-    """For the log, where somebody wants to know of every request."""
+    """Log a request, if the log level includes every request."""
     if log.isEnabledFor(logging.INFO):
         state, method, path = scope.get("state", {}), scope["method"], scope["path"]
         more = {"method": method, "path": path, "status": status, "user": state.get("user", ""),
@@ -100,8 +100,8 @@ def _note(scope: Scope, status: int, took_s: float) -> None:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole of it; None: too much. What is too much is read on for a while and thrown away, because a caller who
-    is still sending does not read the answer."""
+    """Return the whole body; None: it is too large. The excess is read for a while and thrown away, because a caller
+    that is still sending does not read the answer."""
     headers = dict(scope["headers"])
     if b"content-length" not in headers and b"transfer-encoding" not in headers:
         return b""
@@ -110,7 +110,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
     while size <= THROWN_MOST:
         message = await receive()
         if message["type"] != "http.request":
-            break  # the caller is gone; nobody will read the answer
+            break  # the caller is gone and will not read the answer
         size += len(message.get("body", b""))
         if size <= BODY_MOST:
             parts.append(message.get("body", b""))

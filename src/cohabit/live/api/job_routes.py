@@ -1,4 +1,4 @@
-"""The routes about jobs: take them, show them, change them, wait for them, read their output."""
+"""The routes about jobs: submit them, show them, change them, wait for them, read their output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "
 async def submit(
     submission: Submission, parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False
 ) -> Response:
-    """Take a job; answered when it is durable. As a dry run: where and when it would start."""
+    """Submit a job; answer when it is durable. As a dry run: return where and when it would start."""
     if dry_run:
         return reply(await _foresee(parts, submission, caller))
     taking = _take(parts, submission, caller)
@@ -42,7 +42,7 @@ async def _take(parts: Parts, submission: Submission, caller: Caller) -> tuple[s
 
 
 async def _check_after(parts: Parts, submission: Submission, caller: Caller) -> None:
-    """A job that waits for one that never was would wait for ever; one of others is none of the caller's business."""
+    """Refuse dependencies that do not exist, as the job would wait forever, and those the caller may not see."""
     for name in submission.after:
         await parts.looking.job(name, caller)
 
@@ -65,7 +65,7 @@ async def jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[str, Query(max_length=20, pattern="^[0-9]*$")] = "",
 ) -> Response:  # fmt: skip
-    """The latest jobs first; queued and running ones unless another state is asked for."""
+    """List jobs, the latest first: queued and running ones unless another state is requested."""
     whose = await parts.looking.whose(caller, user)
     at = min(int(before), 2**62) if before else None
     page = await parts.looking.page(state or "", whose, limit, at)
@@ -75,13 +75,13 @@ async def jobs(
 
 @router.get("/{job}", responses={200: {"model": JobView}})
 async def show(job: Job, parts: Service, caller: Who) -> Response:
-    """One job."""
+    """Return one job."""
     return reply(await parts.looking.full_view(job, caller))
 
 
 @router.patch("/{job}", responses={200: {"model": JobView}})
 async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Response:
-    """Another limit or priority for a job that waits; more of either needs an operator."""
+    """Change the limit or the priority of a waiting job; more of either needs an operator."""
     record = (await parts.looking.job(job, caller)).record
     limit_us = None if wishes.limit_s is None else microseconds(wishes.limit_s)
     if (limit_us is not None and limit_us > record.limit_us) or (wishes.qos is not None and wishes.qos != record.qos):
@@ -92,7 +92,7 @@ async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Respo
 
 @router.get("/{job}/why", responses={200: {"model": Why}})
 async def why(job: Job, parts: Service, caller: Who) -> Response:
-    """Why a job waits, and why it waited before."""
+    """Explain why a job waits, and why it waited before."""
     found = await parts.looking.job(job, caller)
     explained = await parts.controller.why(job)
     text = explained.why
@@ -105,7 +105,7 @@ async def why(job: Job, parts: Service, caller: Who) -> Response:
 
 @router.post("/{job}/cancel", responses={200: {"model": JobView}})
 async def cancel(job: Job, parts: Service, caller: Who) -> Response:
-    """Stop it, or never start it; of an array all that is left."""
+    """Cancel a running or waiting job; of an array, all remaining members."""
     await parts.looking.job(job, caller)
     await parts.change(caller, "cancel", job, parts.controller.cancel(job))
     return reply(await parts.looking.full_view(job, caller))
@@ -120,7 +120,7 @@ async def hold(job: Job, parts: Service, caller: Who) -> Response:
 
 
 async def _hold(parts: Parts, record: Record) -> None:
-    if parts.limits.keeps_back(record.job_id):  # held already, by us: from now on by its owner
+    if parts.limits.keeps_back(record.job_id):  # already held by a limit: from now on by its owner
         parts.limits.note_held(record.user, record.job_id)
         return
     await parts.controller.hold(record.job_id)
@@ -153,7 +153,7 @@ async def _release(parts: Parts, record: Record) -> None:
 
 @router.post("/{job}/requeue", responses={200: {"model": JobView}})
 async def requeue(job: Job, parts: Service, caller: Who) -> Response:
-    """Stop a running job; it waits in the queue again."""
+    """Stop a running job and put it back into the queue."""
     await parts.looking.job(job, caller)
     await parts.change(caller, "requeue", job, parts.controller.requeue(job))
     return reply(await parts.looking.full_view(job, caller))
@@ -164,7 +164,7 @@ async def wait(
     job: Job, parts: Service, caller: Who,
     timeout_s: Annotated[float, Query(ge=0, le=3600, allow_inf_nan=False)] = 60.0,
 ) -> Response:  # fmt: skip
-    """The job as soon as it is over, or as it is when the time is up."""
+    """Return the job as soon as it ends, or as it is at the timeout."""
     if not math.isfinite(timeout_s):
         raise Refusal(422, "is not a number of seconds", "timeout_s", "give 0 to 3600")
     over = await parts.streams.over(job, caller, timeout_s)
@@ -176,7 +176,7 @@ async def output(
     job: Job, parts: Service, caller: Who, stream: Literal["stdout", "stderr"] = "stdout", follow: bool = False,
     offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
 ) -> Response:  # fmt: skip
-    """What it has written; with follow also what it will write, until it is over."""
+    """Stream a job's output; with follow, continue until the job ends."""
     found = await parts.looking.job(job, caller)
     pieces = await parts.streams.output(found, caller, stream, follow, offset)
     return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")

@@ -1,8 +1,8 @@
-"""How much each user may have: queued jobs are counted and refused, running ones kept back by holding the next.
+"""The limits of each user: queued jobs beyond the limit are refused, jobs beyond the running limit are held.
 
-At most `max_running` jobs of a user are free to start; those beyond are held by us and let go in their order as others
-end. Which holds are ours survives in a small log of the place. Losing its last line in a power cut leaves a job held,
-to be released by hand; it never lets too many start.
+At most `max_running` jobs of a user are free to start; the others are held here and released in order as jobs end. A
+small log of the place keeps which holds were made here. If a power cut loses its last line, a job stays held until it
+is released by hand; too many jobs never start.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 
 class _Have:
-    """The jobs of one user that are not over."""
+    """The jobs of one user that have not ended."""
 
     def __init__(self) -> None:
         self.waiting: set[str] = set()
         self.running: set[str] = set()
-        self.held: set[str] = set()  # of the waiting, by anybody
-        self.kept_back: dict[str, None] = {}  # of the held, by us, in their order
+        self.held: set[str] = set()  # the waiting jobs that are held, here or by a user or an operator
+        self.kept_back: dict[str, None] = {}  # the held jobs that are held here, in their order
         self.limits = UserLimits()
 
     @property
@@ -44,17 +44,17 @@ class _Have:
 
 
 class Limits:
-    """Used on one event loop. `release` has a hold lifted."""
+    """The limits of all users; used on one event loop. `release` lifts a hold."""
 
     def __init__(self, path: Path, release: Callable[[str], Awaitable[None]]) -> None:
         self._path, self._release = path, release
         self._have: dict[int, _Have] = defaultdict(_Have)
         self._ours: set[str] = set()
         self._releasing: set[asyncio.Task[None]] = set()
-        self._open = False  # nobody is let go before it is known what each user may have
+        self._open = False  # no job is released before the limits of each user are known
 
     def restore(self, core: SchedulerCore) -> None:
-        """Count what a restarted controller has."""
+        """Count the jobs of a restarted controller."""
         kept = self._read()
         state = core.state
         by_age = sorted(state.rows.items(), key=lambda item: int(state.jobs[columns.SEQ, item[1]]))
@@ -81,7 +81,7 @@ class Limits:
         )
 
     def admit(self, owner: int, limits: UserLimits, names: list[str], held: bool) -> bool:
-        """Count new jobs in, or refuse them; whether they must be held because enough of the user's may start."""
+        """Count new jobs, or refuse them; return whether they must be held because enough of the user's may start."""
         have = self._have[owner]
         have.limits = limits
         if limits.max_queued is not None and len(have.waiting) + len(names) > limits.max_queued:
@@ -100,16 +100,16 @@ class Limits:
         return back
 
     def taken(self, owner: int) -> None:
-        """They are durable: those of them that may start are let go."""
+        """Release the user's jobs that may start, now that the new ones are durable."""
         self._let_go(owner)
 
     def withdraw(self, owner: int, names: Iterable[str]) -> None:
-        """They were not taken after all."""
+        """Forget jobs that were not accepted after all."""
         for name in names:
             self._forget(owner, name)
 
     def note_held(self, owner: int, name: str) -> None:
-        """Its owner or an operator holds it: it is not ours any more."""
+        """Record that a job is held by its owner or an operator, and no longer by a limit."""
         have = self._have[owner]
         if name in have.waiting:
             have.held.add(name)
@@ -118,7 +118,7 @@ class Limits:
         self._let_go(owner)
 
     def may_release(self, owner: int, name: str, limits: UserLimits) -> bool:
-        """Whether a hold may be lifted now; otherwise it is ours from now on."""
+        """Whether a hold may be lifted now; otherwise the job is held by the limit from now on."""
         have = self._have[owner]
         have.limits = limits
         if limits.max_running is None or have.free < limits.max_running:
@@ -133,18 +133,18 @@ class Limits:
         return False
 
     def note_released(self, owner: int, name: str) -> None:
-        """Its hold was lifted."""
+        """Record that a job's hold was lifted."""
         have = self._have[owner]
         have.held.discard(name)
         if name in self._ours:
             self._unmark(have, name)
 
     def keeps_back(self, name: str) -> bool:
-        """Whether a job is held by us."""
+        """Whether a job is held by a limit."""
         return name in self._ours
 
     def turn(self, changes: list[Changed]) -> None:
-        """What a batch led to."""
+        """Update the counts with the changes of a batch."""
         concerned = set()
         for one in changes:
             if one.kind != "job" or one.members:
@@ -161,24 +161,24 @@ class Limits:
             self._let_go(owner)
 
     def let_all_go(self) -> None:
-        """What users may have is known now: whoever may start is let go."""
+        """Release every job that may start, now that the limits of the users are known."""
         self._open = True
         for owner in list(self._have):
             self._let_go(owner)
 
     async def close(self) -> None:
-        """Those not let go by now are let go by the next server."""
+        """Stop releasing jobs; the next server releases the rest."""
         self._open = False
         for task in list(self._releasing):
             task.cancel()
         await asyncio.gather(*self._releasing, return_exceptions=True)
 
     def know(self, owner: int, limits: UserLimits) -> None:
-        """What the site file says of a user."""
+        """Set the limits of a user from the site file."""
         self._have[owner].limits = limits
 
     def owners(self) -> list[int]:
-        """Users who have jobs."""
+        """Return the users with jobs."""
         return list(self._have)
 
     def _forget(self, owner: int, name: str) -> None:
@@ -204,14 +204,14 @@ class Limits:
             task.add_done_callback(self._releasing.discard)
 
     async def _lift(self, name: str) -> None:
-        """Until it is done: a job must not stay held because the disk was full for a moment."""
+        """Release a job, with retries: it must not stay held because the disk was full for a moment."""
         while True:
             try:
                 await self._release(name)
                 break
-            except (UnknownJob, WrongState):  # it is over, or was never taken
+            except (UnknownJob, WrongState):  # it has ended, or was never accepted
                 break
-            except (Busy, InputError):  # not now: the disk is full, or the controller is being stopped
+            except (Busy, InputError):  # retry: the disk is full, or the controller is being stopped
                 await asyncio.sleep(RETRY_S)
         if name in self._ours:
             self._ours.discard(name)

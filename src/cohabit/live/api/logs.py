@@ -1,4 +1,4 @@
-"""What a server says on standard error: plain lines for people, or one JSON document per line for machines."""
+"""The log of a server on standard error: plain lines for people, or one JSON document per line for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class JsonLines(logging.Formatter):
     """at, level, logger, message; what was given as `extra`; a traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         line = {"at": record.created, "level": record.levelname.lower(), "logger": record.name,
                 "message": record.getMessage()}  # fmt: skip
         line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
@@ -25,7 +25,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(level: str, form: str) -> None:
-    """Have everything logged from now on written in this form."""
+    """Write all log records in this form from now on."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("cohabit: %(message)s"))
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""Looking at jobs on somebody's behalf: what the caller may not see is refused or left out. It changes nothing."""
+"""Read jobs for a caller: what the caller may not see is refused or left out. It changes nothing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from cohabit.live.controller.refusals import REMOVED, SEE_KEEP, UnknownJob
 from cohabit.live.controller.retention import outputs_removed
 from cohabit.live.controller.standing import Listed, Standing
 
-REFUSED_EVERY_S = 0.05  # a refusal leaves at a multiple of this: how long looking took is not seen
-SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only to those who ask why
+REFUSED_EVERY_S = 0.05  # refusals are sent at multiples of this, to hide how long the lookup took
+SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only on request (`why`)
 
 
 class Looking:
-    """`output_of` says where a job's output goes that named no file; `waiting` how many jobs wait."""
+    """`output_of` returns the output path of a job that named no file; `waiting` returns how many jobs wait."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Looking:
         self._output_of, self._waiting = output_of, waiting
 
     async def job(self, job: str, caller: Caller) -> Standing:
-        """Where a job stands that the caller may see. A job of somebody else is refused like one that never was, in the
-        same words and after a time that does not depend on it; only the audit log says which it was."""
+        """Return a job that the caller may see. Another user's job is refused like a job that does not exist, in the
+        same words and after a time that does not depend on it; only the audit log distinguishes the two."""
         begun = time.monotonic()
         try:
             found = await self._controller.view(job)
@@ -58,8 +58,8 @@ class Looking:
         raise Refusal(404, words, f"job {job}", fix, noted=noted)
 
     async def _not_there(self, job: str, caller: Caller) -> tuple[str, str]:
-        """Words for a job that the caller cannot see. Of jobs that have numbers nobody hears whether one is another
-        user's or was removed."""
+        """Return the refusal of a job that the caller cannot see. For numbered jobs it does not tell whether the job is
+        another user's or was removed."""
         gone = await self._controller.removed(job)
         if gone is not None and (caller.operates or gone.owner == caller.number >= 0):
             return REMOVED, SEE_KEEP
@@ -68,7 +68,7 @@ class Looking:
         return "there is no such job", "cohabit queue lists your jobs"
 
     async def full_view(self, job: str, caller: Caller) -> dict[str, Any]:
-        """One job as a document."""
+        """Return one job as a document."""
         found = await self.job(job, caller)
         if found.record.phase == WAITS and not found.record.members and self._waiting() <= SHORT_QUEUE:
             explained = await self._controller.why(job)
@@ -76,7 +76,7 @@ class Looking:
         return await self.view(found, caller)
 
     async def view(self, found: Standing, caller: Caller) -> dict[str, Any]:
-        """A job as a document."""
+        """Return a job that was found as a document."""
         record, launch, stdout, stderr = found.record, found.launch, "", ""
         seen = may_see(caller, record)
         if launch is not None and seen:
@@ -86,7 +86,7 @@ class Looking:
         return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr)
 
     async def page(self, state: str, user: int | None, limit: int, before: int | None) -> Listed:
-        """Some of many jobs, latest first."""
+        """Return a page of jobs, the latest first."""
         try:
             return await self._controller.page(state, user, limit, before)
         except DBAPIError as error:
@@ -95,19 +95,19 @@ class Looking:
     async def between(
         self, since_us: int, until_us: int, user: int | None, most: int, behind: tuple[int, str] | None = None
     ) -> Sequence[Record]:
-        """Jobs that ended then, by their end."""
+        """Return the jobs that ended in this interval, by their end."""
         try:
             return await self._controller.between(since_us, until_us, user, most, behind)
         except DBAPIError as error:
             raise _unreadable(error) from error
 
     async def output_removed(self, record: Record) -> bool:
-        """Whether the output of a job in the place is not kept any longer."""
+        """Whether retention has removed the job's output from the place."""
         last = await self._controller.read(outputs_removed)
         return last is not None and record.end_us is not None and (record.end_us, record.job_id) <= last
 
     async def whose(self, caller: Caller, wanted: str) -> int | None:
-        """The number of the user whose jobs are listed; None: everybody's. Who may not look at others is refused."""
+        """Return the number of the user to list jobs of; None: all users. Only operators may list jobs of others."""
         if not wanted:
             return None if caller.operates else caller.number
         number = caller.number if wanted == caller.user else await self._accounts.number_of(wanted)
@@ -119,7 +119,7 @@ class Looking:
 
 
 def _file(pattern: str, record: Record, launch: Launch) -> str:
-    """The file of a job; of an array, the pattern its members make theirs from."""
+    """Return the output file of a job; of an array, the pattern for the files of its members."""
     if not pattern:
         return ""
     return os.path.join(
@@ -128,7 +128,7 @@ def _file(pattern: str, record: Record, launch: Launch) -> str:
 
 
 def may_see(caller: Caller, record: Record) -> bool:
-    """Owners and operators."""
+    """Whether the caller owns the job or is an operator."""
     return caller.operates or (record.user >= 0 and record.user == caller.number)
 
 

@@ -1,7 +1,7 @@
-"""Figures for Prometheus: what waits and runs, how long passes and commits take, what was asked and refused.
+"""Metrics for Prometheus: waiting and running jobs, the times of passes and commits, requests and refusals.
 
-A registry of its own, so that two services in one process do not mix. Figures that are states are read when somebody
-asks for them; the others are counted as they happen.
+Each service has its own registry, so that two services in one process do not mix. Metrics that are states are read on
+request; the others are counted as they happen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _RATIOS = (0.25, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 
 
 class Metrics:
-    """Counted on the event loop, except the two histograms of the worker thread, which lock for themselves."""
+    """The metrics; counted on the event loop, except the two histograms of the worker thread, which lock themselves."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -39,13 +39,13 @@ class Metrics:
         self.actual = self._histogram("cohabit_slowdown_actual", "Actual slowdown of ended jobs.", _RATIOS)
 
     def answered(self, status: int) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         self.requests.labels(str(status)).inc()
         if status >= 400:
             self.refusals.labels(str(status)).inc()
 
     def compared(self, predicted: float | None, actual: float | None) -> None:
-        """A job ended whose slowdown is known."""
+        """Record the known slowdowns of an ended job."""
         if predicted is not None:
             self.predicted.observe(predicted)
         if actual is not None:
@@ -54,7 +54,7 @@ class Metrics:
             self.ratio.observe(actual / predicted)
 
     def text(self, refresh: Callable[[], None]) -> bytes:
-        """The page; states are read first."""
+        """Return the metrics as text; states are read first."""
         refresh()
         return generate_latest(self.registry)
 

@@ -1,8 +1,8 @@
-"""Every refused request in the audit log: who asked, for what, from where, and why it was not done.
+"""Write every refused request to the audit log: caller, request, origin and reason.
 
-Requests are refused in many places; each leaves its reason beside the request (`refused` of its state), and the
-outermost layer calls this before the answer leaves. Refused changes were noted where they were refused, in better
-words; their reason is empty here.
+Requests are refused in many places; each stores its reason with the request (`refused` of its state), and the
+outermost layer calls this before the answer is sent. Refused changes are logged where they are refused, in more detail;
+their reason is empty here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ PATH_MOST = 200
 
 
 class Refusals:
-    """Of one service."""
+    """The refused requests of one service."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def note(self, scope: MutableMapping[str, Any], status: int) -> None:
-        """A request was refused with this status."""
+        """Record a request that was refused with this status."""
         state: MutableMapping[str, Any] = scope.get("state", {})
         said = state.get("refused", "the request was refused")
         if not said:
@@ -44,7 +44,7 @@ class Refusals:
 
 
 def _counted(caller: object, origin: object) -> str:
-    """What is counted together: a user if one is known, else the address."""
+    """Return the key by which refusals are counted: a user if one is known, else the address."""
     if isinstance(caller, Caller):
         return f"uid {caller.number}"
     return origin.counted if isinstance(origin, Origin) else "?"

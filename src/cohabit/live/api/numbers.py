@@ -1,6 +1,6 @@
-"""Names for jobs that were given none: the next number, never one that was used, with no gaps after a restart.
+"""Names for jobs submitted without one: the next number, never a used one, with no gaps after a restart.
 
-A mark in the journal's settings is always ahead of what was given out; after a restart the numbers before the mark
+A mark in the journal's settings is always ahead of the numbers given out; after a restart the numbers before the mark
 are looked up.
 """
 
@@ -21,7 +21,7 @@ _MARK = "number"
 
 
 class Numbers:
-    """Used on one event loop."""
+    """The source of numbers; used on one event loop."""
 
     def __init__(self, controller: Controller, journal: Journal) -> None:
         self._controller, self._journal = controller, journal
@@ -29,7 +29,7 @@ class Numbers:
         self._marking = asyncio.Lock()
 
     async def next(self) -> str:
-        """A fresh name."""
+        """Return a new name."""
         while self._next >= self._mark:
             async with self._marking:
                 if self._next >= self._mark:
@@ -38,7 +38,7 @@ class Numbers:
         return str(self._next - 1)
 
     def _go_on(self, _: SchedulerCore) -> tuple[int, int]:
-        """In the worker: the next number and a new mark."""
+        """Return the next number and a new mark; called in the worker thread."""
         try:
             number = self._next
             if not self._mark:

@@ -1,7 +1,7 @@
-"""Taps on a controller's parts, put on before it lives: what each batch changed goes to the feed, times to the figures.
+"""Observe a controller's parts, from before it runs: the changes of each batch go to the feed, times to the metrics.
 
-The taps run in its worker thread and only note things; the feed is told on the
-event loop, before the answers of the same batch leave.
+The observers run in its worker thread and only record; the feed is called on the event loop, before the answers of
+the same batch are sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PHASE_WORDS = {RUNS: "running"}
 
 
 def observe(controller: Controller, journal: Journal, recorder: Recorder, feed: Feed, metrics: Metrics) -> None:
-    """Put the taps on; on the event loop that the feed belongs to."""
+    """Install the observers; on the event loop of the feed."""
     loop, recorded = asyncio.get_running_loop(), recorder.observe
 
     def observed(
@@ -68,5 +68,5 @@ def _timed(work: Callable[..., Any], note: Callable[[float], None]) -> Callable[
 
 
 def _replace(target: object, name: str, work: Callable[..., Any]) -> None:
-    """On this one object: others of its class are not observed."""
+    """Replace a method of this object only: others of its class are not observed."""
     setattr(target, name, work)

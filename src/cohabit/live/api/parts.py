@@ -1,4 +1,4 @@
-"""Everything the routes of one service need, made once and handed to each of them."""
+"""Everything the routes of one service need, made once and passed to each of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Living:
-    """The controller and what it is made of."""
+    """The controller and its parts."""
 
     controller: Controller
     journal: Journal
@@ -48,7 +48,7 @@ class Living:
     policies: PolicySet
     place: Path
     domain: str
-    output_of: Callable[[str, int], str]  # where a job's output goes that named no file, by its launch's uid
+    output_of: Callable[[str, int], str]  # output path of a job that named no file, by its launch's uid
     open_output: OpenOutput
     runs_as: RunsAs
     retention: Retention
@@ -56,7 +56,7 @@ class Living:
 
 
 class Parts:
-    """One service."""
+    """The parts of one service."""
 
     version = __version__
 
@@ -82,7 +82,7 @@ class Parts:
         feed.watch(self.limits.turn)
 
     async def open(self) -> None:
-        """Count what there is; on the event loop, when the controller lives."""
+        """Set the limits of the users with jobs; on the event loop, once the controller runs."""
         for owner in self.limits.owners():
             self.limits.know(owner, self.settings.limits_of(await self.accounts.name_of(owner)))
         self.limits.let_all_go()
@@ -92,8 +92,8 @@ class Parts:
         self, caller: Caller, action: str, about: str, work: Awaitable[T], status: int = 200,
         named: Callable[[T], str] | None = None,
     ) -> T:  # fmt: skip
-        """Do what somebody wants changed, and keep who wanted it and what came of it; `named`: what it is about, if
-        that is only known afterwards."""
+        """Make a requested change, and write the caller and the outcome to the audit log; `named` returns the subject,
+        if it is only known afterwards."""
         try:
             result = await work
         except (Refusal, InputError, Busy) as error:
@@ -104,7 +104,7 @@ class Parts:
         return result
 
     async def refused(self, caller: Caller, action: str, about: str, error: Exception) -> None:
-        """Keep that something was not done for a caller, and why; whoever answers need not do so again."""
+        """Write a refusal and its reason to the audit log; the exception is marked so that it is not written again."""
         said, origin = problem_of(error), f"uid {caller.number}"
         self.audit.refuse(Refused(origin, action, about, said.status, said.noted, caller.user, caller.role,
                                   caller.origin))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every way to say no: one exception with a status, what is wrong, where, and what to do about it."""
+"""All refusals: one exception with a status, what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 
 def problem_of(error: Exception) -> Refusal:
-    """What the controller or a check said, as an answer."""
+    """Return an exception of the controller or a check as a refusal."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, Busy):

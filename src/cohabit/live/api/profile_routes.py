@@ -1,4 +1,4 @@
-"""The route about profiles: an operator makes what one user's runs taught the profile that holds for all users.
+"""The route about profiles: an operator makes one user's profile of a program the shared profile of all users.
 
 Nothing else in the API writes a shared profile: runs and `reprofile` change their owner's (core/known_programs.py).
 """
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1/profiles", tags=["profiles"], responses=PROBLEMS)
 
 
 class ProfileShare(BaseModel):
-    """Whose profile of which program."""
+    """The program and the user of the profile to share."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     program: Annotated[Short, Field(min_length=1)]
@@ -27,7 +27,7 @@ class ProfileShare(BaseModel):
 
 
 class ProfileSharing(BaseModel):
-    """What was shared."""
+    """The shared program, its user and the number of profiles."""
 
     program: str
     user: str
@@ -36,7 +36,7 @@ class ProfileSharing(BaseModel):
 
 @router.post("/share", responses={200: {"model": ProfileSharing}})
 async def share(wish: ProfileShare, parts: Service, caller: Who) -> Response:
-    """What is known from a user's runs of a program holds for all users who have no profile of it."""
+    """Make a user's profile of a program the one for all users without a profile of it."""
     about = f"{wish.program} of {wish.user}"
     operator(caller, f"profile {about}")
     number = await parts.accounts.number_of(wish.user)

@@ -1,4 +1,4 @@
-"""What every route shares: who calls, how an answer is written, and how refusals are described."""
+"""What all routes share: how a caller is identified, how an answer is written, and how refusals are described."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.shapes import JobId, Problem
 
-# By reference but for one: a model of its own for each status of each route takes a tenth of a second of every start.
+# By reference except for one: a model for each status of each route takes a tenth of a second of every start.
 _PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "It cannot be done as asked"},
@@ -29,13 +29,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def parts_of(request: Request) -> Parts:  # not a plain function: those are called in threads
-    """The service a request came to."""
+async def parts_of(request: Request) -> Parts:  # async, because FastAPI calls plain functions in threads
+    """Return the service that received a request."""
     return cast(Parts, request.app.state.parts)
 
 
 async def find_caller(request: Request) -> Caller:
-    """Who calls, or a refusal."""
+    """Return the caller, or refuse."""
     parts, state = await parts_of(request), request.scope["state"]
     caller = await parts.door.caller(state, request.headers, asked_for(request))
     state["user"], state["caller"] = caller.user, caller  # for the logs
@@ -45,20 +45,20 @@ async def find_caller(request: Request) -> Caller:
 
 
 def asked_for(request: Request) -> Asked:
-    """What a page's signature must cover."""
+    """Return the parts of a request that a page's signature must cover."""
     scope, query = request.scope, request.scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     return Asked(request.method, target.decode("latin-1"), scope.get("state", {}).get("body", b""))
 
 
 def operator(caller: Caller, where: str) -> None:
-    """Refuse everybody else."""
+    """Refuse callers that are not operators."""
     if not caller.operates:
         raise Refusal(403, "only operators may do this", where, "ask one")
 
 
 def reply(document: Any, status: int = 200) -> Response:
-    """A document of plain data."""
+    """Return a document of plain data as JSON."""
     return Response(msgspec.json.encode(document), status, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""uvicorn on the controller's event loop: a UNIX socket that tells who connects, and TCP with TLS if asked for.
+"""Run uvicorn on the controller's event loop: a UNIX socket that identifies callers, and TCP with optional TLS.
 
 It handles no signals (the controller's process does) and never waits for a client: each connection has its own task,
 stops reading and writing when its client is slow, and is closed if no request comes.
@@ -32,9 +32,9 @@ FIRST_REQUEST_S = 30.0
 KEEP_ALIVE_S = 75
 MOST_CONNECTIONS = 1000  # of all users; fewer where the process may not open so many files
 MOST_OF_ONE = 200  # of one user
-MOST_OF_STRANGER = 64  # of one address, before a token was shown
+MOST_OF_STRANGER = 64  # of one address, before a token was presented
 CLOSE_S = 3.0
-FREE_PORTS = 1024  # ports below take root
+FREE_PORTS = 1024  # lower ports need root
 _BACKLOG = 512
 _SAID = b'{"error": "too many connections", "where": "connection", "fix": "close some of them"}'
 _TOO_MANY = b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nconnection: close\r\n"
@@ -42,10 +42,10 @@ _TOO_MANY += b"content-length: %d\r\n\r\n%s" % (len(_SAID), _SAID)
 
 
 class Room:
-    """How many connections each user and each address may have at once, over all doors of one server.
+    """The limits on concurrent connections per user and per address, over all listeners of one server.
 
-    Local users are known by the kernel, over the socket and over loopback. A caller from another machine counts for
-    its address until a token shows whose it is.
+    The kernel identifies local users, over the socket and over loopback. A connection from another machine counts for
+    its address until a token identifies its user.
     """
 
     def __init__(self, favours: Callable[[int], bool], refused: Callable[[Origin, int, str], None]) -> None:
@@ -57,7 +57,7 @@ class Room:
 
 
 class _Patient(H11Protocol):
-    """Closes a connection on which no (next) request comes in whole, and one too many."""
+    """Closes a connection without a complete (next) request in time, and connections beyond the limit."""
 
     room: Room
     origin = Origin(None, "?")
@@ -74,7 +74,7 @@ class _Patient(H11Protocol):
         uid = self.origin.uid
         if uid is None:
             fits = self._held.move(self.room.strangers, self.origin.address)
-        else:  # a closed socket may be called root's: over TCP a uid favours nobody
+        else:  # the kernel may report root for a closed socket: over TCP a uid gives no priority
             fits = self._held.move(self.room.users, uid, not self.origin.address and self.room.favours(uid))
         if not fits:
             self.room.refused(self.origin, 429, "too many connections")
@@ -82,24 +82,24 @@ class _Patient(H11Protocol):
             transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is refused, too."""
+        """Record input that is not HTTP as a refusal, too."""
         self.room.refused(self.origin, 400, msg)
         super().send_400_response(msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Others may come."""
+        """Free the slot of the connection."""
         super().connection_lost(exc)
         self._held.leave()
 
     def is_of(self, caller: Caller) -> bool:
-        """From now on it counts for this user; False: the user has too many."""
+        """Count the connection for this user from now on; False: the user has too many."""
         return caller.local or self._held.move(self.room.users, caller.number, caller.operates)
 
     def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
         raise AssertionError("each door says what it knows of a caller")
 
     def on_response_complete(self) -> None:
-        """The next request has as long as uvicorn waits for its first byte, and then as long as the first one had."""
+        """Allow the next request the keep-alive time for its first byte, then as long as the first request had."""
         super().on_response_complete()
         self.loop.call_later(KEEP_ALIVE_S + FIRST_REQUEST_S, self._give_up, self.cycle)
 
@@ -109,14 +109,14 @@ class _Patient(H11Protocol):
 
 
 class _Local(_Patient):
-    """Puts what the kernel says of the caller beside the connection."""
+    """Stores the kernel's credentials of the caller with the connection."""
 
     def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
         return {"peer": peer_of(transport)}
 
 
 class _Remote(_Patient):
-    """Notes the caller's address."""
+    """Stores the caller's address with the connection."""
 
     def _about(self, transport: asyncio.Transport) -> dict[str, Any]:
         return {"address": self.origin.address}
@@ -125,12 +125,12 @@ class _Remote(_Patient):
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the controller's."""
+        """Leave signals to the controller."""
         yield
 
 
 class Listeners(NamedTuple):
-    """Sockets that were opened by a process with more rights; None: it did not."""
+    """Sockets opened by a process with more rights; None: not opened by it."""
 
     path: Path
     local: socket.socket | None = None
@@ -139,12 +139,12 @@ class Listeners(NamedTuple):
 
     @property
     def inode(self) -> int:
-        """Of the socket at `path`; 0: it is not there."""
+        """The inode of the socket at `path`; 0: there is no socket."""
         return 0 if self.local is None else os.lstat(self.path).st_ino
 
 
 def open_listeners(settings: ApiSettings | None, place: Place, peer_host: str, peer_port: int) -> Listeners:
-    """All that a controller listens on. A port for peers only if it takes root to open it; 0: there are no peers."""
+    """Open all sockets of a controller. The port for peers is opened only if that needs root; 0: there are no peers."""
     peers = _tcp_socket(peer_host, peer_port) if 0 < peer_port < FREE_PORTS else None
     if settings is None:
         return Listeners(place.socket, peers=peers)
@@ -154,7 +154,7 @@ def open_listeners(settings: ApiSettings | None, place: Place, peer_host: str, p
 
 
 class ApiServer:
-    """Both doors of one app. `listeners`: sockets that are open already; `context`: of TLS, for callers over TCP."""
+    """Both listeners of one app. `listeners`: sockets already open; `context`: the TLS context for callers over TCP."""
 
     def __init__(
         self, app: FastAPI, settings: ApiSettings, place: Path, room: Room, listeners: Listeners | None = None,
@@ -165,11 +165,11 @@ class ApiServer:
         self._listeners = listeners or Listeners(settings.socket or Place(place).socket)
         self.path = self._listeners.path
         self.port = 0  # of TCP, once open
-        self._page_port, self._opening = 0, asyncio.Lock()  # of the page, where TCP is not for this machine
+        self._page_port, self._opening = 0, asyncio.Lock()  # of the page, if TCP is not on loopback
         self._running: list[tuple[_Server, asyncio.Task[None]]] = []
 
     async def open(self) -> None:
-        """Listen; returns when callers can connect."""
+        """Listen; return when callers can connect."""
         await self._serve(self._local, self._listeners.local or _unix_socket(self.path))
         if self._settings.host:
             listener = self._listeners.api or _tcp_socket(self._settings.host, self._settings.port)
@@ -177,7 +177,7 @@ class ApiServer:
             await self._serve(self._remote, listener, tls=True)
 
     async def loopback(self) -> str:
-        """Where a browser on this machine finds the page; a door on loopback is opened the first time it is needed."""
+        """Return the page's URL for a browser on this machine; a listener on loopback is opened when first needed."""
         settings = self._settings
         if settings.host and is_loopback(settings.host) and settings.certificate is None:
             return f"http://{settings.host}:{self.port}"
@@ -189,12 +189,12 @@ class ApiServer:
         return f"http://127.0.0.1:{self._page_port}"
 
     async def close(self) -> None:
-        """Stop listening; whoever is being answered has a moment."""
+        """Stop listening; requests in progress get `CLOSE_S` seconds to finish."""
         for server, _ in self._running:
             server.should_exit = True
         await asyncio.gather(*(task for _, task in self._running), return_exceptions=True)
         self._running = []
-        with contextlib.suppress(PermissionError):  # in a folder that is not ours: the launcher removes it
+        with contextlib.suppress(PermissionError):  # in a folder of another user: the launcher removes it
             self.path.unlink(missing_ok=True)
 
     async def _serve(self, protocol: type[H11Protocol], listener: socket.socket, tls: bool = False) -> None:
@@ -215,7 +215,7 @@ class ApiServer:
 
 
 def _unix_socket(path: Path) -> socket.socket:
-    """Open to every user of this machine; what they may do is decided by who they are."""
+    """Open a socket for every user of this machine; the identity of a caller decides what it may do."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise InputError("is there and is not a socket", str(path), "choose another place")

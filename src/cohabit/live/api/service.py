@@ -1,4 +1,4 @@
-"""The API of one living controller, from open to close: taps, parts, app and doors put together."""
+"""The API of one live controller, from open to close: it joins observers, parts, app and server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cohabit.live.peers.origins import Origin
 
 
 class Api:
-    """Made before the controller lives, so that it misses nothing; opened when it does."""
+    """Made before the controller runs, so that it misses no change; opened once it runs."""
 
     def __init__(
         self, living: Living, settings: ApiSettings, restored: Restored, listeners: Listeners | None = None,
@@ -33,19 +33,19 @@ class Api:
         app.state.page_door.address = self.server.loopback
 
     def refused(self, origin: str, action: str, about: str, status: int, said: str) -> None:
-        """Something that was refused elsewhere (peers, the threshold), for the audit log."""
+        """Write a refusal made elsewhere (peers, the threshold) to the audit log."""
         self.parts.audit.refuse(Refused(origin, action, about, status, said))
 
     def _turned_away(self, origin: Origin, status: int, said: str) -> None:
         self.parts.audit.refuse(Refused(origin.counted, "connect", "", status, said, came_from=str(origin)))
 
     async def open(self) -> None:
-        """Let callers in."""
+        """Accept callers."""
         await self.parts.open()
         await self.server.open()
 
     async def close(self) -> None:
-        """Nobody is let in any more, and nobody waits."""
+        """Accept no more callers, and end all waits."""
         self._feed.close()
         await self.parts.waits.stop()
         await self.parts.limits.close()

@@ -1,4 +1,4 @@
-"""What the API is told by the site file: where it listens, who its users are, and how much each of them may have."""
+"""The settings of the API in the site file: where it listens, its users, and the limits of each user."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cohabit.model.errors import InputError
 USER, OPERATOR, ADMIN = "user", "operator", "admin"
 ROLES = (USER, OPERATOR, ADMIN)
 MAX_QUEUED, MAX_TOKENS, MAX_SUBMISSION_BYTES = 10_000, 50, 256 * 1024  # of one user, unless the site says otherwise
-LONGEST_ARRAY = 20_000  # members; whatever the site allows: the core needs seconds to take so many
+LONGEST_ARRAY = 20_000  # members, whatever the site allows: the core needs seconds for so many
 
 
 @dataclass(frozen=True)
 class UserLimits:
-    """What one user may have; None: no bound."""
+    """The limits of one user; None: no bound."""
 
     role: str = USER
     max_queued: int | None = MAX_QUEUED
@@ -55,12 +55,12 @@ class ApiSettings:
             )  # fmt: skip
 
     def limits_of(self, user: str) -> UserLimits:
-        """What the site file says of a user, or of everybody it does not name."""
+        """Return the limits of a user, or those of all users the site file does not name."""
         return self.users.get(user, self.others)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach the address; a name that is not an address counts as reachable."""
+    """Whether only this machine can reach the address; a name that is not an address counts as reachable by others."""
     if host == "localhost":
         return True
     try:

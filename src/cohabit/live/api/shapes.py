@@ -1,9 +1,9 @@
-"""What callers may send and what they get: the documents of the API, checked before anything else looks at them.
+"""The documents of the API: requests, checked before anything else reads them, and answers.
 
-Every number is bounded and every text is something a file name, an environment or a command line can hold. The OpenAPI
+Every number is bounded and every text is valid in a file name, an environment or a command line. The OpenAPI
 description is made of these classes: a check that JSON Schema can state is stated beside it, and types are not
-converted, so that a document is refused where the description forbids it. Nothing here knows who calls or what the
-scheduler would say.
+converted, so that a document is refused where the description forbids it. Nothing here depends on the caller or the
+scheduler.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _absolute(text: str) -> str:
 
 
 def _whole(value: object) -> object:
-    """4.0 is an integer in JSON."""
+    """Convert whole floats: 4.0 is an integer in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -209,7 +209,7 @@ class Submission(_Shape):
 
 
 def array_of(text: str) -> tuple[int, int, int]:
-    """(first number, how many, at most so many at once; 0: no bound)."""
+    """Return (first number, count, most that run at once; 0: no bound)."""
     found = ARRAY.fullmatch(text)
     if not found:
         raise ValueError(f"array {text!r} is not A-B or A-B%K")
@@ -220,7 +220,7 @@ def array_of(text: str) -> tuple[int, int, int]:
 
 
 class Change(_Shape):
-    """What of a queued job is to be different; a longer limit or another qos needs an operator."""
+    """The changes to a queued job; a longer limit or another qos needs an operator."""
 
     model_config = ConfigDict(json_schema_extra={"allOf": [{"anyOf": [
         {"required": ["limit_s"], "properties": {"limit_s": {"type": "number"}}},
@@ -238,7 +238,7 @@ class Change(_Shape):
 
 
 class TokenWish(_Shape):
-    """A token for somebody; the caller, unless an admin names another."""
+    """A request for a token: for the caller, unless an admin names another user."""
 
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$")] | None = None
     label: Short = ""
@@ -246,7 +246,7 @@ class TokenWish(_Shape):
 
 
 class Overlap(_Shape):
-    """How long the old token goes on beside the new one."""
+    """How long the old token stays valid beside the new one."""
 
     overlap_s: Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)] = 86400.0
 
@@ -255,7 +255,7 @@ class Overlap(_Shape):
 
 
 class Problem(BaseModel):
-    """Every answer that is not what was asked for."""
+    """The document of every refusal."""
 
     error: str
     where: str
@@ -263,19 +263,19 @@ class Problem(BaseModel):
 
 
 class Ping(BaseModel):
-    """Who serves, and as whom one is known there."""
+    """The server, and the caller's user and role."""
 
     version: str
     domain: str | None
     policy: str
     user: str
     role: str
-    controller_uid: int  # as which the process runs that answers
-    launcher_uid: int  # as which the process runs that starts jobs
+    controller_uid: int  # of the process that answers
+    launcher_uid: int  # of the process that starts jobs
 
 
 class Portion(BaseModel):
-    """How much of one kind."""
+    """The count and the size of one kind of data."""
 
     count: int
     bytes: int
@@ -292,14 +292,14 @@ class Pruned(BaseModel):
 
 
 class Taken(BaseModel):
-    """A job was taken and is durable."""
+    """A job that was accepted and is durable."""
 
     job: str
     members: int
 
 
 class Foreseen(BaseModel):
-    """A dry run: where and when the job would start if everything took its requested time."""
+    """A dry run: where and when the job would start if every job took its requested time."""
 
     job: None
     start_at: float | None
@@ -341,14 +341,14 @@ class JobView(BaseModel):
 
 
 class JobList(BaseModel):
-    """Some jobs, and where to go on."""
+    """A page of jobs, and where the next one begins."""
 
     jobs: list[JobView]
     next: str | None
 
 
 class Why(BaseModel):
-    """Why a job waits, and what became of it so far."""
+    """Why a job waits, and its history so far."""
 
     job: str
     state: str
@@ -377,7 +377,7 @@ class NodeList(BaseModel):
 
 
 class TokenView(BaseModel):
-    """A token without the token."""
+    """A token; its secret is included only when it is made."""
 
     id: str
     user: str
@@ -405,6 +405,6 @@ class Slowdowns(BaseModel):
 
 
 class AuditList(BaseModel):
-    """Who did what."""
+    """Entries of the audit log."""
 
     entries: list[dict[str, Any]]

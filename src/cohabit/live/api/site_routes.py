@@ -1,4 +1,4 @@
-"""The routes about everything but single jobs: nodes, accounting, slowdowns, events, audit, tokens, figures."""
+"""The routes that are not about single jobs: nodes, accounting, slowdowns, events, audit, tokens, metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Node = Annotated[int, Field(ge=0, le=2**31)]
 TokenId = Annotated[str, Field(max_length=40, pattern="^[0-9a-f]+$")]
 FAR = 1e11
 PAGE = 1000
-POINTS_MOST = 20  # pages of ended jobs looked through for slowdowns
+POINTS_MOST = 20  # pages of ended jobs searched for slowdowns
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {}, "text/csv": {}, "text/plain": {}}, "description": "Ended jobs"}
 }
@@ -53,7 +53,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 
 @router.get("/v1/ping", responses={200: {"model": Ping}}, tags=["site"])
 async def ping(parts: Service, caller: Who) -> Response:
-    """Who serves, and who one is there."""
+    """Describe the server, and name the caller and its role."""
     living = parts.living
     return reply({"version": parts.version, "domain": living.domain or None, "policy": living.policy,
                   "user": caller.user, "role": caller.role, "controller_uid": living.runs_as.own,
@@ -62,7 +62,7 @@ async def ping(parts: Service, caller: Who) -> Response:
 
 @router.get("/v1/openapi.json", include_in_schema=False)
 async def description(request: Request, caller: Who) -> Response:
-    """The API, described for programs."""
+    """Return the OpenAPI description."""
     return reply(request.app.openapi())
 
 
@@ -71,7 +71,7 @@ async def description(request: Request, caller: Who) -> Response:
 
 @router.get("/v1/nodes", responses={200: {"model": NodeList}}, tags=["nodes"])
 async def nodes(parts: Service, caller: Who) -> Response:
-    """Every node; names of jobs only where the caller may see them."""
+    """List every node; a job is named only if the caller may see it."""
     return reply({"nodes": await _nodes(parts, caller)})
 
 
@@ -82,7 +82,7 @@ async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
 
 @router.post("/v1/nodes/{node}/drain", responses={200: {"model": NodeView}}, tags=["nodes"])
 async def drain(node: Node, parts: Service, caller: Who) -> Response:
-    """Start nothing more there; what runs goes on."""
+    """Start no more jobs on the node; running jobs continue."""
     operator(caller, f"node {node}")
     await parts.change(caller, "drain", f"node {node}", parts.controller.drain(node))
     return reply((await _nodes(parts, caller))[node])
@@ -96,7 +96,7 @@ async def resume(node: Node, parts: Service, caller: Who) -> Response:
     return reply((await _nodes(parts, caller))[node])
 
 
-# ---- what has been ------------------------------------------------------------------------------------------------
+# ---- records ------------------------------------------------------------------------------------------------------
 
 
 @router.get("/v1/accounting", responses=_TEXT, response_class=StreamingResponse, tags=["records"])
@@ -104,10 +104,10 @@ async def account(
     parts: Service, caller: Who, since: Instant = 0.0, until: Instant = FAR, user: UserName = "",
     format: Literal["json", "csv", "sacct"] = "json",
 ) -> Response:  # fmt: skip
-    """Jobs that ended in [since, until), by their end; sacct: as `sacct --parsable2` prints them."""
+    """List the jobs that ended in [since, until), by their end; sacct: the format of `sacct --parsable2`."""
     whose = await parts.looking.whose(caller, user)
     kinds = {"json": "application/json", "csv": "text/csv", "sacct": "text/plain; charset=utf-8"}
-    first = await _ended(parts, since, until, whose, None)  # so that a journal that cannot be read is said at once
+    first = await _ended(parts, since, until, whose, None)  # an unreadable journal must be refused before streaming
     gone = await parts.controller.read(removed_before)
     return StreamingResponse(_accounts(parts, first, since, until, whose, format, gone), media_type=kinds[format])
 
@@ -150,7 +150,7 @@ def _word(record: Record) -> str:
 
 @router.get("/v1/slowdowns", responses={200: {"model": Slowdowns}}, tags=["records"])
 async def slowdowns(parts: Service, caller: Who, since: Instant = 0.0) -> Response:
-    """How much slower jobs were expected to be beside others, and how much slower they were."""
+    """Compare the predicted and the actual slowdowns of jobs that shared nodes."""
     whose, found = await parts.looking.whose(caller, ""), list[Record]()
     behind: tuple[int, str] | None = None
     for _ in range(POINTS_MOST):
@@ -165,14 +165,14 @@ async def slowdowns(parts: Service, caller: Who, since: Instant = 0.0) -> Respon
 
 @router.get("/v1/audit", responses={200: {"model": AuditList}}, tags=["records"])
 async def audit(parts: Service, caller: Who, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
-    """Who did what, when, from where, and what came of it; the newest first."""
+    """List audit entries, newest first: user, action, time, origin and outcome."""
     operator(caller, "audit")
     return reply({"entries": await parts.audit.newest(limit)})
 
 
 @router.post("/v1/prune", responses={200: {"model": Pruned}}, tags=["records"])
 async def prune(parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False) -> Response:
-    """Remove what is not kept any longer; answered when that is done. As a dry run: what would be removed."""
+    """Remove data past its retention; answer when that is done. As a dry run: return what would be removed."""
     operator(caller, "prune")
 
     async def remove() -> dict[str, Any]:
@@ -186,7 +186,7 @@ async def prune(parts: Service, caller: Who, dry_run: Annotated[bool, Query()] =
 
 @router.get("/v1/events", responses=_EVENTS, response_class=StreamingResponse, tags=["records"])
 async def events(parts: Service, caller: Who) -> Response:
-    """Server-Sent Events: one for every job or node that is different now."""
+    """Stream Server-Sent Events: one for every change of a job or a node."""
     listener = parts.feed.listen(caller.number, caller.operates)
     if listener is None:
         raise Refusal(429, "too many listen to events, or too many of yours", "events", "close some, or try later")
@@ -196,7 +196,7 @@ async def events(parts: Service, caller: Who) -> Response:
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {}}, "description": "Prometheus"}}, tags=["site"])
 async def metrics(request: Request, parts: Service) -> Response:
-    """Figures for Prometheus; over TCP with a token."""
+    """Return metrics for Prometheus; over TCP a token is required."""
     if "peer" not in request.scope["state"]:
         await find_caller(request)
     busy = Counter(one["state"] for one in await parts.controller.ask(lambda core: node_views(core, -1)))
@@ -219,7 +219,7 @@ async def metrics(request: Request, parts: Service) -> Response:
 
 @router.post("/v1/tokens", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
 async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
-    """A new token; it is shown this once. Over TCP only an admin may have one made, which ends with the admin's."""
+    """Make a token; it is shown only once. Over TCP only an admin may make one, and it ends with the admin's."""
     user = wish.user or caller.user
 
     async def add() -> Made:
@@ -237,14 +237,14 @@ async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
 
 @router.get("/v1/tokens", responses={200: {"model": TokenList}}, tags=["tokens"])
 async def tokens(parts: Service, caller: Who) -> Response:
-    """One's own tokens; an admin sees all."""
+    """List the caller's tokens; an admin sees all."""
     shown = [one for one in parts.tokens.all() if caller.administers or one.user == caller.user]
     return reply({"tokens": [_token_view(one) for one in shown]})
 
 
 @router.post("/v1/tokens/{token}/rotate", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
 async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller: Who) -> Response:
-    """A new token in place of this one, which stays valid for a while; the new one ends when the old one was to end."""
+    """Replace a token: the old one stays valid for a while; the new one ends when the old one would have ended."""
 
     async def rotate() -> Made:
         _own(parts, token, caller)
@@ -260,7 +260,7 @@ async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller:
 
 @router.delete("/v1/tokens/{token}", responses={200: {"model": TokenView}}, tags=["tokens"])
 async def revoke_token(token: TokenId, parts: Service, caller: Who) -> Response:
-    """It opens nothing any more, and neither does what was rotated from it or made with it."""
+    """Revoke a token and all tokens that were rotated from it or made with it."""
 
     async def revoke() -> Token | None:
         _own(parts, token, caller)
@@ -272,7 +272,7 @@ async def revoke_token(token: TokenId, parts: Service, caller: Who) -> Response:
 
 
 def _may_make(caller: Caller, where: str) -> None:
-    """Over the socket the kernel says who it is; a token could make others that outlive its own discovery."""
+    """Refuse pages, and over TCP all but admins: a leaked token could make others that outlive its own discovery."""
     if caller.page:
         raise Refusal(403, "a page makes no tokens", where, "use the command: cohabit token")
     if not caller.local and not caller.administers:

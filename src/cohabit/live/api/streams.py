@@ -1,4 +1,4 @@
-"""Answers that take their time: a job's output as it grows, waiting for an end, events as they happen.
+"""Long answers: a job's output as it grows, waiting for an end, events as they happen.
 
 Each runs in the task of its own connection and waits for its client there; files are read in threads. Output is read
 from one descriptor, opened once by the launcher with the rights of the job's user.
@@ -35,18 +35,18 @@ KINDS = {
     "machine": ("`at`", "jobs of others have started, ended or come; at most twice a second"),
     "lost": ("`error`", "you read too slowly and are cut off: ask for the lists again"),
 }
-NOTHING = -1  # no change is owed to whoever listens
-MACHINE_S = 0.5  # between two words about others' jobs
-CHECK_S = 1.0  # so often it is checked whether the caller's token is still good
-QUIET_S = 15.0  # after so long without an event something is sent, so that the connection is known to live
+NOTHING = -1  # no change is pending for the listener
+MACHINE_S = 0.5  # between two events about jobs of other users
+CHECK_S = 1.0  # interval at which the caller's token is checked
+QUIET_S = 15.0  # after this time without an event a comment is sent, to show that the connection lives
 
 
 OpenOutput = Callable[[str, Launch, str], Awaitable[int]]  # of a job, by the file its owner named, or ""
 
 
 class Streams:
-    """`open_output` gives a descriptor that was opened with the rights of the job's user; `still` says whether a
-    caller's token is still good."""
+    """`open_output` returns a descriptor opened with the rights of the job's user; `still` returns whether a caller's
+    token is still valid."""
 
     def __init__(
         self, looking: Looking, feed: Feed, open_output: OpenOutput, still: Callable[[Caller], bool]
@@ -60,11 +60,11 @@ class Streams:
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     async def over(self, job: str, caller: Caller, patience_s: float) -> bool:
-        """Wait for the end of a job; False: the time is up."""
+        """Wait for the end of a job; False: the time has run out."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_s
         while True:
-            with self._feed.waiting(job) as changed:  # before looking: what happens from here on is not missed
+            with self._feed.waiting(job) as changed:  # before reading the job: later changes are not missed
                 if (await self._looking.job(job, caller)).record.phase == OVER:
                     return True
                 left = until - loop.time()
@@ -78,11 +78,11 @@ class Streams:
     async def output(
         self, found: Standing, caller: Caller, stream: str, follow: bool, offset: int
     ) -> AsyncIterator[bytes]:
-        """What a job has written, from an offset; refusals come before the first piece."""
+        """Return a job's output from an offset; refusals come before the first piece."""
         return self._pieces(found, caller, stream, follow, offset, await self._open(found, stream))
 
     async def _open(self, found: Standing, stream: str) -> int | None:
-        """None: there is nothing yet."""
+        """Open a job's output; None: there is none yet."""
         record, launch = found.record, found.launch
         if record.members:
             raise Refusal(409, "is an array; each of its members has output of its own", f"job {record.job_id}",
@@ -112,7 +112,7 @@ class Streams:
         job = found.record.job_id
         try:
             while True:
-                over = found.record.phase == OVER  # asked before reading: what it wrote until then is read below
+                over = found.record.phase == OVER  # checked before reading: what it wrote until then is read below
                 while descriptor is not None and (
                     piece := await asyncio.to_thread(os.pread, descriptor, PIECE, offset)
                 ):
@@ -133,7 +133,7 @@ class Streams:
     # ---- events -----------------------------------------------------------------------------------------------------
 
     async def events(self, listener: Listener, caller: Caller) -> AsyncIterator[bytes]:
-        """Server-Sent Events about what the caller may see; of others' jobs only that something has changed."""
+        """Stream the events that the caller may see; of other users' jobs only that something has changed."""
         loop, owed_us, told_s = asyncio.get_running_loop(), NOTHING, 0.0
         sent_s = loop.time()
         try:
@@ -163,7 +163,7 @@ class Streams:
 
 
 def _machine(at_us: int) -> bytes:
-    """Nodes or the length of the queue are different now, without saying whose job it was."""
+    """Return the event that nodes or the queue have changed, without naming the job or its user."""
     return b"event: machine\ndata: %s\n\n" % msgspec.json.encode({"at": at_us / SECOND})
 
 

@@ -1,8 +1,8 @@
-"""A submission becomes a job and what it executes: whose it is, as whom it runs, what it may ask for.
+"""Turn a submission into a job and its launch: its owner, the account it runs as, and what it may ask for.
 
-A server with a launcher that is root runs a job as the user who submitted it, but for root and accounts of the system.
-Any other server runs everything as itself; so it takes jobs of other local users only if the site file names them, for
-they could do there whatever the serving user can.
+A server with a root launcher runs a job as the user that submitted it, except for root and system accounts. Any other
+server runs every job as its own user; so it accepts jobs of other local users only if the site file names them, because
+these jobs could do whatever the serving user can.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Wanted:
-    """A submission, checked: only its name is missing."""
+    """A checked submission: only its name is missing."""
 
     job: Job
     launch: Launch
@@ -45,7 +45,7 @@ class Wanted:
 
 
 class Taking:
-    """Takes submissions for one controller."""
+    """Accepts submissions for one controller."""
 
     def __init__(
         self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers,
@@ -57,11 +57,11 @@ class Taking:
 
     @property
     def own(self) -> int:
-        """As whom this server runs."""
+        """The uid this server runs as."""
         return self.runs_as.own
 
     async def take(self, submission: Submission, caller: Caller) -> tuple[str, int]:
-        """(job, members) once it is durable."""
+        """Submit a job; return (job, members) once it is durable."""
         wanted = await self.wanted(submission, caller)
         if short := shortage(self._place):
             raise NotWritable(f"nothing can be taken now: {short}", str(self._place), "try again when there is room")
@@ -80,7 +80,7 @@ class Taking:
         return name, len(names)
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
-        """What would be submitted; refuses what this caller may not have."""
+        """Return what would be submitted; refuse what this caller may not have."""
         limits = self._settings.limits_of(caller.user)
         if submission.qos is not None and submission.qos > limits.qos and not caller.operates:
             raise Refusal(403, f"you may have priorities up to {limits.qos}", "qos", "leave it out, or ask an operator")
@@ -99,7 +99,7 @@ class Taking:
         return Wanted(self._job(submission, caller, limits), _launch(submission, account, self.own), limits)
 
     async def _runs_as(self, caller: Caller) -> Account | None:
-        """The account it runs as and whose home it has; None: nothing is known of it, it runs as whoever serves."""
+        """Return the account the job runs as; None: it is unknown, and the job runs as the serving user."""
         runs_as = self.runs_as
         if not runs_as.becomes_users:
             if caller.local and caller.number not in (0, self.own) and caller.user not in self._settings.users:
@@ -142,7 +142,7 @@ class Taking:
 
 
 def _bytes_of(submission: Submission) -> int:
-    """Command and environment as a program gets them: each word ends with a zero byte."""
+    """Return the size of command and environment as a program gets them: each word ends with a zero byte."""
     words = [*submission.command, *(f"{key}={value}" for key, value in submission.environment.items())]
     return sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in words)
 

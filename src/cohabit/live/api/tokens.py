@@ -28,7 +28,7 @@ FIRST_NUMBER = 2**31  # users without an account on this machine are numbered fr
 PAGE = "page"  # the label of a page's token
 PAGE_S = 12 * 3600.0
 MOST_PAGES = 20  # tokens of pages of one user; with one more the oldest ends
-ENDED_KEPT_S = 30 * 86400.0  # so long a token that has ended is still listed
+ENDED_KEPT_S = 30 * 86400.0  # how long an ended token is still listed
 ENDED_MOST = 100  # of one user
 
 
@@ -37,8 +37,8 @@ class Token(msgspec.Struct, frozen=True):
 
     id: str
     user: str
-    number: int  # the user's uid, or one of ours
-    hash: str  # of a page's token: empty, it signs instead of being sent
+    number: int  # the user's uid, or one assigned here
+    hash: str  # empty for a page's token, which signs and is not sent
     label: str
     made_at: float
     expires_at: float
@@ -48,17 +48,17 @@ class Token(msgspec.Struct, frozen=True):
     page: bool = False
 
     def valid(self, now: float) -> bool:
-        """Whether it still opens the door."""
+        """Whether the token is valid."""
         return self.revoked_at is None and now < self.expires_at
 
     @property
     def line(self) -> str:
-        """The family, of which a token that was not rotated is the first."""
+        """The family; a token that was not rotated is the first of its own."""
         return self.family or self.id
 
 
 class Made(NamedTuple):
-    """A new token; the secret is nowhere else."""
+    """A new token; the secret is stored nowhere else."""
 
     kept: Token
     secret: str
@@ -80,12 +80,12 @@ class Tokens:
         self._pages: dict[str, Token] = {}
 
     def add(self, user: str, label: str, expires_in_s: float, parent: Token | None = None) -> Made:
-        """A new token for a user; one made with another token ends no later than that."""
+        """Make a token for a user; one made with another token ends no later than that."""
         return self._add(self._new(user, label, time.time() + expires_in_s, parent))
 
     def rotate(self, token_id: str, overlap_s: float, parent: Token | None = None) -> Made | None:
-        """A new one that ends when the old one was to end; the old one goes on for a while. None: there is no such
-        valid token."""
+        """Replace a token: the new one ends when the old one would have ended; the old one stays valid for a while.
+        None: there is no such valid token."""
         old, now = self._tokens.get(token_id), time.time()
         if old is None or not old.valid(now):
             return None
@@ -95,7 +95,7 @@ class Tokens:
         return self._add(msgspec.structs.replace(new, family=old.line, parents=parents), ending)
 
     def add_page(self, user: str, number: int, parent: Token | None = None) -> Token:
-        """A token for a page; it is forgotten when the server ends."""
+        """Make a token for a page; it is forgotten when the server ends."""
         now = time.time()
         own = [one for one in self._pages.values() if one.number == number]
         for one in own[: max(len(own) - MOST_PAGES + 1, 0)]:
@@ -108,7 +108,7 @@ class Tokens:
         return self._pages[new.id]
 
     def revoke(self, token_id: str) -> Token | None:
-        """It opens nothing any more, and neither does what was rotated from it or made with it."""
+        """Revoke a token and all tokens that were rotated from it or made with it."""
         old, now = self.get(token_id), time.time()
         if old is None:
             return None
@@ -117,37 +117,37 @@ class Tokens:
         self._pages |= {name: one for name, one in ended.items() if one.page}
         kept = {name: one for name, one in ended.items() if not one.page}
         if kept:
-            self._tokens |= kept  # the door is closed even if the disk refuses
+            self._tokens |= kept  # the tokens are revoked even if the write fails
             self._keep(self._tokens)
         return self.get(token_id)
 
     def all(self) -> list[Token]:
-        """In the order they were made."""
+        """Return all tokens in the order they were made."""
         return sorted((*self._tokens.values(), *self._pages.values()), key=lambda one: one.made_at)
 
     def get(self, token_id: str) -> Token | None:
-        """One of them."""
+        """Return a token by its ID."""
         return self._tokens.get(token_id) or self._pages.get(token_id)
 
     def valid(self, token_id: str) -> bool:
-        """Whether a token still opens the door."""
+        """Whether a token is valid."""
         found = self.get(token_id)
         return found is not None and found.valid(time.time())
 
     def held_by(self, user: str) -> int:
-        """How many tokens of a user are valid, without those of pages."""
+        """Return how many tokens of a user are valid, without those of pages."""
         now = time.time()
         return sum(one.user == user and one.valid(now) for one in self._tokens.values())
 
     def check(self, text: str) -> Token | None:
-        """Whose token this is; None: nobody's, or not any more."""
+        """Return the token with this text; None: it is unknown or no longer valid."""
         kept = self._tokens.get(text.partition(".")[0])
         expected = kept.hash if kept is not None else hash_of("")  # the same work whether or not the ID exists
         right = hmac.compare_digest(hash_of(text), expected)
         return kept if kept is not None and right and kept.valid(time.time()) else None
 
     def number_of(self, user: str) -> int:
-        """The uid of an account of this machine; else a number of ours that stays the user's."""
+        """Return the uid of an account of this machine; else a number assigned here that the user keeps."""
         known = next((one.number for one in self._tokens.values() if one.user == user), None)
         if known is not None:
             return known
@@ -158,7 +158,7 @@ class Tokens:
             return max(used, default=FIRST_NUMBER - 1) + 1
 
     def name_of(self, number: int) -> str | None:
-        """The user who has this number among those with tokens."""
+        """Return the user with this number, among the users with tokens."""
         return next((one.user for one in self._tokens.values() if one.number == number), None)
 
     def _known(self, token_id: str) -> Token:
@@ -178,7 +178,7 @@ class Tokens:
         return Made(kept, text)
 
     def _descendants(self, first: Token) -> list[Token]:
-        """The token, what was rotated from it later, and all that was made with any of these."""
+        """Return the token, those rotated from it later, and all tokens made with any of these."""
         found = [one for one in self.all() if one.line == first.line and one.made_at >= first.made_at]
         lines: set[str] = set()
         while new := {one.line for one in found} - lines:
@@ -197,17 +197,17 @@ class Tokens:
 
 
 def hash_of(text: str) -> str:
-    """What is kept of a token's text."""
+    """Return the hash of a token's text."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _of_a_page(token: Token) -> bool:
-    """Earlier versions kept tokens of pages; they were to end with the server."""
+    """Whether this is a page's token. Earlier versions stored these; they were to end with the server."""
     return token.page or (token.label == PAGE and token.expires_at - token.made_at <= PAGE_S + 1)
 
 
 def _without_old(tokens: dict[str, Token], now: float) -> dict[str, Token]:
-    """Without those that ended long ago. A user without an account keeps one: it says which number is the user's."""
+    """Drop tokens that ended long ago. A user without an account keeps one: it records the user's number."""
     used = Counter(one.user for one in tokens.values() if one.valid(now))
     ended = Counter[str]()
     gone: set[str] = set()

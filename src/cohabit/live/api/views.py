@@ -1,4 +1,4 @@
-"""A job and a node as callers see them: plain documents. Nothing here asks who calls; callers say what may be shown."""
+"""Jobs and nodes as plain documents for callers. Nothing here checks permissions; arguments say what may be shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 
 
 def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: str) -> dict[str, Any]:
-    """JobView of docs/api.md; `command`: whether what it executes is shown."""
+    """Return the JobView of docs/api.md; `command`: whether its command is shown."""
     record, launch = standing.record, standing.launch
     return {
         "job": record.job_id, "name": record.array or record.job_id, "user": user, "program": record.program,
@@ -34,17 +34,17 @@ def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: 
 
 
 def history(notes: Iterable[Note]) -> list[dict[str, Any]]:
-    """What a job waited for, in the order it happened."""
+    """Return what a job waited for, in the order it happened."""
     return [{"at": at(note.at_us), "why": note.why} for note in notes]
 
 
 def node_numbers(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """Every node of these ranges."""
+    """Return every node of these ranges."""
     return [node for first, count in ranges for node in range(first, first + count)]
 
 
 def node_views(core: SchedulerCore, owner: int | None) -> list[dict[str, Any]]:
-    """Every node with what runs on it; jobs by name only those of `owner`, None: everybody's."""
+    """Return every node with the jobs on it; only jobs of `owner` are named, None: all jobs."""
     state = core.state
     tenants: dict[int, list[int]] = {}
     for row in state.rows.values():
@@ -83,7 +83,7 @@ def _condition(condition: int, tenants: int) -> str:
 
 
 def slowdown_points(records: Iterable[Record]) -> dict[str, Any]:
-    """Predicted (where it was) against actual, and how far apart they are in the mean."""
+    """Return predicted (if there was a prediction) and actual slowdowns, and their mean absolute difference."""
     points: list[dict[str, Any]] = [
         {"ended_at": at(one.end_us), "job": one.job_id, "program": one.program, "predicted": one.predicted_slowdown,
          "actual": one.actual_slowdown}
@@ -95,7 +95,7 @@ def slowdown_points(records: Iterable[Record]) -> dict[str, Any]:
 
 
 def at(us: int | None) -> float | None:
-    """An instant for people's programs: Unix seconds."""
+    """Return an instant in Unix seconds."""
     return None if us is None else us / SECOND
 
 

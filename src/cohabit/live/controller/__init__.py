@@ -1,1 +1,1 @@
-"""The controller itself: inbox, journal, core, orders."""
+"""The controller itself: inbox, journal, core, commands."""

@@ -1,7 +1,8 @@
-"""What may go into the next batch: names never used twice, verbs the state of their job allows, ends the core forgot.
+"""Decides what may go into the next batch: names must be new, and verbs must fit the state of their job. It also adds
+the ends of jobs that the core has forgotten.
 
-It looks at the core, the journal and the records and changes none of them. Facts of the world are never refused, only
-what somebody asked for.
+It reads the core, the journal and the records and changes none of them. Observed events are never refused, only
+requests.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _OF_JOBS = JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued
 
 
 class Admitted(NamedTuple):
-    """What goes into the batch, and who hears why not."""
+    """The entries that go into the batch, and the refused ones with the reasons."""
 
     letters: list[Letter]
     refused: list[tuple[Letter, InputError]]
 
 
 class Admission:
-    """One batch at the door."""
+    """The check of one batch."""
 
     def __init__(self, state: State, journal: Journal, recorder: Recorder) -> None:
         self._state, self._journal, self._recorder = state, journal, recorder
@@ -54,7 +55,7 @@ class Admission:
         self._forgets = len(state.finished) >= FORGET_AT
 
     def admit(self, letters: Sequence[Letter]) -> Admitted:
-        """Look at each; whoever only reports is let in."""
+        """Check each entry; entries that only report are accepted."""
         wanted = [name for one in letters if isinstance(one.event, JobSubmitted) for name in names_of(one.event.job)]
         self._used = self._journal.known_jobs(wanted) if wanted else set()
         ends = self._ends_of(letters)
@@ -96,7 +97,7 @@ class Admission:
         self._coming.update(names)
 
     def _ends_of(self, letters: Sequence[Letter]) -> dict[str, str]:
-        """How jobs ended that submissions depend on and the core knows nothing of."""
+        """Return how jobs ended that submissions depend on and that the core does not know."""
         state, wanted = self._state, set[str]()
         for one in letters:
             if isinstance(one.event, JobSubmitted):
@@ -110,7 +111,7 @@ class Admission:
     # ---- verbs ------------------------------------------------------------------------------------------------------
 
     def _of_jobs(self, name: str, event: _OF_JOBS) -> list[Event]:
-        """The fact for this job, or for every member of an array that allows it."""
+        """Return the event for this job, or for every member of an array that allows it."""
         if name in self._coming:
             return [event]
         members = self._members(name)
@@ -148,7 +149,7 @@ class Admission:
 
 
 def names_of(job: Job) -> Iterable[str]:
-    """The names a submission takes for ever: its own, and those of its members."""
+    """Yield the names a submission takes for ever: its own, and those of its members."""
     yield job.job_id
     for number in range(job.array_first, job.array_first + job.array_count):
         yield f"{job.job_id}_{number}"

@@ -1,7 +1,7 @@
-"""What a controller can be asked: where jobs stand, why they wait, which there are. It changes nothing.
+"""The questions a controller answers: the state of jobs, why they wait, and lists of jobs. It changes nothing.
 
-The core and its records are read in the worker thread, between two batches; lists are read from the journal in a thread
-of their own, so that nobody waits for them.
+The core and its records are read in the worker thread, between two batches; lists are read from the journal in a
+separate thread, so that no batch waits for them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Answers:
-    """The questions, over the core that a stepper owns."""
+    """The questions, answered from the core that a stepper owns."""
 
     def __init__(self, journal: Journal, stepper: Stepper, clock: BootClock) -> None:
         self._journal, self._stepper, self._clock = journal, stepper, clock
@@ -53,11 +53,11 @@ class Answers:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
     async def view(self, job_id: str) -> Standing:
-        """One job or array, also one that ended long ago; never looks at the whole queue."""
+        """Return one job or array, also one that ended long ago; never reads the whole queue."""
         return await self._in_worker(lambda: self._stand(job_id))
 
     async def states(self, names: Sequence[str]) -> dict[str, str]:
-        """Where these jobs stand, in a word; those never heard of are left out."""
+        """Return the state of these jobs, in a word; unknown jobs are left out."""
 
         def look() -> dict[str, str]:
             over = self._journal.records_of([name for name in names if name not in self._recorder.living])
@@ -67,7 +67,7 @@ class Answers:
         return await self._in_worker(look)
 
     async def why(self, job_id: str) -> Explained:
-        """Why a job waits, with all there is to say, and what was done to keep its speed; reads the queue once."""
+        """Return why a job waits, in full, and what was done to keep its speed; reads the queue once."""
 
         def explain() -> Explained:
             standing, now_us = self._stand(job_id), max(self._clock.now_us(), self._stepper.last_us)
@@ -81,7 +81,7 @@ class Answers:
     async def page(
         self, state: str = "", user: int | None = None, limit: int = 100, before: int | None = None
     ) -> Listed:
-        """The latest jobs that are queued, running, finished or "all"; "": queued and running. Latest first."""
+        """Return the latest jobs that are queued, running, finished or "all"; "": queued and running. Latest first."""
         await self._in_worker(self._write_owed)
         found, launches = await self.read(lambda connection: _with_launches(connection, state, user, limit, before))
 
@@ -97,12 +97,12 @@ class Answers:
         self, since_us: int, until_us: int, user: int | None = None, limit: int = 1000,
         behind: tuple[int, str] | None = None,
     ) -> list[Record]:  # fmt: skip
-        """Jobs that ended in [since, until), by their end; `behind`: the (end_us, job_id) of the last one read."""
+        """Return jobs that ended in [since, until), by end; `behind`: the (end_us, job_id) of the last one read."""
         await self._in_worker(self._write_owed)
         return await self.read(lambda one: records.between(one, since_us, until_us, user, limit, behind))
 
     async def removed(self, job_id: str) -> Gone | None:
-        """What is known of a job whose record retention removed, or may have removed (Journal.removed)."""
+        """Return what is known of a job whose record retention removed, or may have removed (Journal.removed)."""
         return await self._in_worker(lambda: self._journal.removed(job_id))
 
     def _stand(self, job_id: str) -> Standing:
@@ -112,14 +112,14 @@ class Answers:
         return stand(record, self._core, self._recorder, self._journal.launch_of(job_id))
 
     def _write_owed(self) -> None:
-        """So that a list shows what was answered; where that cannot be written now, it is a batch behind."""
+        """Write what is owed, so that a list shows what was answered; if that fails, the list is a batch behind."""
         try:
             self._journal.flush()
         except JournalError as error:
             log.warning("%s", error)
 
     async def read(self, question: Callable[[sa.Connection], T]) -> T:
-        """Read the journal over a connection of its own; what is owed to it may be missing."""
+        """Read the journal over a separate connection; what is owed to it may be missing."""
 
         def read() -> T:
             try:

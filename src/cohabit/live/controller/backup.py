@@ -1,8 +1,8 @@
-"""A journal into one file while its controller lives, and such a file back into a journal whose controller does not.
+"""Back up a journal into one file while its controller runs, and restore such a file while it does not.
 
-The file is a journal in SQLite, whatever database it came from. A copy is whole or is not there at all. Runs, outputs
-and tokens are not in it: what ran between the backup and a restore is found in the place's runs, or counts as lost.
-A copy has the environments of all users' jobs, as the journal has: only its owner may read it.
+The file is a journal in SQLite, whatever database it came from. A copy is complete or does not exist. Runs, outputs and
+tokens are not in it: what ran between the backup and a restore is found in the place's runs, or counts as lost. A copy
+has the environments of all users' jobs, as the journal has: only its owner may read it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cohabit.live.controller.journal_schema import VERSION, batches, jobs, recor
 from cohabit.live.controller.place import as_owner, is_there
 from cohabit.model.errors import InputError
 
-PAGES = 2_000  # copied at once; a controller that writes meanwhile is not held up
+PAGES = 2_000  # copied at once; a controller that writes meanwhile is not delayed
 ROWS = 1_000
 Advance = Callable[[int, int], None]
 
 
 class Copied(NamedTuple):
-    """What is in a copy."""
+    """The contents of a copy."""
 
     version: int
     jobs: int
@@ -60,7 +60,7 @@ def back_up(journal: Path | str, file: Path, advance: Advance | None = None) -> 
 
 
 def bring_back(file: Path, journal: Path | str, replace: bool, advance: Advance | None = None) -> Copied:
-    """Make a copy the journal again; one that is there is refused, or with `replace` kept beside it."""
+    """Make a copy the journal again; an existing journal is refused, or with `replace` kept beside it."""
     found = look_at(file)
     if isinstance(journal, str):
         _into_database(file, url_of(journal), replace, advance)
@@ -73,7 +73,7 @@ def bring_back(file: Path, journal: Path | str, replace: bool, advance: Advance 
     try:
         _copy_file(file, draft, advance)
         with as_owner(journal.parent):
-            for ending in ("-wal", "-shm"):  # of the old one: they would be taken for the new one's
+            for ending in ("-wal", "-shm"):  # of the old journal: SQLite would use them for the new one
                 journal.with_name(journal.name + ending).unlink(missing_ok=True)
             os.replace(draft, journal)
     except OSError as error:
@@ -86,14 +86,14 @@ def bring_back(file: Path, journal: Path | str, replace: bool, advance: Advance 
 
 
 def copy_of(journal: Path, folder: Path) -> Path:
-    """A journal as it is now, to be read and thrown away."""
+    """Copy a journal as it is now, to be read and thrown away."""
     copy = folder / "journal.db"
     _copy_file(journal, copy, None)
     return copy
 
 
 def look_at(file: Path) -> Copied:
-    """Check that a file is a whole journal this version can read."""
+    """Check that a file is a complete journal this version can read."""
     if not file.is_file():
         raise InputError("there is no such file", str(file))
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(file)))
@@ -122,7 +122,7 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 
 def _copy_file(source: Path, target: Path, advance: Advance | None) -> None:
-    """Page by page; pages that change meanwhile are copied again, so the copy is of one instant."""
+    """Copy page by page; pages that change meanwhile are copied again, so the copy is of one instant."""
     if not is_there(source):
         raise InputError("there is no journal", str(source), "name the folder a controller has served from")
 
@@ -182,7 +182,7 @@ def _into_database(file: Path, url: sa.URL, replace: bool, advance: Advance | No
 
 
 def _copy_tables(source: sa.Engine, target: sa.Engine, advance: Advance | None) -> None:
-    """Row by row, read as of one instant and written as one transaction."""
+    """Copy row by row, read as of one instant and written as one transaction."""
     try:
         with source.connect() as reading, target.begin() as writing:
             if source.dialect.name == "postgresql":

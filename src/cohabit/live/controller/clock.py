@@ -1,9 +1,9 @@
-"""The controller's clock: microseconds that never go back, and an answer to "is it still the same clock?".
+"""The controller's clock: microseconds that never go back, and whether it is still the same clock after a restart.
 
 It is CLOCK_BOOTTIME (which no administrator sets and which counts sleep) plus a base chosen once per boot and kept in
 the store, so that it shows about Unix time. A controller that restarts within one boot goes on with exactly the same
-clock, and so do leases and fuses. After a reboot nothing says how long the machine was off: a new base is chosen, not
-before anything the old clock has shown, and `same` is False.
+clock, and so do leases and fuses. After a reboot it is not known how long the machine was off: a new base is chosen,
+not before anything the old clock has shown, and `same` is False.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """What the controller reads."""
+    """The clock the controller reads."""
 
     def now_us(self) -> int:
-        """The present instant."""
+        """Return the present instant."""
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Epoch(msgspec.Struct, frozen=True):
 
 
 def boot_us() -> int:
-    """Microseconds since the machine was started."""
+    """Return the microseconds since the machine was started."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -43,16 +43,16 @@ class BootClock:
         self.epoch, self.same = epoch, same
 
     def now_us(self) -> int:
-        """The present instant."""
+        """Return the present instant."""
         return self.epoch.base_us + boot_us()
 
     def since_boot_us(self, at_us: int) -> int:
-        """An instant of this clock as CLOCK_BOOTTIME shows it, for those who outlive the controller."""
+        """Return an instant of this clock as CLOCK_BOOTTIME shows it, for processes that outlive the controller."""
         return at_us - self.epoch.base_us
 
 
 def find_clock(kept: Epoch | None, last_us: int) -> BootClock:
-    """The kept clock if this is still the same boot; else a new one that begins after everything seen so far."""
+    """Return the kept clock if this is still the same boot; else a new one that begins after everything seen so far."""
     boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
     if kept is not None and kept.boot_id == boot_id:
         return BootClock(kept, True)

@@ -1,9 +1,9 @@
-"""The controller: drain the inbox, make the facts durable, ask the core, hand out its orders. Nothing else decides.
+"""The controller: drain the inbox, make events durable, ask the core, send its commands. Only the core decides.
 
-One batch at a time. Facts are in the journal before the core hears of them, orders leave after that; so whatever the
-controller has ever said or done follows from its journal. The journal and the core live in one worker thread
-(stepping.py); the event loop stays free for whoever talks to the controller. It must never wait for the back end
-or for a peer, and no request may end it or keep another from its answer.
+It handles one batch at a time. Events are in the journal before the core sees them, and commands leave after that; so
+everything the controller has said or done follows from its journal. The journal and the core live in one worker thread
+(stepping.py); the event loop stays free for callers. The controller must never wait for the back end or for a peer, and
+no request may end it or keep another from its answer.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ INBOX_MOST = 20_000
 BATCH_MOST = 512
 CHECKPOINT_EVERY = 2_000  # batches
 LONGEST_PATIENCE_S = 30.0
-PAUSE_S = 0.5  # before a journal that could not be written is tried again
-ROOM_S = 2.0  # between two looks at how full the disk is
-FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a fact on which the core raised is told again
-OF_THE_WORLD = JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | Woken  # nobody repeats them
-LONGEST_NAME = 64  # bytes; written as the name of a file it can be three times as long
+PAUSE_S = 0.5  # before another attempt to write the journal
+ROOM_S = 2.0  # between two checks of how full the disk is
+FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before an event on which the core raised is told again
+OF_THE_WORLD = JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | Woken  # sent only once
+LONGEST_NAME = 64  # bytes; as the name of a file it can be three times as long
 log = logging.getLogger(__name__)
 
 
@@ -82,24 +82,24 @@ class Controller(Answers):
         self._wake_us = int(restored.core.state.wake_us)
         self._inbox, self._reserve = Inbox(INBOX_MOST), Reserve(journal.file)
         self._dispatch = Dispatcher(backend, self.tell, self._reserve.give)
-        self._owed: list[Event] = []  # facts of the world on which the core raised; told again at `_again_us`
+        self._owed: list[Event] = []  # observed events on which the core raised; told again at `_again_us`
         self._again_us, self._pause_s = FOREVER, FIRST_AGAIN_S
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
 
     @property
     def left_out(self) -> int:
-        """Events in the journal on which the core raised."""
+        """The number of events in the journal on which the core raised."""
         return self._stepper.left_out
 
     def watch_core(self, put_on: Callable[[SchedulerCore], None]) -> None:
-        """Have this done to the core, and to every one that takes its place."""
+        """Apply this function to the core, and to every core that replaces it."""
         self._stepper.watch(put_on)
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Reconcile with the world, then listen. Returns when the first batch after a restart is dealt with."""
+        """Reconcile with the back end, then listen. Returns when the first batch after a restart is handled."""
         await self._backend.open()
         runs = await self._backend.observe()
         found = recovery.reconcile(recovery.active_runs(self._core), runs, self._restored.orders)
@@ -107,7 +107,7 @@ class Controller(Answers):
             log.warning("run %s of job %s is stopped: nobody counts on it", key[1], key[0])
             try:
                 await self._backend.execute(CancelJob(*key, "nobody counts on this run"))
-            except BackendError as error:  # killed, and not dead: the operating system cannot let go of it
+            except BackendError as error:  # killed, and not dead: the operating system cannot end it
                 log.error("%s", error)
         if not self._restored.fresh:
             await self._turn([Letter(fact) for fact in (Recovered(self._clock.same), *found.facts)])
@@ -115,12 +115,12 @@ class Controller(Answers):
             self._dispatch.give(order)
         told = {(one.job_id, one.attempt) for one in found.facts if isinstance(one, JobFinished)}
         for key in (*found.over, *found.strays):
-            if key not in told:  # those are settled as soon as their end is in the journal
+            if key not in told:  # the others are settled as soon as their end is in the journal
                 self._dispatch.give(Settle(*key))
         self._tasks = [asyncio.create_task(one) for one in (self._run(), self._listen(), self._keep_room())]
 
     async def stop(self) -> None:
-        """End in good order: the batch in hand with all its orders, then a checkpoint. Jobs go on."""
+        """Stop in good order: finish the current batch with all its commands, then write a checkpoint. Jobs go on."""
         self._stopping = True
         self._inbox.interrupt()
         await asyncio.gather(*self._tasks[:1], return_exceptions=True)
@@ -148,7 +148,7 @@ class Controller(Answers):
     # ---- what others may ask ----------------------------------------------------------------------------------------
 
     async def submit(self, job: Job, launch: Launch) -> None:
-        """Take a job; returns when it is durable. An InputError says why it cannot be taken."""
+        """Take a job; return when it is durable. An InputError says why it cannot be taken."""
         if wrong := wrong_in_name(job.job_id):
             raise InputError(wrong, "a job's name")
         if not 0 < len(job.job_id.encode()) <= LONGEST_NAME:
@@ -160,11 +160,11 @@ class Controller(Answers):
         await self._demand(JobSubmitted(job), launch)
 
     async def cancel(self, job_id: str) -> None:
-        """Have a job, or what is left of an array, cancelled; like all that follow it returns when that is durable."""
+        """Cancel a job, or what is left of an array; like the methods below it returns when that is durable."""
         await self._demand(JobCancelled(job_id))
 
     async def hold(self, job_id: str) -> None:
-        """A job that waits must not start until it is released."""
+        """Keep a waiting job from starting until it is released."""
         await self._demand(JobHeld(job_id))
 
     async def release(self, job_id: str) -> None:
@@ -172,11 +172,11 @@ class Controller(Answers):
         await self._demand(JobReleased(job_id))
 
     async def requeue(self, job_id: str) -> None:
-        """Stop a running job; it waits in the queue again."""
+        """Stop a running job and put it into the queue again."""
         await self._demand(JobRequeued(job_id))
 
     async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
-        """Another limit or priority for a job that waits."""
+        """Change the limit or priority of a waiting job."""
         if limit_us is not None and limit_us <= 0:
             raise InputError("a limit is longer than nothing", f"job {job_id}")
         await self._demand(JobChanged(job_id, limit_us, qos))
@@ -190,7 +190,7 @@ class Controller(Answers):
         await self._demand(NodeUp(node))
 
     async def share_profile(self, program: str, owner: str) -> None:
-        """What is known from an owner's runs of a program becomes the shared profile."""
+        """Make the profile from an owner's runs of a program the shared one."""
         await self._demand(ProfileShared(program, owner))
 
     async def _demand(self, event: Event, launch: Launch | None = None) -> None:
@@ -200,7 +200,7 @@ class Controller(Answers):
         await answer
 
     def hear(self, message: Message) -> bool:
-        """A message of a peer, its origin checked; False: too busy to take it."""
+        """Take a message of a peer whose origin is checked; False: too busy to take it."""
         return self._inbox.offer(Letter(PeerReported(message)))
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Controller(Answers):
                 await self._checkpoint()
 
     async def _turn(self, letters: list[Letter]) -> None:
-        """One batch: durable, decided, handed out, answered."""
+        """Handle one batch: write it, decide, send the commands, answer."""
         while letters:
             try:
                 turn = await self._in_worker(partial(self._stepper.step, letters))
@@ -240,7 +240,7 @@ class Controller(Answers):
             return
 
     async def _not_written(self, letters: list[Letter], error: JournalError) -> list[Letter]:
-        """Submissions are refused; all else is tried again at once if the disk was full and there is a reserve."""
+        """Refuse submissions; try the rest again at once if the disk was full and there is a reserve."""
         log.error("%s", error)
         unable = NotWritable(f"nothing can be taken now: {error}", "", "try again later")
         self._refuse([(one, unable) for one in letters if isinstance(one.event, JobSubmitted)])
@@ -253,7 +253,7 @@ class Controller(Answers):
         return []
 
     async def _mend(self, letters: list[Letter]) -> Turn:
-        """Until the core is made anew; what it is to deal with is in the journal already."""
+        """Try until the core is rebuilt; the batch it has to handle is in the journal already."""
         while not self._stopping:
             try:
                 turn = await self._in_worker(self._stepper.mend)
@@ -266,10 +266,10 @@ class Controller(Answers):
         return Turn([], [(one, InputError("the controller is being stopped")) for one in letters])
 
     def _follow(self, turn: Turn) -> None:
-        """What follows from a batch: orders go out, whoever asked is answered, what was left out is told again."""
+        """Send the commands of a batch, answer its callers, and schedule again the events that were left out."""
         self._refuse(turn.refused)
         if any(isinstance(one.event, Woken) for one in turn.letters):
-            self._wake_us = FOREVER  # the request is used up
+            self._wake_us = FOREVER  # the wake-up is used up
         for command in turn.commands:
             try:
                 self._hand_out(command, turn)
@@ -300,7 +300,7 @@ class Controller(Answers):
                 self._dispatch.give(command)
 
     def _answer(self, turn: Turn) -> None:
-        """Submitters hear that their job is durable, or why the core will never run it."""
+        """Tell submitters that their job is durable, or why the core will never run it."""
         never = {one.job_id: one.reason for one in turn.commands if isinstance(one, CancelJob) and one.attempt == 0}
         for one in turn.letters:
             if one.answer is None or one.answer.done():
@@ -319,17 +319,17 @@ class Controller(Answers):
                 one.answer.set_exception(error)
 
     async def _checkpoint(self) -> None:
-        """The core's state, so that the journal before it can go."""
+        """Write a checkpoint of the core, so that the journal before it can be removed."""
         try:
             await self._in_worker(partial(self._stepper.checkpoint, codec.encode(self._dispatch.pending())))
         except Exception as error:
             log.error("%s", error, exc_info=None if isinstance(error, JournalError) else error)
             self._stepper.since_checkpoint = CHECKPOINT_EVERY // 2 + 1  # not again before many more batches
 
-    # ---- the world --------------------------------------------------------------------------------------------------
+    # ---- back end, disk ---------------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Facts of the back end, for as long as it takes."""
+        """Pass the events of the back end on, for ever."""
         while True:
             try:
                 async for event in self._backend.events():
@@ -339,7 +339,7 @@ class Controller(Answers):
                 await asyncio.sleep(PAUSE_S)
 
     async def _keep_room(self) -> None:
-        """On the journal's disk."""
+        """Keep room on the journal's disk."""
         while True:
             try:
                 self._reserve.tend()
@@ -349,5 +349,5 @@ class Controller(Answers):
             await asyncio.sleep(ROOM_S)
 
     async def tell(self, event: Event) -> None:
-        """A fact of whoever executes or measures; waits while the inbox is full."""
+        """Take an event of the back end or of a measurement; wait while the inbox is full."""
         await self._inbox.put(Letter(event))

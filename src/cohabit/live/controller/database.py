@@ -1,7 +1,7 @@
-"""How a journal's database is reached: what SQLite and PostgreSQL must be told to be durable, and who may write.
+"""Connections to a journal's database: the durability settings of SQLite and PostgreSQL, and the lock of the writer.
 
-Two controllers must never write one journal. A file is guarded by the lock of its place; a PostgreSQL database by a
-lock of its own, held by the writing connection for as long as it lives.
+Two controllers must never write one journal. A file is guarded by the lock of its place; a PostgreSQL database by an
+advisory lock, held by the writing connection for as long as it lives.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sqlalchemy.exc import DBAPIError
 from cohabit.model.errors import InputError
 
 BUSY_S = 10.0
-_WRITER = 0x636F6877  # the lock of whoever writes
+_WRITER = 0x636F6877  # the writer's lock
 
 
 def connect(url: sa.URL, only_one: bool) -> sa.Engine:
-    """An engine for this database. `only_one`: its connection is the writer's, and a second one is refused."""
+    """Return an engine for this database. `only_one`: its connection is the writer's, and a second one is refused."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     try:
@@ -28,11 +28,11 @@ def connect(url: sa.URL, only_one: bool) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _durable(connection: Any, _: Any) -> None:
-        """A commit is on the disk before it returns, whatever the server's default is."""
+        """Have every commit on the disk before it returns, whatever the server's default is."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             (level,) = cursor.fetchone()
-            if level != "remote_apply":  # the only level that promises more
+            if level != "remote_apply":  # the only level that guarantees more
                 cursor.execute("SET synchronous_commit TO on")
         connection.commit()
 
@@ -68,6 +68,6 @@ def _sqlite(url: sa.URL) -> sa.Engine:
 
 
 def said(error: DBAPIError) -> str:
-    """What a database complains of, on one line."""
+    """Return the error text of a database, on one line."""
     lines = str(error.orig).strip().splitlines()
     return lines[0] if lines else "the database gives no reason"

@@ -1,7 +1,7 @@
-"""Orders on their way to the back end: those of one job in their order, those of different jobs side by side.
+"""Sends commands to the back end: those of one job in their order, those of different jobs concurrently.
 
-A start that cannot be carried out becomes a fact (StartRefused); other orders are tried again. What is not known to be
-carried out is `pending` and goes into checkpoints, so that no order to stop is lost with the controller.
+A start that cannot be carried out becomes an event (StartRefused); other commands are tried again. Commands not known
+to be carried out are `pending` and go into checkpoints, so that no command to stop is lost with the controller.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Order = StartJob | CancelJob | StopJob | RenewJob | MoveJob | SetShares
 
 
 class Dispatcher:
-    """A lane for every job that has orders on their way. `make_room` is asked for room on a full disk, so that jobs
-    can be stopped there; whether there is more of it now."""
+    """A queue for every job with unfinished commands. `make_room` makes room on a full disk, so that jobs can be
+    stopped there, and returns whether there is more now."""
 
     def __init__(
         self, backend: Backend, report: Callable[[Event], Awaitable[None]],
@@ -44,10 +44,10 @@ class Dispatcher:
         self._workers: set[asyncio.Task[None]] = set()
 
     def give(self, order: Command | Settle, launch: Launch | None = None) -> None:
-        """Have it carried out after what was given before for the same job."""
+        """Carry out a command after the earlier ones of the same job."""
         if not isinstance(order, Order | Settle):
-            return  # nothing to be done by whoever executes
-        name = "" if isinstance(order, SetShares) else order.job_id  # divisions of the cache have a lane of their own
+            return  # not for the back end
+        name = "" if isinstance(order, SetShares) else order.job_id  # divisions of the cache have a queue of their own
         lane = self._lanes.get(name)
         if lane is None:
             lane = self._lanes[name] = deque()
@@ -59,7 +59,7 @@ class Dispatcher:
         lane.append((order, launch))
 
     def pending(self) -> list[Command]:
-        """Orders not known to be carried out and not to be lost; of a division the executor keeps what was written."""
+        """Return unconfirmed commands that must not be lost; of a division the executor keeps what was written."""
         orders = (order for lane in self._lanes.values() for order, _ in lane)
         return [order for order in orders if not isinstance(order, Settle | SetShares)]
 
@@ -69,7 +69,7 @@ class Dispatcher:
             await asyncio.wait(self._workers)
 
     async def close(self) -> None:
-        """Give up what is on its way; a later controller repeats what matters."""
+        """Cancel what is unfinished; a later controller repeats what matters."""
         for worker in list(self._workers):
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -96,7 +96,7 @@ class Dispatcher:
                     await self._backend.execute(order, launch)
                 return
             except Exception as error:
-                if isinstance(order, StartJob):  # whatever went wrong, the core must hear that it does not run
+                if isinstance(order, StartJob):  # whatever went wrong, the core must learn that it does not run
                     await self._refused(order, error)
                     return
                 if not isinstance(error, BackendError | OSError):

@@ -1,8 +1,8 @@
-"""The controller's one inbox: facts from everywhere, in the order they came, never more than it can hold.
+"""The controller's inbox: events from all sources, in order of arrival, up to a bound.
 
-Who can be told to try again later (a submission, a peer) is refused when it is full; who cannot (the back end) waits.
-A letter is known to be writable before it joins a batch (`sealed`). A confirmed start decides nothing: it waits a
-moment for other letters, so that a short run takes one batch and not two.
+When it is full, a caller that can try again later (a submission, a peer) is refused; one that cannot (the back end)
+waits. An entry is known to be writable before it joins a batch (`sealed`). A confirmed start decides nothing: it waits
+a moment for other entries, so that a short run takes one batch and not two.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobStarted
 from cohabit.model.texts import one_line
 
-COMPANY_S = 0.02  # a confirmed start waits for other letters for so long
+COMPANY_S = 0.02  # how long a confirmed start waits for other entries
 log = logging.getLogger(__name__)
 
 
 class Letter(NamedTuple):
-    """A fact; with a submission, what the job executes and who waits for it to be durable."""
+    """An event; for a submission, also what the job executes, and the future that its caller waits for."""
 
     event: Event
     launch: Launch | None = None
     answer: asyncio.Future[None] | None = None
-    first: tuple[Event, ...] = ()  # facts that belong to the same request and come before it
+    first: tuple[Event, ...] = ()  # events that belong to the same request and come before it
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All its facts, in their order."""
+        """All its events, in their order."""
         return (*self.first, self.event)
 
     def sealed(self) -> Letter:
-        """The letter, known to be writable; an InputError says why a request is not. A fact of the world that cannot
-        be written as it is loses the characters that cannot."""
+        """Return the entry, known to be writable; an InputError says why a request is not. An observed event that
+        cannot be written as it is loses the characters that cannot."""
         try:
             codec.encode(self.events)
             msgspec.msgpack.encode(self.launch)
@@ -53,7 +53,7 @@ class Letter(NamedTuple):
 
 
 def _writable(plain: Any) -> Any:
-    """The same data with texts that have an encoding."""
+    """Return the same data with texts that can be encoded."""
     if isinstance(plain, str):
         return plain.encode("utf-8", "replace").decode()
     if isinstance(plain, dict):
@@ -62,38 +62,38 @@ def _writable(plain: Any) -> Any:
 
 
 class Inbox:
-    """Bounded; used on one event loop."""
+    """A bounded queue, used on one event loop."""
 
     def __init__(self, most: int) -> None:
         self._letters: deque[Letter] = deque()
         self._most, self._filled, self._space = most, asyncio.Event(), asyncio.Event()
-        self._urgent = asyncio.Event()  # there is a letter that is no confirmed start, or who takes is interrupted
+        self._urgent = asyncio.Event()  # an entry is not a confirmed start, or `take` is interrupted
         self._space.set()
 
     def __len__(self) -> int:
         return len(self._letters)
 
     def offer(self, letter: Letter) -> bool:
-        """Take it unless full."""
+        """Add an entry unless the inbox is full; return whether it was added."""
         if len(self._letters) >= self._most:
             return False
         self._add(letter)
         return True
 
     async def put(self, letter: Letter) -> None:
-        """Take it when there is space."""
+        """Add an entry when there is space."""
         while len(self._letters) >= self._most:
             self._space.clear()
             await self._space.wait()
         self._add(letter)
 
     def put_back(self, letters: list[Letter]) -> None:
-        """First again, in the same order; they had their space before."""
+        """Put entries back to the front, in the same order; they had their space before."""
         self._letters.extendleft(reversed(letters))
         self.interrupt()
 
     async def take(self, patience_s: float, most: int) -> list[Letter]:
-        """All there are, up to so many; waits for the first one, but not longer than so many seconds."""
+        """Return all entries, up to `most`; wait for the first one, but not longer than `patience_s`."""
         if not self._letters:
             self._filled.clear()
             try:
@@ -110,7 +110,7 @@ class Inbox:
         return taken
 
     def interrupt(self) -> None:
-        """Let whoever takes look at the clock again."""
+        """Make `take` return, so that its caller looks at the clock again."""
         self._filled.set()
         self._urgent.set()
 

@@ -1,11 +1,11 @@
-"""What must survive: every batch of facts before the core is told, checkpoints of the core, what jobs execute, and a
-record of every job.
+"""The journal: every batch of events before the core is told, checkpoints of the core, what jobs execute, and a record
+of every job.
 
-SQLite (write-ahead log, every commit on the disk before it returns) or PostgreSQL by URL. One writer, one connection;
-the controller calls it from one thread, and lists are read over a connection of their own. Orders and records follow
-from the facts: they are written one batch late, in the transaction of the next one, and recovery computes again what a
-crash has lost of them. The meta value `records` is the last batch the records include. Events on which the core raised
-are marked (`left_out`); recovery and replays skip them.
+SQLite (write-ahead log, every commit on the disk before it returns) or PostgreSQL by URL. It has one writer and one
+connection; the controller calls it from one thread, and lists are read over a separate connection. Commands and records
+follow from the events: they are written one batch late, in the transaction of the next one, and recovery computes again
+what a crash has lost of them. The meta value `records` is the last batch the records include. Events on which the core
+raised are marked (`left_out`); recovery and replays skip them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event
 
 RECORDED = "records"
-# Made once: to make a statement costs more than to carry it out.
+# Made once: to make a statement costs more than to execute it.
 _ADD_BATCH, _ADD_JOBS = sa.insert(_batches), sa.insert(_jobs)
 _NOTE_ORDERS = (
     sa.update(_batches).where(_batches.c.seq == sa.bindparam("batch")).values(commands=sa.bindparam("content"))
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class Batch(NamedTuple):
-    """Facts the core was told at one instant, and the orders that followed where they are known."""
+    """Events the core was told at one instant, and the commands that followed where they are known."""
 
     seq: int
     now_us: int
@@ -70,7 +70,7 @@ class Checkpoint(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """An event on which the core raised: where it is in its batch, the event in words, and what was raised."""
+    """An event on which the core raised: its place in its batch, the event in words, and the exception."""
 
     place: int
     about: str
@@ -86,7 +86,7 @@ class JournalError(NotWritable):
 
 
 class _Owed:
-    """What follows from batches that are written and is not written itself."""
+    """What follows from written batches and is not written itself yet."""
 
     def __init__(self) -> None:
         self.seq = 0  # the last batch it includes; 0: nothing is owed
@@ -95,7 +95,7 @@ class _Owed:
         self.left_out: dict[tuple[int, int], LeftOut] = {}
 
     def write(self, connection: sa.Connection) -> None:
-        """In a transaction of the caller, who lets go of this only when that is durable."""
+        """Write it in a transaction of the caller, which drops this object only when that is durable."""
         if not self.seq:
             return
         if self.commands:
@@ -126,24 +126,24 @@ class Journal:
             self._engine.dispose()
             raise InputError(f"cannot be used as a journal: {said(error)}", where) from error
         self._owed = _Owed()
-        self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch that failed to be written
+        self._doubtful: tuple[int, bytes, list[str]] | None = None  # a batch whose write failed
         self._reading: sa.Engine | None = None
         self._room_level = logging.WARNING
 
     @property
     def file(self) -> Path | None:
-        """Where it is kept; None: a server keeps it."""
+        """The file of the journal; None: a server keeps it."""
         found = self.url.database if self.url.get_backend_name() == "sqlite" else None
         return None if found is None else Path(found)
 
     def keep_room(self) -> None:
-        """On the disk, for when that is full; a server sees to its own."""
+        """Keep room on the disk, for when it is full; a server manages its own."""
         if self.file is not None:
             try:
                 room_inside(self._sqlite(), self.file)
             except (sqlite3.Error, OSError, DBAPIError) as error:
                 log.log(self._room_level, "%s: no room is kept for a full disk: %s", self.where, error)
-                self._room_level = logging.DEBUG  # said once
+                self._room_level = logging.DEBUG  # logged once
 
     def _sqlite(self) -> sqlite3.Connection:
         inner = self._connection.connection.driver_connection
@@ -151,8 +151,8 @@ class Journal:
         return inner
 
     def shrink(self, pages: int | None = None) -> bool:
-        """Give free pages of an SQLite file back to the disk, at most so many; whether there are more. None: all, by
-        writing the file anew, for a journal that no controller uses."""
+        """Give free pages of an SQLite file back to the disk, at most this many; return whether there are more. None:
+        all, by writing the file anew, for a journal that no controller uses."""
         if self.file is None:
             return False
         try:
@@ -161,7 +161,7 @@ class Journal:
             raise JournalError(f"the journal cannot be made smaller: {error}", self.where) from error
 
     def close(self) -> None:
-        """Write down what is still owed if that can be done, and let go."""
+        """Write what is still owed if that is possible, and close the connections."""
         try:
             self.flush()
         finally:
@@ -172,7 +172,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self, trouble: str) -> Iterator[None]:
-        """All or nothing; whatever the database complains of becomes an error of ours, except that a row is there."""
+        """Do all or nothing; raise database errors as ours, except that a row exists already."""
         try:
             with self._connection.begin():
                 yield
@@ -180,13 +180,13 @@ class Journal:
             raise
         except DBAPIError as error:
             raise JournalError(f"{trouble}: {said(error)}", self.where) from error
-        except InputError as error:  # a connection made anew found another writer there
+        except InputError as error:  # a new connection found another writer
             raise JournalError(f"{trouble}: {error.what}", self.where, error.fix) from error
 
     # ---- settings ---------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
-        """A setting kept beside the journal."""
+        """Return a setting kept beside the journal."""
         with self._transaction("the journal cannot be read"):
             return get(self._connection, key)
 
@@ -198,7 +198,7 @@ class Journal:
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     def append(self, now_us: int, events: Sequence[Event], launches: Mapping[str, Launch]) -> int:
-        """Make a batch durable, with what its jobs execute; returns its number."""
+        """Make a batch durable, with what its jobs execute; return its number."""
         self._undo_doubtful()
         seq, content = self.next_seq, codec.encode(events)
         self._doubtful = (seq, content, list(launches))
@@ -217,7 +217,7 @@ class Journal:
         return seq
 
     def _undo_doubtful(self) -> None:
-        """A commit that failed may have taken place all the same; nothing has followed from it, so it can go."""
+        """Remove the batch of a failed commit, which may have taken place all the same; nothing followed from it."""
         if self._doubtful is not None:
             seq, content, names = self._doubtful
             with self._transaction("the journal cannot be written"):
@@ -234,7 +234,7 @@ class Journal:
     def note(
         self, seq: int, commands: Sequence[Command] | None, changed: Iterable[Record], left_out: Iterable[LeftOut] = ()
     ) -> None:
-        """What followed from a batch; written with the next one. No orders: they are known already."""
+        """Keep what followed from a batch; it is written with the next one. No commands: they are known already."""
         content = None if commands is None else codec.encode(commands)
         self._owed.seq = max(self._owed.seq, seq)
         if content is not None:
@@ -243,7 +243,7 @@ class Journal:
         self._owed.left_out.update(((seq, one.place), one) for one in left_out)
 
     def left_out(self) -> dict[int, dict[int, LeftOut]]:
-        """By batch and place what is left out; a batch that is named is told event by event."""
+        """Return by batch and place what is left out; a batch that is named is told event by event."""
         found: dict[int, dict[int, LeftOut]] = {}
         with self._transaction("the journal cannot be read"):
             for row in self._connection.execute(sa.select(_left_out).order_by(_left_out.c.seq, _left_out.c.place)):
@@ -253,7 +253,7 @@ class Journal:
         return found
 
     def flush(self) -> None:
-        """Write down what is owed now, for those who read lists."""
+        """Write what is owed now, for readers of lists."""
         if not self._owed.seq:
             return
         with self._transaction("the journal cannot be written"):
@@ -261,7 +261,7 @@ class Journal:
         self._owed = _Owed()
 
     def change(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do this in a transaction of its own, after all that is owed."""
+        """Do this in a separate transaction, after all that is owed."""
         with self._transaction("the journal cannot be written"):
             self._owed.write(self._connection)
             found = work(self._connection)
@@ -269,7 +269,7 @@ class Journal:
         return found
 
     def batches(self, after: int) -> Generator[Batch]:
-        """All batches behind this one, in order."""
+        """Yield all batches after this one, in order."""
         query = sa.select(_batches).where(_batches.c.seq > after).order_by(_batches.c.seq)
         with self._transaction("the journal cannot be read"):
             for row in self._connection.execute(query):
@@ -278,7 +278,7 @@ class Journal:
     # ---- jobs -------------------------------------------------------------------------------------------------------
 
     def launch_of(self, job_id: str) -> Launch | None:
-        """What a job executes; of a member of an array what the array does."""
+        """Return what a job executes; for a member of an array, what the array executes."""
         array = job_id.rpartition("_")[0]
         with self._transaction("the journal cannot be read"):
             rows = self._connection.execute(_LAUNCH_OF, {"job": job_id, "array": array}).all()
@@ -287,32 +287,32 @@ class Journal:
         return None if content is None else msgspec.msgpack.decode(content, type=Launch)
 
     def known_jobs(self, names: Sequence[str]) -> set[str]:
-        """Which of these names were ever used, by a job, an array or a member of one."""
+        """Return which of these names were ever used, by a job, an array or a member of one."""
         self._undo_doubtful()
         with self._transaction("the journal cannot be read"):
             found = records.known(self._connection, names) | removal.used_before(self._connection, names)
         return found | {name for name in names if name in self._owed.records}
 
     def records_of(self, names: Sequence[str]) -> dict[str, Record]:
-        """The records of these jobs, as far as they are known."""
+        """Return the records of these jobs, as far as they are known."""
         owed = self._owed.records
         with self._transaction("the journal cannot be read"):
             found = records.some(self._connection, [name for name in names if name not in owed])
         return found | {name: owed[name] for name in names if name in owed}
 
     def removed(self, name: str) -> removal.Gone | None:
-        """What is known of a job that has no record because retention removed it; of a number that retention has passed
-        by also if it has one."""
+        """Return what is known of a job that has no record because retention removed it. A number that retention has
+        passed counts as removed also if it has a record."""
         with self._transaction("the journal cannot be read"):
             return removal.find_gone(self._connection, name)
 
     def living_records(self) -> list[Record]:
-        """Of jobs that are not over, as they were when records were last written."""
+        """Return the records of jobs that are not over, as last written."""
         with self._transaction("the journal cannot be read"):
             return records.living(self._connection)
 
     def count_living(self) -> int:
-        """How many jobs are not over, arrays counted as jobs of their own."""
+        """Return how many jobs are not over, arrays counted as jobs of their own."""
         with self._transaction("the journal cannot be read"):
             return records.count_living(self._connection)
 
@@ -322,7 +322,7 @@ class Journal:
         return int(self.get(RECORDED) or 0)
 
     def reader(self) -> sa.Engine:
-        """A connection of its own for those who read lists, so that nobody waits for them."""
+        """Return a separate connection for readers of lists, so that the writer does not wait for them."""
         if self._reading is None:
             self._reading = connect(self.url, only_one=False)
         return self._reading
@@ -330,18 +330,18 @@ class Journal:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def checkpoint(self, kept: Checkpoint) -> None:
-        """Keep the core's state. What lies before is removed by retention (live/controller/removal.py)."""
+        """Keep the core's state. Retention removes what lies before it (live/controller/removal.py)."""
         with self._transaction("a checkpoint cannot be written"):
             self._owed.write(self._connection)
             self._connection.execute(sa.insert(_checkpoints), kept._asdict())
         self._owed = _Owed()
 
     def newest_checkpoint(self) -> Checkpoint | None:
-        """Where recovery begins."""
+        """Return the checkpoint at which recovery begins."""
         return self._checkpoint(_checkpoints.c.seq.desc())
 
     def oldest_checkpoint(self) -> Checkpoint | None:
-        """Where a replay of all that is kept begins; None: with the first batch ever."""
+        """Return the checkpoint at which a replay of all that is kept begins; None: at the first batch ever."""
         with self._transaction("the journal cannot be read"):
             first = self._connection.execute(sa.select(sa.func.min(_batches.c.seq))).scalar()
         return None if first == 1 else self._checkpoint(_checkpoints.c.seq)
@@ -359,7 +359,7 @@ class Journal:
 
 
 def open_journal(where: Path | str) -> Journal:
-    """A journal in a file (made if it is not there) or, by a URL, in a database."""
+    """Open a journal in a file (created if missing) or, by a URL, in a database."""
     if isinstance(where, str) and "://" in where:
         url = url_of(where)
         return Journal(url, url.render_as_string(hide_password=True))
@@ -380,7 +380,7 @@ def open_journal(where: Path | str) -> Journal:
 
 
 def url_of(text: str) -> sa.URL:
-    """A database's URL; a plain postgresql:// means the driver we bring."""
+    """Return a database's URL; a plain postgresql:// means the driver we bring."""
     try:
         url = sa.make_url(text)
     except sa.exc.ArgumentError as error:

@@ -1,7 +1,7 @@
-"""The tables of a controller's journal and how older ones become today's: numbered steps (store/versions.py).
+"""The tables of a controller's journal and the migration of older ones: numbered steps (store/versions.py).
 
-What a step cannot compute from the tables alone (the records of jobs a checkpoint knows) is made up for when the
-controller restores its core.
+What a step cannot compute from the tables alone (the records of jobs in a checkpoint) is added when the controller
+restores its core.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ batches = sa.Table(
     sa.Column("seq", _number, primary_key=True, autoincrement=False),
     sa.Column("now_us", sa.BigInteger, nullable=False),
     sa.Column("events", sa.LargeBinary, nullable=False),
-    sa.Column("commands", sa.LargeBinary),  # None: not written down yet
+    sa.Column("commands", sa.LargeBinary),  # None: not written yet
 )  # fmt: skip
 checkpoints = sa.Table(
     CHECKPOINTS, today,
     sa.Column("seq", _number, primary_key=True, autoincrement=False),  # the last batch it includes
     sa.Column("now_us", sa.BigInteger, nullable=False),
     sa.Column("core", sa.LargeBinary, nullable=False),
-    sa.Column("pending", sa.LargeBinary, nullable=False),  # orders given and not known to be carried out
+    sa.Column("pending", sa.LargeBinary, nullable=False),  # commands given and not known to be carried out
 )  # fmt: skip
 jobs = sa.Table(
     JOBS, today,
     sa.Column("job_id", sa.Text, primary_key=True),
-    sa.Column("launch", sa.LargeBinary, nullable=False),  # of a job that is over without its environment
+    sa.Column("launch", sa.LargeBinary, nullable=False),  # without its environment if the job is over
 )  # fmt: skip
 records = sa.Table(  # from version 2 on: one row per job ever taken
     RECORDS, today,
@@ -49,7 +49,7 @@ records = sa.Table(  # from version 2 on: one row per job ever taken
     sa.Column("ordinal", sa.BigInteger, nullable=False, unique=True),  # in the order they were taken
     sa.Column("owner", sa.BigInteger, nullable=False),
     sa.Column("phase", sa.SmallInteger, nullable=False),  # 0 waits, 1 runs, 2 is over
-    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: stands for an array of so many jobs
+    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: an array of this many jobs
     sa.Column("ended_us", sa.BigInteger, index=True),
     sa.Column("content", sa.LargeBinary, nullable=False),  # a Record (live/controller/records.py) as msgpack
     sa.Index("cohabit_records_owner", "owner", "ordinal"),
@@ -70,12 +70,12 @@ removed = sa.Table(  # from version 4 on: names of jobs whose records retention 
     sa.Column("job_id", sa.Text, primary_key=True),
     sa.Column("owner", sa.BigInteger, nullable=False),
     sa.Column("array_first", sa.BigInteger, nullable=False),
-    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: it was an array of so many jobs
+    sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: it was an array of this many jobs
 )  # fmt: skip
 
 
 def _version_1(connection: sa.Connection) -> None:
-    """Batches, checkpoints and what jobs execute."""
+    """Create the tables of batches, checkpoints and what jobs execute."""
     for statement in (
         f"CREATE TABLE {BATCHES} (seq %(long)s NOT NULL PRIMARY KEY, now_us BIGINT NOT NULL, "
         "events %(bytes)s NOT NULL, commands %(bytes)s)",
@@ -87,7 +87,7 @@ def _version_1(connection: sa.Connection) -> None:
 
 
 def _version_2(connection: sa.Connection) -> None:
-    """A record of every job."""
+    """Create the table of job records."""
     for statement in (
         f"CREATE TABLE {RECORDS} (job_id TEXT NOT NULL PRIMARY KEY, ordinal BIGINT NOT NULL UNIQUE, "
         "owner BIGINT NOT NULL, phase SMALLINT NOT NULL, members BIGINT NOT NULL, ended_us BIGINT, "
@@ -100,7 +100,7 @@ def _version_2(connection: sa.Connection) -> None:
 
 
 def _version_3(connection: sa.Connection) -> None:
-    """Events that are left out."""
+    """Create the table of events that are left out."""
     _create(
         connection,
         f"CREATE TABLE {LEFT_OUT} (seq %(long)s NOT NULL, place INTEGER NOT NULL, about TEXT NOT NULL, "
@@ -109,7 +109,7 @@ def _version_3(connection: sa.Connection) -> None:
 
 
 def _version_4(connection: sa.Connection) -> None:
-    """Names of jobs whose records were removed."""
+    """Create the table of names of jobs whose records were removed."""
     _create(
         connection,
         f"CREATE TABLE {REMOVED} (job_id TEXT NOT NULL PRIMARY KEY, owner BIGINT NOT NULL, "
@@ -118,7 +118,7 @@ def _version_4(connection: sa.Connection) -> None:
 
 
 def _create(connection: sa.Connection, statement: str) -> None:
-    """In the words of the database."""
+    """Create a table in the dialect of the database."""
     sqlite = connection.dialect.name == "sqlite"
     words = {"long": "INTEGER" if sqlite else "BIGINT", "bytes": "BLOB" if sqlite else "BYTEA"}
     connection.exec_driver_sql(statement % words)
@@ -135,12 +135,12 @@ def migrate(connection: sa.Connection, where: str, upto: int = VERSION) -> None:
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The schema version of a journal, 0 where there is none yet."""
+    """Return the schema version of a journal, 0 where there is none yet."""
     return _VERSIONED.version(connection)
 
 
 def get(connection: sa.Connection, key: str) -> str | None:
-    """A setting kept beside the journal."""
+    """Return a setting kept beside the journal."""
     found = connection.execute(sa.select(meta.c.value).where(meta.c.key == key)).scalar()
     return None if found is None else str(found)
 

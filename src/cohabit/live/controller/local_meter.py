@@ -12,26 +12,26 @@ from cohabit.backend.protocol import BackendError
 
 
 class LocalMeter:
-    """Of the runs of this back end. Called in threads."""
+    """The meter of the runs of this back end. Called in threads."""
 
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
 
     def begin(self, job_id: str, attempt: int) -> None:
-        """Attach to the processes there are."""
+        """Attach to the present processes."""
         self._ask("meter_begin", job_id, attempt)
 
     def sample(self, job_id: str, attempt: int) -> Mapping[str, float]:
-        """Amounts so far."""
+        """Return the amounts so far."""
         found = self._ask("meter_sample", job_id, attempt)
         return found if isinstance(found, dict) else {}
 
     def lasted_s(self, job_id: str, attempt: int) -> float | None:
-        """As its runner wrote down."""
+        """Return the time its runner recorded."""
         return self._backend.lasted.get((job_id, attempt))
 
     def end(self, job_id: str, attempt: int) -> None:
-        """The launcher lets go of a run when it ends."""
+        """Do nothing: the launcher releases a run when it ends."""
 
     def _ask(self, op: str, job_id: str, attempt: int) -> object:
         try:

@@ -1,11 +1,11 @@
-"""What a back end's runs teach: a wrapper around it that turns measurements of runs into facts for the core.
+"""A wrapper around a back end that turns measurements of its runs into events for the core.
 
-A run that had its nodes to itself and ended well tells its program's time (ProfileLearned), with what was counted; one
-started for its curves has the cache stepped while it runs. Runs on shared nodes are measured every so often against
-what was counted when their program ran alone (ProgressMeasured). Of a program whose runs depart from its profile that
-is told, too (ProgramDrifted). All of these name the user the job belongs to: a run teaches nothing about jobs of other
-users, whatever program it claims to be. Orders and facts of the back end pass through unchanged; a measurement that
-fails costs nobody anything. Runs that an earlier controller started are not measured: the trial is made again.
+A run that had its nodes to itself and ended well gives its program's time (ProfileLearned), with what was counted. A
+run started for its curves has its cache ways changed while it runs. Runs on shared nodes are measured periodically
+against the counts of their program running alone (ProgressMeasured). A program whose runs depart from its profile is
+reported, too (ProgramDrifted). All of these events name the user of the job: a run changes nothing for jobs of other
+users, whatever program it claims to be. Commands and events of the back end pass through unchanged. A failed
+measurement affects no job. Runs that an earlier controller started are not measured: the trial is made again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ OFTEN_S, SELDOM_S, SHARE = (
     0.25,
     5.0,
     0.05,
-)  # an exclusive run is read after each twentieth of its age: its end is sudden
-BRIEF_S = 0.05  # a run is measured when it has lived for so long
+)  # an exclusive run is read each twentieth of its age: its end is not announced
+BRIEF_S = 0.05  # a run is measured when it is this old
 TIME, CURVE = "time", "curve"
 MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
 log = logging.getLogger(__name__)
@@ -45,28 +45,28 @@ Amounts = Mapping[str, float]
 
 
 class Ask(Protocol):
-    """Reads the core between two batches (Controller.ask)."""
+    """Read the core between two batches (Controller.ask)."""
 
     def __call__(self, question: Callable[[SchedulerCore], T]) -> Awaitable[T]: ...
 
 
 class Meter(Protocol):
-    """Reads what runs of the back end have used; live/controller/local_meter.py is the one of this machine."""
+    """Read what runs of the back end have used; live/controller/local_meter.py does so on this machine."""
 
     def begin(self, job_id: str, attempt: int) -> None:
-        """The run has begun: attach what must be attached. May fail with OSError."""
+        """Attach the counters to a run that has begun; may fail with OSError."""
         ...
 
     def sample(self, job_id: str, attempt: int) -> Amounts:
-        """Amounts so far, by the names of model/counters.py; empty if nothing can be read."""
+        """Return the amounts so far, by the names of model/counters.py; empty if nothing can be read."""
         ...
 
     def lasted_s(self, job_id: str, attempt: int) -> float | None:
-        """How long a run that is over took, if that is written down somewhere."""
+        """Return how long a finished run took, if that is recorded."""
         ...
 
     def end(self, job_id: str, attempt: int) -> None:
-        """Let go of everything."""
+        """Release the counters of a run."""
         ...
 
 
@@ -76,33 +76,33 @@ class _Known:
 
     job: Job
     node: NodeGroup
-    profile: Profile | None  # of as many processes on such nodes
-    owner: str  # whose profile its run writes
+    profile: Profile | None  # for this number of processes on such nodes
+    owner: str  # owner of the profile that its run writes
 
 
 @dataclass
 class _Watched:
-    """A run under observation."""
+    """A run that is measured."""
 
     order: StartJob
     begun_s: float | None = None
     known: _Known | None = None
-    last: tuple[float, Amounts] | None = None  # of the last look
+    last: tuple[float, Amounts] | None = None  # at the last reading
     first: tuple[float, Amounts] | None = None
-    next_s: float = 0.0  # when an exclusive run is read again
+    next_s: float = 0.0  # time of the next reading of an exclusive run
     episodes: list[Episode] = field(default_factory=list)
     beginning: asyncio.Task[None] | None = None
     stepping: asyncio.Task[None] | None = None
-    met: bool = False  # somebody else was on a node of it
+    met: bool = False  # another job was on one of its nodes
 
     @property
     def alone(self) -> bool:
-        """It had all there is on its nodes, from its start to now: because it must, or because nobody came."""
+        """Whether it has had its nodes to itself since its start, as an exclusive job or by chance."""
         return self.order.exclusive or (not self.met and not self.order.ways)
 
 
 class MeasuringBackend:
-    """A back end whose runs are measured. `bind` gives it the core to ask, before `open`."""
+    """A back end that measures its runs. `bind` gives it the core to ask, before `open`."""
 
     def __init__(
         self, inner: Backend, meter: Meter, period_s: float = PERIOD_S, drift: DriftWatch | None = None,
@@ -115,19 +115,19 @@ class MeasuringBackend:
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._said: set[str] = set()
-        self._strangers: set[tuple[str, int]] = set()  # runs of an earlier controller: nobody knows their neighbours
+        self._strangers: set[tuple[str, int]] = set()  # runs of an earlier controller: their neighbours are not known
 
     def bind(self, ask: Ask) -> None:
-        """Whom to ask what a job is."""
+        """Set the function that reads the core."""
         self._ask = ask
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)  # what only this back end offers (output, bound, notices)
+        return getattr(self.inner, name)  # methods of this back end only (output, bound, notices)
 
     # ---- a back end -------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Open it, and listen."""
+        """Open the back end and start the measuring tasks."""
         await self.inner.open()
         self._do(self._listen())
         self._do(self._read_often())
@@ -135,7 +135,7 @@ class MeasuringBackend:
             self._do(self._look_often())
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
-        """Passed on; starts and moves are remembered."""
+        """Pass a command on; starts and moves are remembered."""
         if isinstance(command, StartJob):
             self._arrives(_Watched(command))
         try:
@@ -145,7 +145,7 @@ class MeasuringBackend:
                 self._runs.pop((command.job_id, command.attempt), None)
             raise
         if isinstance(command, MoveJob) and (run := self._runs.get((command.job_id, command.attempt))) is not None:
-            run.last, run.met = None, True  # what it does elsewhere is measured from the next look on
+            run.last, run.met = None, True  # its progress on the new nodes is measured from the next reading on
 
     def _arrives(self, run: _Watched) -> None:
         nodes = _numbers(run.order)
@@ -156,22 +156,22 @@ class MeasuringBackend:
         self._runs[run.order.job_id, run.order.attempt] = run
 
     async def events(self) -> AsyncIterator[Event]:
-        """Facts of the back end, and what was measured."""
+        """Yield the events of the back end and of the measurements."""
         while True:
             yield await self._facts.get()
 
     async def observe(self) -> list[Run]:
-        """As it says."""
+        """Return the runs of the back end."""
         found = await self.inner.observe()
         self._strangers = {(one.job_id, one.attempt) for one in found if one.stands == RUNNING} - set(self._runs)
         return found
 
     async def settled(self, job_id: str, attempt: int) -> None:
-        """Passed on."""
+        """Pass this on to the back end."""
         await self.inner.settled(job_id, attempt)
 
     async def close(self) -> None:
-        """Stop measuring, then close it."""
+        """Stop measuring, then close the back end."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -192,14 +192,14 @@ class MeasuringBackend:
                 await asyncio.sleep(1.0)
 
     async def _told(self, event: Event) -> list[Event]:
-        """The fact itself, with what it teaches before it: the core must know that before it decides again."""
+        """Return the event, with what was learned from it first: the core must know that before it decides again."""
         learned: list[Event] = []
         try:
             if isinstance(event, JobStarted):
                 self._begun((event.job_id, event.attempt))
             elif isinstance(event, JobFinished):
                 learned = await self._ended((event.job_id, event.attempt), event.status)
-        except Exception:  # whatever goes wrong with a measurement, the fact itself must arrive
+        except Exception:  # an error in a measurement must not lose the event itself
             log.exception("a run of job %s was not measured", getattr(event, "job_id", ""))
         return [*learned, event]
 
@@ -210,7 +210,7 @@ class MeasuringBackend:
             run.beginning = self._do(self._begin(key, run, self._ask))
 
     async def _begin(self, key: tuple[str, int], run: _Watched, ask: Ask) -> None:
-        """Of a run that is over at once there is nothing to measure but its time."""
+        """Begin to measure a run; of a run shorter than BRIEF_S only the time is measured."""
         await asyncio.sleep(BRIEF_S)
         run.known = await ask(lambda core: _known(core, run.order))
         if run.known is None or not run.known.job.program:
@@ -241,7 +241,7 @@ class MeasuringBackend:
         return self._lessons(run, run.known, took_s)
 
     def _lessons(self, run: _Watched, known: _Known, took_s: float) -> list[Event]:
-        """What a run that ended well says of its program."""
+        """Return what a run that ended well says about its program."""
         job, order, hardware = known.job, run.order, hardware_key(known.node)
         before = None if known.profile is None else known.profile.at_scale(order.scale)
         expected_s = 0.0 if before is None or known.profile is None or known.profile.processes != job.processes else (
@@ -260,7 +260,7 @@ class MeasuringBackend:
             log.log(logging.WARNING if order.exclusive else logging.INFO, "%s: it is profiled again", reason)
             facts.append(ProgramDrifted(job.program, reason, known.owner))
         fits = reason or not self.drift.departs(expected_s, took_s)
-        if run.alone and fits and (order.exclusive or reason or not expected_s):  # by luck alone: once is enough
+        if run.alone and fits and (order.exclusive or reason or not expected_s):  # alone by chance: one time is enough
             timed = ScaleProfile(order.scale, took_s, counters=_means(run), measured_at_us=time.time_ns() // 1000)
             facts.append(ProfileLearned(job.program, job.processes, timed, hardware, known.owner))
         return facts
@@ -268,7 +268,7 @@ class MeasuringBackend:
     # ---- curves -----------------------------------------------------------------------------------------------------
 
     async def _step_ways(self, key: tuple[str, int], run: _Watched) -> None:
-        """Change the allocation every few seconds, round and round, and count after each has settled."""
+        """Change the number of ways every few seconds, cyclically, and count after each change has settled."""
         assert run.known is not None
         node, profile = run.known.node, run.known.profile
         if not node.ways or not self.inner.capabilities.shares:
@@ -293,7 +293,7 @@ class MeasuringBackend:
                     run.episodes.append(Episode(ways, now_s - since_s, amounts))
 
     def _curves(self, run: _Watched, known: _Known) -> ScaleProfile | None:
-        """Curves of a run; where the cache cannot be stepped, the same with any number of ways."""
+        """Return the curves of a run; where the cache cannot be divided, they are the same for any number of ways."""
         found = curves_of(run.episodes)
         if not known.node.ways or not self.inner.capabilities.shares:
             found = self._level(run, known)
@@ -308,7 +308,7 @@ class MeasuringBackend:
         )  # fmt: skip
 
     def _level(self, run: _Watched, known: _Known) -> Curves:
-        """One number for all: nobody can divide the cache here. What cannot be counted is said, and books nothing."""
+        """Return constant curves, for an undivided cache. What cannot be counted is logged and books nothing."""
         amounts, seconds = {}, 0.0
         if run.first is not None and run.last is not None:
             amounts, seconds = _difference(run.first[1], run.last[1]), run.last[0] - run.first[0]
@@ -325,7 +325,7 @@ class MeasuringBackend:
     # ---- progress ---------------------------------------------------------------------------------------------------
 
     async def _read_often(self) -> None:
-        """Runs that have their nodes to themselves, so that the last reading is near their end."""
+        """Read exclusive runs often, so that the last reading is near their end."""
         while True:
             await asyncio.sleep(OFTEN_S)
             for key, run in list(self._runs.items()):
@@ -346,7 +346,7 @@ class MeasuringBackend:
                 log.exception("progress was not measured")
 
     async def look(self) -> list[Event]:
-        """The progress of every run on shared nodes since the last look."""
+        """Return the progress of every run on shared nodes since the last call."""
         if self._ask is None:
             return []
         facts: list[Event] = []
@@ -365,7 +365,7 @@ class MeasuringBackend:
         return facts
 
     async def _read(self, key: tuple[str, int]) -> tuple[float, Amounts]:
-        """When, and what; in a thread, because reading a tree of processes takes milliseconds."""
+        """Return the time and the amounts; in a thread, because reading a process tree takes milliseconds."""
 
         def read() -> tuple[float, Amounts]:
             began_s = self._clock()
@@ -382,7 +382,7 @@ class MeasuringBackend:
         self.meter.end(*key)
 
     def _say(self, sentence: str) -> None:
-        """Once."""
+        """Log a warning once."""
         if sentence not in self._said:
             self._said.add(sentence)
             log.warning("%s", sentence)
@@ -395,10 +395,10 @@ class MeasuringBackend:
 
 
 def progress_of(amounts: Amounts, window_s: float, profile: Profile | None) -> float | None:
-    """Speed against running alone: instructions per second; where none are counted, processor time per second.
+    """Return the speed relative to running alone: instructions per second, or else processor time per second.
 
-    Processor time shows who has to share cores, not who waits for memory: it is an upper bound then. None: nothing can
-    be said, because nothing was counted or the program was never counted alone.
+    Processor time shows that a job shares cores, not that it waits for memory: then it is an upper bound. None: nothing
+    was counted, or the program was never counted alone.
     """
     alone = None if profile is None else profile.at_scale(1)
     if alone is None or window_s <= 0:
@@ -411,7 +411,7 @@ def progress_of(amounts: Amounts, window_s: float, profile: Profile | None) -> f
 
 
 def stored_facts(profiles: list[Profile]) -> list[ProfileLearned]:
-    """What a store knows, as facts to tell a core that has just begun."""
+    """Return the stored profiles as events for a new core."""
     return [
         ProfileLearned(one.program, one.processes, measured, one.hardware, one.owner)
         for one in profiles
@@ -425,7 +425,7 @@ def _known(core: SchedulerCore, order: StartJob) -> _Known | None:
     if row is None:
         return None
     job, node = state.spec(row), state.kinds.groups[int(state.kinds.of_node[order.nodes[0][0]])]
-    owner = job.profile_owner or owner_of(job.user)  # a job of an older journal has a user only
+    owner = job.profile_owner or owner_of(job.user)  # a job of an older journal has only a user
     return _Known(job, node, core.view(0).profile(job.program, job.processes, owner), owner)
 
 
@@ -434,12 +434,12 @@ def _numbers(order: StartJob) -> set[int]:
 
 
 def _difference(before: Amounts, after: Amounts) -> dict[str, float]:
-    """What was counted in between; a counter that started anew says nothing."""
+    """Return the amounts counted in between; a counter that was reset is left out."""
     return {name: after[name] - before[name] for name in after if name in before and after[name] >= before[name]}
 
 
 def _means(run: _Watched) -> dict[str, float]:
-    """Amounts per second over the run, as far as it was looked at."""
+    """Return the amounts per second over the measured part of a run."""
     if run.first is None or run.last is None or run.last[0] <= run.first[0]:
         return {}
     amounts, seconds = _difference(run.first[1], run.last[1]), run.last[0] - run.first[0]

@@ -1,9 +1,9 @@
-"""How much slower than alone a job is expected to be beside given neighbours, as all their profiles have it.
+"""The expected slowdown of a job beside given neighbours relative to running alone, from the profiles of all of them.
 
-A forecast for people and records, under policies that make none themselves; no decision hangs on it. Ways: as the
-policy divides the cache, else in proportion to what each draws from memory, as an undivided cache falls to who misses
-most. Memory: where all together want more than it gives, each is slowed by the part of its time that it waits for it,
-taken to be the share it draws of what its cores could.
+A forecast for people and records, under policies that make none themselves; no decision depends on it. Ways: as the
+policy divides the cache, else in proportion to what each job draws from memory, as in an undivided cache the job with
+the most misses gets most. Memory: where all together want more than it gives, each is slowed by the part of its time
+that it waits for it, taken to be the share it draws of what its cores could.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 from cohabit.model.profile import Tenant, stream_gbs
 
-ROUNDS = 50  # of the division by traffic: it settles within a few
-CORE_GBS = 1.0  # what a core weighs in it, so that who draws nothing keeps something
+ROUNDS = 50  # of the division by traffic: it converges within a few
+CORE_GBS = 1.0  # weight of a core in it, so that a job that draws nothing keeps something
 
 
 class _Curves(NamedTuple):
@@ -29,12 +29,12 @@ class _Curves(NamedTuple):
     bandwidth_gbs: Curve
 
     def draws(self, ways: float) -> float:
-        """GB/s with so many ways."""
+        """Return GB/s with this number of ways."""
         return self.bandwidth_gbs.at(ways) * self.load
 
 
 def expected_slowdown(tenants: Sequence[Tenant], node: NodeGroup, partitioner: Partitioner | None) -> float | None:
-    """Of the first of them; None where the profile of anybody there is not known."""
+    """Return the slowdown of the first tenant; None where the profile of any tenant is not known."""
     known = [_curves(one) for one in tenants]
     curves = [one for one in known if one is not None]
     if len(curves) < len(tenants):
@@ -52,7 +52,7 @@ def expected_slowdown(tenants: Sequence[Tenant], node: NodeGroup, partitioner: P
     asked = sum(one.draws(own) for one, own in zip(curves, ways, strict=True))
     pressure = max(1.0, asked / stream_gbs(node, min(active, node.cores)))
     waits = min(1.0, first.draws(most) / stream_gbs(node, first.cores))
-    crowd = max(1.0, active / node.cores)  # where jobs may meet on a core
+    crowd = max(1.0, active / node.cores)  # where jobs may share a core
     return by_cache * (1.0 + waits * (pressure - 1.0)) * crowd
 
 
@@ -64,7 +64,7 @@ def _curves(tenant: Tenant) -> _Curves | None:
 
 
 def _undivided(curves: Sequence[_Curves], most: float) -> list[float]:
-    """Each has ways in proportion to its cores and what it draws with those ways; half a step at a time."""
+    """Divide the ways in proportion to the cores and to what each draws with its ways; half a step at a time."""
     total = sum(one.cores for one in curves)
     ways = [most * one.cores / total for one in curves]
     for _ in range(ROUNDS):

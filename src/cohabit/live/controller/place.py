@@ -1,4 +1,4 @@
-"""A controller's place on disk: the only module that knows what lies where in it, and who may open it.
+"""A controller's place on disk: the only module that knows its files and which account may open them.
 
     PLACE/            belongs to root or to the caller; others reach the socket through it and cannot write to it
     PLACE/site.toml   written by `cohabit up`
@@ -6,9 +6,10 @@
     PLACE/runs, PLACE/output, PLACE/launcher    of the launcher, which is root where root started the controller
     PLACE/private/    mode 0700, of the account the controller runs as: journal, lock, tokens, logs
 
-What is in a place says what runs as whom, and the journal has the environments of all users' jobs. So a place that
-others could change is refused, and everything that others need not read is in `private`. That holds for the lock, too:
-whoever can open a file can lock it. A place of an earlier version, without `private`, is moved once (place_moving.py).
+The files of a place decide which program runs as which user, and the journal has the environments of all users' jobs.
+So a place that others could change is refused, and everything that others need not read is in `private`. That includes
+the lock: an account that can open a file can lock it. A place of an earlier version, without `private`, is moved once
+(place_moving.py).
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ KEPT = (
 
 @dataclass(frozen=True)
 class Place:
-    """The paths of one place. It makes and opens nothing."""
+    """The paths of one place. It creates and opens nothing."""
 
     root: Path
 
     @property
     def private(self) -> Path:
-        """What only the controller's account opens."""
+        """Files that only the controller's account opens."""
         return self.root / PRIVATE
 
     @property
     def journal(self) -> Path:
-        """In SQLite; a site file may name another database."""
+        """The journal in SQLite; a site file may name another database."""
         return self.private / JOURNAL
 
     @property
     def lock(self) -> Path:
-        """Held by whoever uses the place alone."""
+        """The lock, held by the one process that uses the place."""
         return self.private / LOCK
 
     @property
@@ -62,7 +63,7 @@ class Place:
 
     @property
     def audit(self) -> Path:
-        """Who asked for which change."""
+        """The log of requested changes and their callers."""
         return self.private / "audit.jsonl"
 
     @property
@@ -72,7 +73,7 @@ class Place:
 
     @property
     def view(self) -> Path:
-        """What the core of a steering controller has, for `status`."""
+        """The state of a steering controller's core, for `status`."""
         return self.private / "view.json"
 
     @property
@@ -82,12 +83,12 @@ class Place:
 
     @property
     def threshold(self) -> Path:
-        """Which groups of mates the threshold has let begin."""
+        """The groups of mates for which the threshold was opened."""
         return self.private / "threshold.json"
 
     @property
     def shadow(self) -> Path:
-        """What shadow mode saw."""
+        """The observations of shadow mode."""
         return self.private / "shadow.json"
 
     @property
@@ -97,17 +98,17 @@ class Place:
 
     @property
     def socket(self) -> Path:
-        """Where callers connect."""
+        """The socket that callers connect to."""
         return self.root / SOCKET
 
     @property
     def lease(self) -> Path:
-        """For how long jobs may be held; read by the manager's plugins."""
+        """How long jobs may be held; read by the manager's plugins."""
         return self.root / "lease"
 
     @property
     def runs(self) -> Path:
-        """A folder for every run."""
+        """The folder with a subfolder for every run."""
         return self.root / "runs"
 
     @property
@@ -117,14 +118,14 @@ class Place:
 
     @property
     def old_journal(self) -> Path:
-        """Where earlier versions had the journal."""
+        """The journal's path in earlier versions."""
         return self.root / JOURNAL
 
 
 def open_place(root: Path, uid: int | None = None, gid: int | None = None) -> Place:
-    """Make the folders of a place, or check those that are there; an old place is moved into the new form.
+    """Create the folders of a place, or check existing ones; an old place is moved into the new form.
 
-    `uid`, `gid`: the account that is to own `private`; None: who owns it already, else this process's own.
+    `uid`, `gid`: the account that is to own `private`; None: its present owner, else the account of this process.
     """
     from cohabit.live.controller.place_moving import move_into_private
 
@@ -144,7 +145,7 @@ def open_place(root: Path, uid: int | None = None, gid: int | None = None) -> Pl
 
 
 def make_folder(folder: Path) -> None:
-    """With all above it; not writable by others whatever the umask is. One that is there stays as it is."""
+    """Create a folder and its parents, not writable by others whatever the umask is; an existing one is not changed."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -154,14 +155,14 @@ def make_folder(folder: Path) -> None:
 
 
 def check_root(root: Path) -> None:
-    """Refuse a folder in which others could change what runs as whom."""
+    """Refuse a folder in which others could change which program runs as which user."""
     if doubt := trusted.doubt_of(root):
         raise InputError(f"cannot be a scheduler's place: {doubt.what}", doubt.where, doubt.fix)
 
 
 @contextlib.contextmanager
 def opened(folder: Path | str, at: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder; one in another folder (`at`) must not be a link."""
+    """Open a folder and yield its descriptor; one in another folder (`at`) must not be a link."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if at is None else os.O_NOFOLLOW)
     descriptor = os.open(folder, flags, dir_fd=at)
     try:
@@ -171,7 +172,7 @@ def opened(folder: Path | str, at: int | None = None) -> Iterator[int]:
 
 
 def _owner(top: int, uid: int | None, gid: int | None) -> tuple[int, int]:
-    """Who is to own `private`."""
+    """Return the account that is to own `private`."""
     if uid is None:
         with contextlib.suppress(FileNotFoundError):
             there = os.stat(PRIVATE, dir_fd=top, follow_symlinks=False)
@@ -181,7 +182,7 @@ def _owner(top: int, uid: int | None, gid: int | None) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _opened_private(place: Place, top: int, owner: tuple[int, int]) -> Iterator[int]:
-    """Opened, closed to others, and in the hands of its owner."""
+    """Open `private`, closed to others and given to its owner."""
     try:
         with opened(PRIVATE, top) as private:
             found = os.fstat(private)
@@ -197,15 +198,15 @@ def _opened_private(place: Place, top: int, owner: tuple[int, int]) -> Iterator[
 
 
 def _has_others_files(private: int, uid: int) -> bool:
-    """Whether something in it is not its owner's, as after a hand-over that was killed."""
+    """Return whether a file in it has another owner, as after a hand-over that was killed."""
     found = (os.stat(name, dir_fd=private, follow_symlinks=False) for name in os.listdir(private))
     return any(one.st_uid != uid for one in found)
 
 
 def _hand_over(place: Place, private: int, owner: tuple[int, int]) -> None:
-    """By root: closed to the account that had it, then every file in it, then the folder to the one that is to have it.
+    """Give `private` to another account, as root: close it to the old owner, chown the files, then the folder.
 
-    The one that had it may have put a link there, to a file that its successor would write to: that is refused."""
+    The old owner may have put a link there, to a file that the new owner would write to: that is refused."""
     with _locked(place, private):
         os.fchown(private, os.geteuid(), os.getegid())
         for name in os.listdir(private):
@@ -217,9 +218,9 @@ def _hand_over(place: Place, private: int, owner: tuple[int, int]) -> None:
 
 @contextlib.contextmanager
 def as_owner(folder: Path) -> Iterator[None]:
-    """Root as the account that owns a place's private folder: what that account put there cannot mislead root.
+    """Act as the owner of a place's private folder if the process is root: files put there cannot mislead root.
 
-    Anybody else, and in other folders, stays what they are."""
+    Other accounts, and other folders, are not affected."""
     there = folder.stat() if folder.name == PRIVATE and folder.is_dir() and os.geteuid() == 0 else None
     if there is None or there.st_uid == 0:
         yield
@@ -237,7 +238,7 @@ def as_owner(folder: Path) -> Iterator[None]:
 
 
 def only_one(place: Place) -> IO[bytes]:
-    """The lock of a place, held until it is closed or the process ends, however it ends."""
+    """Return the lock of a place, held until it is closed or the process ends, however it ends."""
     try:
         with opened(place.root) as top, opened(PRIVATE, top) as private:
             return _locked(place, private)
@@ -258,7 +259,7 @@ def _locked(place: Place, private: int) -> IO[bytes]:
 
 
 def take(lock: IO[bytes], root: Path) -> None:
-    """Lock an opened file; if another process has it locked, say which, and close it."""
+    """Lock an open file; if another process holds the lock, name it in an exception and close the file."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -268,7 +269,7 @@ def take(lock: IO[bytes], root: Path) -> None:
 
 
 def _holder(found: os.stat_result) -> str:
-    """The process that has a file locked, in brackets; empty: the system does not say."""
+    """Return the process that holds a file's lock, in brackets; empty: the system does not say."""
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/locks").read_text().splitlines():
@@ -279,7 +280,7 @@ def _holder(found: os.stat_result) -> str:
 
 
 def find_journal(root: Path) -> Path:
-    """The journal of a place, also of one that no controller of this version has opened yet."""
+    """Return the journal of a place, also of one that no controller of this version has opened yet."""
     place = Place(root)
     if is_there(place.journal) or not is_there(place.old_journal):
         return place.journal
@@ -290,7 +291,7 @@ def find_journal(root: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file of a place exists; one sentence where that is not to be known."""
+    """Return whether a file of a place exists; raise InputError where that cannot be known."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
-"""Old places into today's form: files of the place itself into its private folder, and root's old default place.
+"""Moves old places into the present form: files of the place into its private folder, and root's old default place.
 
-A kill at any instant leaves a place that the next start goes on with: every file is moved by one rename, and the old
-lock, which keeps an old controller away, is moved last. Nothing is moved beside a living controller.
+A kill at any instant leaves a place with which the next start goes on: every file is moved by one rename, and the old
+lock, which keeps an old controller away, is moved last. Nothing is moved while a controller runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def move_into_private(place: Place, top: int, private: int, owner: tuple[int, in
 
 
 def _left(top: int) -> list[str]:
-    """The files that are still to be moved, in the order of moving; drafts of files are removed."""
+    """Return the files that are still to be moved, in the order of moving; drafts of files are removed."""
     there = set(os.listdir(top))
     for name in there:
         if _DRAFT.fullmatch(name):
@@ -52,7 +52,7 @@ def _left(top: int) -> list[str]:
 
 
 def _check(place: Place, name: str, top: int, private: int, owner: tuple[int, int]) -> None:
-    """Refuse to move what is not a plain file of ours, or what would replace something."""
+    """Refuse to move what is not a plain file of ours, or what would replace a file."""
     found = os.stat(name, dir_fd=top, follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
         raise InputError("is not a plain file", str(place.root / name), "move it away")
@@ -71,7 +71,7 @@ def _exists(name: str, folder: int) -> bool:
 
 
 def _move(name: str, top: int, private: int, owner: tuple[int, int]) -> None:
-    """Closed to others first, then given to the owner, then moved."""
+    """Close a file to others, then give it to the owner, then move it."""
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=top)
     try:
         os.fchmod(file, 0o600)
@@ -90,7 +90,7 @@ def _move(name: str, top: int, private: int, owner: tuple[int, int]) -> None:
 
 
 def move_whole(old: Path, new: Path) -> bool:
-    """Move a place to another folder; whether that was done. One with unsettled runs is refused: they know its path.
+    """Move a place to another folder; return whether that was done. Unsettled runs forbid it: they know its path.
 
     Nothing is done where `new` is a place already, or `old` is none of ours.
     """

@@ -1,7 +1,7 @@
-"""Watches the batches go by and keeps a record of every job up to date; the journal writes what has changed.
+"""Keeps a record of every job up to date from the batches; the journal writes what has changed.
 
-A function of the batches alone: what a crash has lost of the records comes out the same when they are replayed. It
-holds the records of jobs that are not over and nothing else, and it never changes the core.
+The records are a function of the batches alone: what a crash has lost of them comes out the same in a replay. The
+recorder holds the records of jobs that are not over and nothing else, and it never changes the core.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Recorder:
         self.living = {one.job_id: one for one in living}
         self._touched: dict[str, Record] = {}
         self._ends: dict[str, str] = {}  # of runs in this batch
-        self._faults: dict[str, str] = {}  # what went wrong with them
+        self._faults: dict[str, str] = {}  # the reasons of their failures
         self._batch = (-1, 0)  # the last one observed, and how many jobs it has brought so far
 
     def begin(self, living: Iterable[Record]) -> None:
-        """As if it were new, with these records."""
+        """Start anew with these records."""
         self.living = {one.job_id: one for one in living}
         self._touched, self._ends, self._faults, self._batch = {}, {}, {}, (-1, 0)
 
     def observe(
         self, seq: int, now_us: int, events: Sequence[Event], commands: Sequence[Command], core: SchedulerCore
     ) -> list[Record]:
-        """One batch that the core has dealt with, or the next part of it; the records that are different now."""
+        """Observe a batch that the core has handled, or the next part of it; return the changed records."""
         self._touched, self._ends, self._faults = {}, {}, {}
         count = self._batch[1] if self._batch[0] == seq else 0
         for event in events:
@@ -61,7 +61,7 @@ class Recorder:
         return list(self._touched.values())
 
     def adopt(self, now_us: int, core: SchedulerCore) -> list[Record]:
-        """Records of the jobs a checkpoint knows, for a journal that had none: of those that are over only the end."""
+        """Return records of the jobs in a checkpoint, for a journal without any; finished jobs get only their end."""
         self._touched, state = {}, core.state
         for number, (name, status) in enumerate(state.finished.items()):
             self._touched[name] = Record(name, number, OVER, status=status)
@@ -78,7 +78,7 @@ class Recorder:
         return list(self._touched.values())
 
     def give_up(self, now_us: int, core: SchedulerCore, why: str) -> list[Record]:
-        """Jobs that a core brought back does not have are lost; what is different now."""
+        """Mark jobs that a restored core does not have as lost; return the changed records."""
         self._touched, state = {}, core.state
         for name, record in list(self.living.items()):
             if name not in state.rows and name not in state.open_arrays:
@@ -91,7 +91,7 @@ class Recorder:
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     def _taken(self, now_us: int, job: Job, ordinal: int) -> int:
-        """A job, or an array with all its members; the next free ordinal."""
+        """Add a job, or an array with all its members; return the next free ordinal."""
         record = self._touched[job.job_id] = self.living[job.job_id] = _record(job, ordinal, now_us)
         if not job.array_count:
             return ordinal + 1
@@ -150,7 +150,7 @@ class Recorder:
                 self._note(now_us, job_id, "has nodes and waits for its mates in other domains")
 
     def _meets(self, record: Record, state: State, row: int) -> None:
-        """Who is on the same nodes has somebody beside it from now on."""
+        """Mark the job and all jobs on its nodes as having had neighbours."""
         record.met = False
         if record.exclusive or state.ledger is None:
             return
@@ -167,7 +167,7 @@ class Recorder:
         record.exit_status = record.exit_signal = None
 
     def _settle(self, now_us: int, record: Record, core: SchedulerCore) -> None:
-        """Where the job stands after the batch; one that is over leaves."""
+        """Update the phase of the job after the batch; a job that is over is dropped."""
         state, name = core.state, record.job_id
         row = state.rows.get(name)
         if row is not None:
@@ -178,7 +178,7 @@ class Recorder:
             return
         status = state.finished.get(name)
         if status is None:
-            return  # an array, some of whose members are not over
+            return  # an array with members that are not over
         ended = self._ends.get(name)
         record.phase, record.status, record.end_us = OVER, _LOST if ended == _LOST else status, now_us
         if record.status == "done" and not record.members:
@@ -210,7 +210,7 @@ def _record(job: Job, ordinal: int, submit_us: int) -> Record:
 
 
 def _judged(judge: Callable[[], T], otherwise: T) -> T:
-    """A figure nobody's job depends on: whatever goes wrong with it, the batch goes on."""
+    """Return a figure that no job depends on: an exception in it must not stop the batch."""
     try:
         return judge()
     except Exception:
@@ -219,7 +219,7 @@ def _judged(judge: Callable[[], T], otherwise: T) -> T:
 
 
 def _cores(state: State, row: int) -> int:
-    """Cores of a running job over all its nodes."""
+    """Return the cores of a running job over all its nodes."""
     how = state.placed.get(row)
     if how is not None and how.cores:
         return how.cores * how.nodes

@@ -1,7 +1,7 @@
-"""The record of every job ever taken: what is left of it when the core has forgotten it. Reading and writing rows.
+"""The record of every job ever taken, kept when the core has forgotten the job. Reads and writes rows.
 
-A row is found by the job's name, in the order jobs were taken, by their owner or by when they ended; everything else is
-in its content, so a new field needs no new column. Nothing here knows the core: recorder.py says what to write.
+A row is found by the job's name, by the order jobs were taken, by owner or by end; everything else is in its content,
+so a new field needs no new column. Nothing here knows the core: recorder.py says what to write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUEUED, RUNNING, FINISHED, ALL = "queued", "running", "finished", "all"  # what 
 PHASES = {QUEUED: (WAITS,), RUNNING: (RUNS,), FINISHED: (OVER,), ALL: (WAITS, RUNS, OVER), "": (WAITS, RUNS)}
 REFUSED = "its start was refused"  # how notes about that begin, and what the core says of it
 NOTES_MOST = 16  # of the history of a job's waits: the first and the latest
-NAMES_AT_ONCE = 500  # names in one question to the database
+NAMES_AT_ONCE = 500  # names in one query to the database
 
 
 class Note(NamedTuple):
@@ -47,7 +47,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     after: tuple[str, ...] = ()
     array: str = ""  # the array it is a member of
     array_first: int = 0
-    members: int = 0  # more than 0: this is an array of so many jobs, job_id_FIRST and on
+    members: int = 0  # more than 0: an array of this many jobs, job_id_FIRST and on
     submit_us: int | None = None
     start_us: int | None = None  # of its latest run
     end_us: int | None = None
@@ -60,17 +60,17 @@ class Record(msgspec.Struct, omit_defaults=True):
     ways: int = 0  # booked on each node
     bandwidth_mbs: int = 0  # booked on each node
     exclusive: bool = True
-    met: bool = False  # there were others on its nodes, in its latest run
+    met: bool = False  # other jobs were on its nodes, in its latest run
     purpose: str = "run"
     exit_status: int | None = None
     exit_signal: int | None = None
     predicted_slowdown: float | None = None  # against running alone, as booked at its start
     actual_slowdown: float | None = None  # where the time it takes alone is known and it had neighbours
-    slowdown_why: str = ""  # why none is told though the time alone is known: too short, or runs alone vary too much
+    slowdown_why: str = ""  # why there is none though the time alone is known: too short, or runs alone vary too much
     notes: tuple[Note, ...] = ()
 
     def with_note(self, at_us: int, why: str) -> None:
-        """Remember why it waits; the same words again are nothing new."""
+        """Add a note on why it waits; the same text again is ignored."""
         if self.notes and self.notes[-1].why == why:
             return
         notes = (*self.notes, Note(at_us, why))
@@ -95,7 +95,7 @@ _SMALLER = sa.update(_jobs).where(_jobs.c.job_id == sa.bindparam("name")).values
 
 
 def write(connection: sa.Connection, records: Iterable[Record]) -> None:
-    """Insert or replace these rows; what a job that is over executed is kept without its environment."""
+    """Insert or replace these rows; what a finished job executed is kept without its environment."""
     rows, over = [], []
     for one in records:
         rows.append(
@@ -121,13 +121,13 @@ def _without_environment(connection: sa.Connection, names: Sequence[str]) -> lis
 
 
 def one(connection: sa.Connection, job_id: str) -> Record | None:
-    """The record of a job, or of an array."""
+    """Return the record of a job, or of an array."""
     content = connection.execute(sa.select(_records.c.content).where(_records.c.job_id == job_id)).scalar()
     return None if content is None else _decoder.decode(content)
 
 
 def some(connection: sa.Connection, names: Sequence[str]) -> dict[str, Record]:
-    """The records of those that are known."""
+    """Return the records of the known ones of these jobs."""
     found = {}
     for portion in portions(names):
         query = sa.select(_records.c.content).where(_records.c.job_id.in_(portion))
@@ -138,24 +138,24 @@ def some(connection: sa.Connection, names: Sequence[str]) -> dict[str, Record]:
 
 
 def living(connection: sa.Connection) -> list[Record]:
-    """All that are not over, arrays too, in the order they were taken."""
+    """Return all records of jobs that are not over, arrays too, in the order they were taken."""
     query = sa.select(_records.c.content).where(_records.c.phase < OVER).order_by(_records.c.ordinal)
     return [_decoder.decode(content) for content in connection.execute(query).scalars()]
 
 
 def count_living(connection: sa.Connection) -> int:
-    """How many are not over."""
+    """Return how many are not over."""
     return connection.execute(sa.select(sa.func.count()).where(_records.c.phase < OVER)).scalar() or 0
 
 
 def page(
     connection: sa.Connection, state: str = "", user: int | None = None, limit: int = 100, before: int | None = None
 ) -> Page:
-    """The latest jobs in this state (one of PHASES; "": queued and running), arrays as their members."""
+    """Return the latest jobs in this state (one of PHASES; "": queued and running), arrays as their members."""
     query = sa.select(_records.c.content, _records.c.ordinal).where(_records.c.members == 0)
     if state != ALL:
         wanted = PHASES[state]
-        # spelled out, so that the small index of the living is used
+        # explicit, so that the small partial index of unfinished jobs is used
         query = query.where(_records.c.phase < OVER) if OVER not in wanted else query
         query = query.where(_records.c.phase.in_(wanted))
     if user is not None:
@@ -171,7 +171,7 @@ def between(
     connection: sa.Connection, since_us: int, until_us: int, user: int | None = None, limit: int = 1000,
     behind: tuple[int, str] | None = None,
 ) -> list[Record]:  # fmt: skip
-    """Jobs that ended in [since, until), by their end; `behind` goes on after the (end_us, job_id) of the last one."""
+    """Return jobs that ended in [since, until), by end; `behind` goes on after the (end_us, job_id) of the last one."""
     query = sa.select(_records.c.content).where(
         _records.c.members == 0, _records.c.ended_us >= since_us, _records.c.ended_us < until_us
     )
@@ -186,7 +186,7 @@ def between(
 
 
 def known(connection: sa.Connection, names: Sequence[str]) -> set[str]:
-    """Which of these names belong to a job, a member of an array or an array."""
+    """Return which of these names belong to a job, a member of an array or an array."""
     found: set[str] = set()
     for portion in portions(names):
         for table in (_jobs, _records):
@@ -195,7 +195,7 @@ def known(connection: sa.Connection, names: Sequence[str]) -> set[str]:
 
 
 def launches(connection: sa.Connection, names: Sequence[str]) -> dict[str, Launch]:
-    """What these jobs and arrays execute."""
+    """Return what these jobs and arrays execute."""
     found = {}
     for portion in portions(names):
         for row in connection.execute(sa.select(_jobs).where(_jobs.c.job_id.in_(portion))):
@@ -204,5 +204,5 @@ def launches(connection: sa.Connection, names: Sequence[str]) -> dict[str, Launc
 
 
 def portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    """So many names as one question to the database takes."""
+    """Split names into portions that one query to the database takes."""
     return (names[at : at + NAMES_AT_ONCE] for at in range(0, len(names), NAMES_AT_ONCE))

@@ -1,8 +1,8 @@
-"""After a restart: the core from checkpoint and journal, then the truth from whoever executes; and replay to verify.
+"""Recovery: rebuild the core from checkpoint and journal, compare it with the back end; and replay to verify.
 
-Facts are replayed, orders are not repeated blindly: a start is never given again (the back end makes sure that one it
-has not begun never begins), an order to stop or to renew is, because giving it twice does no harm and losing it would.
-An event on which the core raises is left out, whether it was marked before or raises only now (telling.py).
+Events are replayed; not every command is repeated. A start is never given again (the back end makes sure that one it
+has not begun never begins). A command to stop or to renew is given again, because repeating it does no harm and losing
+it would. An event on which the core raises is left out, whether it was marked before or raises only now (telling.py).
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ class Restored(NamedTuple):
     orders: list[Command]  # to stop or to renew, possibly not carried out
     batches: int  # replayed
     recorder: Recorder  # with the records of all jobs that are not over
-    given: list[Command]  # the orders of the last batch
-    left_out: dict[int, dict[int, LeftOut]]  # by batch: what is marked only now
+    given: list[Command]  # the commands of the last batch
+    left_out: dict[int, dict[int, LeftOut]]  # by batch: events that are marked only now
 
 
-Notes = list[tuple[int, list[Command] | None, list[Record], list[LeftOut]]]  # of each batch, for the journal
+Notes = list[tuple[int, list[Command] | None, list[Record], list[LeftOut]]]  # for each batch, for the journal
 
 
 def restore(journal: Journal, cluster: Cluster, policies: PolicySet, recorder: Recorder | None = None) -> Restored:
-    """The newest checkpoint and all facts since; records that a crash, or an older version, did not write. A recorder
-    that is given is used again, for those who observe it. What is left out from now on is owed to the journal."""
+    """Load the newest checkpoint and replay all events since; add records that a crash, or an older version, did not
+    write. A recorder that is given is used again, for its observers. Events left out from now on are owed to the
+    journal."""
     recorder = Recorder() if recorder is None else recorder
     suspects: set[int] = set()  # batches on which the core raises
     while True:
@@ -87,7 +88,7 @@ def _replayed(
                 notes.append((batch.seq, given if new else None, told.changed, list(new.values())))
             orders += given
             last_us, count = batch.now_us, count + 1
-    if late:  # the records know of jobs that the core does not have now
+    if late:  # the records contain jobs that the core does not have now
         notes.append((journal.next_seq - 1, None, recorder.give_up(last_us, core, GIVEN_UP), []))
     nothing = kept is None and count == 0
     return Restored(core, last_us, nothing, to_repeat(orders), count, recorder, given, fresh), notes
@@ -104,7 +105,7 @@ def _told(
 
 
 def to_repeat(orders: Iterable[Command]) -> list[Command]:
-    """Those that must not get lost; of several renewals only the last, for an old fuse would burn at once."""
+    """Return the commands that must not get lost; of several renewals only the last: an old fuse would fire at once."""
     stops: dict[Key, Command] = {}
     renewals: dict[Key, Command] = {}
     for order in orders:
@@ -116,7 +117,7 @@ def to_repeat(orders: Iterable[Command]) -> list[Command]:
 
 
 def active_runs(core: SchedulerCore) -> dict[Key, bool]:
-    """The runs the core counts on: (job, attempt) -> whether its start was confirmed."""
+    """Return the runs the core counts on: (job, attempt) -> whether its start was confirmed."""
     jobs, found = core.state.jobs, {}
     for name, row in core.state.rows.items():
         if jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING):
@@ -125,16 +126,16 @@ def active_runs(core: SchedulerCore) -> dict[Key, bool]:
 
 
 class Reconciled(NamedTuple):
-    """What follows from comparing the core with the world."""
+    """The result of comparing the core with the back end."""
 
     facts: list[Event]  # to be told to the core
-    strays: list[Key]  # runs nobody counts on: to be stopped before anything else is started
-    over: list[Key]  # runs whose record may go once the facts are in the journal
+    strays: list[Key]  # runs the core does not count on: to be stopped before anything else is started
+    over: list[Key]  # runs whose record may be removed once the events are in the journal
     orders: list[Command]  # to be repeated
 
 
 def reconcile(active: dict[Key, bool], runs: Sequence[Run], orders: Sequence[Command]) -> Reconciled:
-    """Compare what the core counts on with what the back end has."""
+    """Compare the runs the core counts on with the runs of the back end."""
     found = {(run.job_id, run.attempt): run for run in runs}
     wanted = {
         (order.job_id, order.attempt): CANCELLED if isinstance(order, CancelJob) else STOPPED
@@ -167,16 +168,16 @@ def _key(order: Command) -> Key:
 
 
 class Verified(NamedTuple):
-    """How a replay of a journal went."""
+    """The result of a replay of a journal."""
 
     batches: int
     commands: int
-    difference: str  # empty: byte for byte the same orders
+    difference: str  # empty: byte for byte the same commands
     left_out: int = 0  # events that are marked as left out
 
 
 def verify(journal: Journal, cluster: Cluster, policies: PolicySet) -> Verified:
-    """Tell a fresh core every fact that is kept and compare its orders with those written down."""
+    """Tell a fresh core every event that is kept and compare its commands with the recorded ones."""
     kept: Checkpoint | None = journal.oldest_checkpoint()
     core = SchedulerCore(cluster, policies) if kept is None else checkpoint.load(kept.core, cluster, policies)
     batches = commands = skipped = 0
@@ -199,8 +200,8 @@ def verify(journal: Journal, cluster: Cluster, policies: PolicySet) -> Verified:
 
 
 def _plain_bytes(commands: list[Command]) -> bytes:
-    """The same for equal orders: whether a default is written depends on where a text came from, so all come from a
-    decoder."""
+    """Return the same bytes for equal commands: whether a default is written depends on the origin of a text, so all of
+    them are decoded first."""
     return codec.encode(codec.decode_commands(codec.encode(commands)))
 
 

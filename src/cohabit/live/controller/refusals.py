@@ -1,4 +1,4 @@
-"""Why the controller does not do what it is asked, in kinds that a caller can tell apart, each with one sentence."""
+"""Why the controller refuses a request, as exceptions that a caller can tell apart, each with one sentence."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Busy(Exception):
 
 
 class UnknownJob(InputError):
-    """No job of this name was ever here."""
+    """No job ever had this name."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__("there is no such job", f"job {job_id}")
 
 
 class RemovedJob(UnknownJob):
-    """The job was here, and its record is not kept any longer."""
+    """The job existed, and its record is not kept any longer."""
 
     def __init__(self, job_id: str) -> None:
         InputError.__init__(self, REMOVED, f"job {job_id}", SEE_KEEP)
@@ -34,7 +34,7 @@ class UnknownNode(InputError):
 
 
 class UnknownProfile(InputError):
-    """Nothing is known from this owner's runs of the program."""
+    """No run of the program by this owner was measured."""
 
     def __init__(self, program: str, owner: str) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class UnknownProfile(InputError):
 
 
 class WrongState(InputError):
-    """The job is there, but what is asked cannot be done with it now."""
+    """The job exists, but the request does not fit its state."""
 
     def __init__(self, job_id: str, what: str) -> None:
         super().__init__(what, f"job {job_id}")
@@ -54,7 +54,7 @@ class NotWritable(InputError):
 
 
 class CannotTake(InputError):
-    """The scheduler raised on exactly this request, a fault of its own; the request was left out."""
+    """The scheduler raised on exactly this request, an error of its own; the request was left out."""
 
     def __init__(self, about: str, why: str) -> None:
         what = f"the scheduler failed on this request and left it out: {why}"

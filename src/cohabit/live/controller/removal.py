@@ -1,8 +1,9 @@
 """What retention removes from a journal, in portions: old records, old batches with their checkpoints, free pages.
 
-Each function works in a transaction of its caller and may be cut off between any two of them: a kill -9 leaves a
-journal that has more than it needs, never less. A replay begins at the oldest checkpoint, so checkpoints go before the
-batches that only they need, and batches go from the oldest on. The newest checkpoint and the one before it stay.
+Each function works in a transaction of its caller, and the process may be killed between any two of them: a kill -9
+leaves a journal that has more than it needs, never less. A replay begins at the oldest checkpoint, so checkpoints are
+removed before the batches that only they need, and batches from the oldest on. The newest checkpoint and the one before
+it stay.
 
 Names of removed jobs are kept, so that none is used again; of jobs that the server numbered only the highest number.
 """
@@ -22,7 +23,7 @@ from cohabit.live.controller.records import OVER, Record
 from cohabit.live.controller.reserve import LOG_PAGES
 
 APART = 1_000  # batches at least between two checkpoints that are kept for replays
-FREE_PAGES = 2 * LOG_PAGES  # stay in the file, for a full disk and for what comes next
+FREE_PAGES = 2 * LOG_PAGES  # stay in the file, for a full disk and for the next writes
 INCREMENTAL = 2  # SQLite's auto_vacuum
 NUMBER, BEFORE = "removed_number", "removed_before_us"  # settings: the highest number, and the latest end, removed
 _decoder = msgspec.msgpack.Decoder(Record)
@@ -35,7 +36,7 @@ class Portion(msgspec.Struct, frozen=True):
     bytes: int = 0
 
     def plus(self, other: Portion) -> Portion:
-        """Both together."""
+        """Return the sum of both."""
         return Portion(self.count + other.count, self.bytes + other.bytes)
 
 
@@ -49,8 +50,8 @@ class Gone(NamedTuple):
 
 
 def records_cut(connection: sa.Connection, cut_us: int, most: int) -> int:
-    """Records of jobs that ended before this instant go: those before `cut_us`, and all but about the newest `most`
-    (-1: no bound; jobs that ended at the same instant stay together)."""
+    """Return the instant before which records of ended jobs are removed: `cut_us`, or later so that about the newest
+    `most` stay (-1: no bound; jobs that ended at the same instant stay together)."""
     if most < 0:
         return cut_us
     ends = sa.select(records.c.ended_us).where(records.c.ended_us.is_not(None))
@@ -59,7 +60,7 @@ def records_cut(connection: sa.Connection, cut_us: int, most: int) -> int:
 
 
 def due_records(connection: sa.Connection, cut_us: int) -> Portion:
-    """What `remove_records` would remove in all."""
+    """Return what `remove_records` would remove in all."""
     size = sa.func.coalesce(sa.func.sum(sa.func.length(records.c.content) + _launch_bytes()), 0)
     found = connection.execute(sa.select(sa.func.count(), size).where(*_is_due(cut_us))).one()
     return Portion(int(found[0]), int(found[1]))
@@ -71,7 +72,7 @@ def _launch_bytes() -> sa.ScalarSelect[int]:
 
 
 def remove_records(connection: sa.Connection, cut_us: int, most: int, numbered: bool) -> Portion:
-    """At most so many records, the oldest first, with what their jobs executed; an array after its members.
+    """Remove at most this many records, the oldest first, with what their jobs executed; an array after its members.
 
     `numbered`: names that are numbers were given by this server, in their order."""
     query = sa.select(records, _launch_bytes().label("launch_bytes")).where(*_is_due(cut_us))
@@ -99,7 +100,7 @@ def _keep_names(connection: sa.Connection, gone: Sequence[Record], numbered: boo
     named = []
     for one in gone:
         if one.array:
-            continue  # the name of its array stands for it
+            continue  # the name of its array is kept instead
         if _is_number(one.job_id):
             highest = max(highest, int(one.job_id)) if numbered else highest
         else:
@@ -116,13 +117,13 @@ def _is_number(name: str) -> bool:
 
 
 def _array_of(name: str) -> tuple[str, int]:
-    """The array that a name could be a member of; "": none."""
+    """Return the array that a name could be a member of; "": none."""
     array, _, number = name.rpartition("_")
     return (array, int(number)) if array and _is_number(number) else ("", 0)
 
 
 def used_before(connection: sa.Connection, names: Sequence[str]) -> set[str]:
-    """Which of these names belonged to jobs that were removed."""
+    """Return which of these names belonged to jobs that were removed."""
     highest = int(get(connection, NUMBER) or -1)
     asked = sorted({one for name in names for one in (name, _array_of(name)[0]) if one and not _is_number(one)})
     known = set[str]()
@@ -136,8 +137,8 @@ def used_before(connection: sa.Connection, names: Sequence[str]) -> set[str]:
 
 
 def find_gone(connection: sa.Connection, name: str) -> Gone | None:
-    """None: its record was not removed. A number that retention has passed by counts as removed whether or not it has
-    a record: whoever may not see that job is told the same in both cases."""
+    """Return what is known of a removed job; None: its record was not removed. A number that retention has passed
+    counts as removed with or without a record: a caller that may not see the job is told the same in both cases."""
     highest, (array, number) = int(get(connection, NUMBER) or -1), _array_of(name)
     if any(_is_number(one) and int(one) <= highest for one in (name, array)):
         return Gone(None)
@@ -162,7 +163,7 @@ class DueOutputs(NamedTuple):
 
 
 def due_outputs(connection: sa.Connection, behind: tuple[int, str] | None, cut_us: int, most: int) -> DueOutputs:
-    """Of the next jobs that ended before this instant."""
+    """Return the outputs of the next jobs that ended before this instant."""
     found = rows.between(connection, 0, cut_us, None, most, behind)
     launches = rows.launches(connection, sorted({one.array or one.job_id for one in found}))
     due: dict[int, list[str]] = {}
@@ -185,8 +186,8 @@ class OldFacts(NamedTuple):
 
 
 def find_old_facts(connection: sa.Connection, cut_us: int, most: int) -> OldFacts:
-    """A replay begins at the last checkpoint before `cut_us`, or the last with more than `most` batches behind it (-1:
-    no bound), whichever is later; at the checkpoint before the newest if that is earlier."""
+    """Return what can be removed. A replay begins at the last checkpoint before `cut_us`, or the last with more than
+    `most` batches behind it (-1: no bound), whichever is later; at the one before the newest if that is earlier."""
     kept = connection.execute(sa.select(checkpoints.c.seq, checkpoints.c.now_us).order_by(checkpoints.c.seq)).all()
     newest = connection.execute(sa.select(sa.func.max(batches.c.seq))).scalar() or 0
     old = [row.seq for row in kept[:-1] if row.now_us <= cut_us or (most >= 0 and row.seq <= newest - most)]
@@ -203,7 +204,7 @@ def find_old_facts(connection: sa.Connection, cut_us: int, most: int) -> OldFact
 
 
 def due_facts(connection: sa.Connection, old: OldFacts) -> Portion:
-    """How many batches would go, with the bytes of batches and checkpoints."""
+    """Return how many batches would be removed, with the bytes of batches and checkpoints."""
     size = sa.func.length(batches.c.events) + sa.func.coalesce(sa.func.length(batches.c.commands), 0)
     query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0)).where(batches.c.seq <= old.upto)
     count, found = connection.execute(query).one()
@@ -216,14 +217,14 @@ def _checkpoint_bytes(connection: sa.Connection, seqs: Sequence[int]) -> int:
 
 
 def remove_checkpoints(connection: sa.Connection, seqs: Sequence[int]) -> Portion:
-    """Before the batches: a replay must not begin at a checkpoint whose batches are gone."""
+    """Remove checkpoints, before the batches: a replay must not begin at a checkpoint whose batches are gone."""
     size = _checkpoint_bytes(connection, seqs)
     connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq.in_(seqs)))
     return Portion(0, size)
 
 
 def remove_batches(connection: sa.Connection, upto: int, most: int) -> Portion:
-    """At most so many batches up to this one, the oldest first, with the marks of events that were left out."""
+    """Remove at most this many batches up to this one, the oldest first, with the marks of left-out events."""
     first = connection.execute(sa.select(sa.func.min(batches.c.seq))).scalar()
     if first is None or first > upto:
         return Portion()
@@ -238,8 +239,8 @@ def remove_batches(connection: sa.Connection, upto: int, most: int) -> Portion:
 
 
 def shrink(connection: sqlite3.Connection, pages: int | None) -> bool:
-    """Give free pages back to the disk, at most so many; whether there are more. None: write the whole file anew. A
-    file that was made by an earlier version gives pages back only after that."""
+    """Give free pages back to the disk, at most this many; return whether there are more. None: write the whole file
+    anew. A file that was made by an earlier version gives pages back only after that."""
     if pages is None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("VACUUM")

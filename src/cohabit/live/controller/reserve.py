@@ -1,10 +1,10 @@
-"""Room on the journal's disk that is kept for what must not fail: cancelling, holding, and writing down how jobs ended.
+"""Room on the journal's disk that is kept for what must not fail: cancelling, holding, and recording how jobs ended.
 
-Output of jobs may lie on the same disk, and fill it. The journal itself has room inside its files, which nobody else
-can take: free pages, and a log that is as long as it gets (`room_inside`). For everything else that such a request
-needs, a file beside it keeps a few megabytes, gives them back in slices when the disk is full, and grows again when
-there is room. Submissions are refused before the disk is full (`shortage`), so they use none of it. A journal in a
-database server has neither: its disk is the server's.
+Output of jobs may lie on the same disk, and fill it. The journal itself has room inside its files, which no other
+process can take: free pages, and a log of full length (`room_inside`). For everything else that such a request needs, a
+file beside it keeps a few megabytes, gives them back in slices when the disk is full, and grows again when there is
+room. Submissions are refused before the disk is full (`shortage`), so they use none of it. A journal in a database
+server has neither: the server manages its disk.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from pathlib import Path
 from cohabit.backend.local.room import shortage
 
 MOST_BYTES = 4 << 20
-PART = 40  # and never more than this part of the disk
+PART = 40  # and never more than this fraction of the disk
 SLICES = 8
-LOG_PAGES = 1000  # as SQLite would have it: then what is in the log is copied, and the log begins anew
-_FILLER = "cohabit_room"  # a table that is there for a moment
+LOG_PAGES = 1000  # SQLite's default: at this length the log is copied and begins anew
+_FILLER = "cohabit_room"  # a table that exists for a moment
 log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """`journal`: its file; None: it has none."""
+    """The reserve of a journal. `journal`: its file; None: it has none."""
 
     def __init__(self, journal: Path | None) -> None:
         self.path = None if journal is None else journal.with_name(f"{journal.name}.reserve")
         self._warned = False
 
     def shortage(self) -> str:
-        """What is short on the disk, in one sentence; empty: nothing is."""
+        """Return what is short on the disk, in one sentence; empty: nothing is."""
         return "" if self.path is None else shortage(self.path.parent)
 
     def kept(self) -> int:
-        """Bytes that are kept."""
+        """Return the bytes that are kept."""
         with contextlib.suppress(OSError):
             return 0 if self.path is None else self.path.stat().st_size
         return 0
 
     def give(self, down_to: int = 0) -> bool:
-        """Give a slice back to the disk if that is full; whether there is more room now."""
+        """Give a slice back to the disk if that is full; return whether there is more room now."""
         if self.path is None:
             return False
         whole, left = self._wanted_and_left()
@@ -59,15 +59,15 @@ class Reserve:
         return True
 
     def give_all(self) -> bool:
-        """Give all of it back if the disk is full; whether there is more room now."""
+        """Give all of it back if the disk is full; return whether there is more room now."""
         given = False
         while self.give():
             given = True
         return given
 
     def tend(self) -> None:
-        """Make it whole when there is room. On a full disk, give some of it to jobs that are to record their ends;
-        half of it is kept for those who ask for something."""
+        """Fill the reserve when there is room. On a full disk, give some of it to jobs that have to record their ends;
+        half of it is kept for requests."""
         if self.path is None:
             return
         whole, left = self._wanted_and_left()
@@ -89,7 +89,7 @@ class Reserve:
             self._warned = True
 
     def _wanted_and_left(self) -> tuple[int, int]:
-        """How large it is to be, and how much is free."""
+        """Return how large the reserve should be, and how much is free."""
         assert self.path is not None
         try:
             disk = os.statvfs(self.path.parent)
@@ -99,8 +99,8 @@ class Reserve:
 
 
 def room_inside(journal: sqlite3.Connection, path: Path) -> None:
-    """Have free pages in an SQLite journal and in its log, so that neither needs more of the disk for a while."""
-    journal.execute(f"DROP TABLE IF EXISTS {_FILLER}")  # should a crash have left it
+    """Make free pages in an SQLite journal and in its log, so that neither needs more of the disk for a while."""
+    journal.execute(f"DROP TABLE IF EXISTS {_FILLER}")  # a crash may have left it
     page_size, free = (journal.execute(f"PRAGMA {word}").fetchone()[0] for word in ("page_size", "freelist_count"))
     disk = os.statvfs(path.parent)
     pages = max(min(LOG_PAGES, disk.f_blocks * disk.f_frsize // (2 * PART * page_size)), 16)

@@ -1,8 +1,8 @@
-"""Retention: how long records, outputs, the audit log and the journal are kept, and removing what is older.
+"""Retention: how long records, outputs, the audit log and the journal are kept, and the removal of older ones.
 
-A controller does this by itself, `cohabit prune` whenever somebody asks. What is to be removed is looked up over a
-connection of its own; removing takes turns with decisions, a small portion at a time. Outputs belong to the launcher,
-which is asked to remove them. They go before the records that know of them, so a kill -9 leaves too much, never too
+A controller does this by itself, and `cohabit prune` on request. What is to be removed is looked up over a separate
+connection; removing alternates with decisions, a small portion at a time. Outputs belong to the launcher, which is
+asked to remove them. They are removed before the records that refer to them, so a kill -9 leaves too much, never too
 little.
 """
 
@@ -27,7 +27,7 @@ from cohabit.live.controller.removal import BEFORE, Portion
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 
-FIRST_S, JOURNAL_S, ALL_S = 30.0, 60.0, 3600.0  # after the start; between two looks at the journal; at everything
+FIRST_S, JOURNAL_S, ALL_S = 30.0, 60.0, 3600.0  # after the start; between two checks of the journal; of everything
 RECORDS, BATCHES, PAGES, OUTPUTS = 250, 250, 250, 500  # in one portion
 PAUSE_S = 0.02  # between two portions
 DAY_S = 86_400
@@ -40,7 +40,7 @@ RemoveOutputs = Callable[[int, list[str], bool], Awaitable[dict[str, Any]]]  # u
 
 @dataclass(frozen=True)
 class KeepConfig:
-    """[keep]: for how long; -1: for ever."""
+    """[keep]: how long data is kept; -1: for ever."""
 
     records_days: float = 90
     records: int = 1_000_000  # finished jobs at most
@@ -50,7 +50,7 @@ class KeepConfig:
     journal_batches: int = 20_000  # at most
 
     def check(self, where: str) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse values that make no sense."""
         for key, value in vars(self).items():
             most = LONGEST_DAYS if key.endswith("_days") else 10**12
             if value != -1 and not 0 <= value <= most:
@@ -58,17 +58,17 @@ class KeepConfig:
 
 
 class Core(Protocol):
-    """Where questions are asked: a controller's worker, which decides between two of them, and its reader."""
+    """The controller's worker, which decides between two questions, and its reader."""
 
     async def ask(self, question: Callable[[Any], T]) -> T:
-        """In the thread of the journal."""
+        """Ask in the thread of the journal."""
 
     async def read(self, question: Callable[[sa.Connection], T]) -> T:
-        """Beside it."""
+        """Ask in the reader's thread."""
 
 
 class Pruned(NamedTuple):
-    """What was removed; as a dry run: would be."""
+    """What was removed, or in a dry run would be."""
 
     records: Portion = Portion()
     outputs: Portion = Portion()
@@ -76,13 +76,13 @@ class Pruned(NamedTuple):
     journal: Portion = Portion()
 
     def document(self, dry_run: bool) -> dict[str, Any]:
-        """For people and programs."""
+        """Return this for people and programs."""
         return {"dry_run": dry_run} | {key: msgspec.structs.asdict(value) for key, value in self._asdict().items()}
 
 
 class Retention:
-    """Of one place. `remove_outputs` asks the launcher; None: outputs are not in the place. `numbered`: names of jobs
-    that are numbers were given by this server."""
+    """The retention of one place. `remove_outputs` asks the launcher; None: outputs are not in the place. `numbered`:
+    names of jobs that are numbers were given by this server."""
 
     def __init__(
         self, keep: KeepConfig, journal: Journal, core: Core, now_us: Callable[[], int], audit: Path,
@@ -93,7 +93,7 @@ class Retention:
         self._one_at_a_time = asyncio.Lock()
 
     async def live(self) -> None:
-        """Until it is cancelled; whatever goes wrong is logged and tried again later."""
+        """Run until cancelled; errors are logged, and removal is tried again later."""
         loop = asyncio.get_running_loop()
         all_s = loop.time() + FIRST_S
         while True:
@@ -126,7 +126,7 @@ class Retention:
         return found
 
     def _before(self, days: float) -> int:
-        """The instant so many days ago; 0: there is no bound."""
+        """Return the instant this many days ago; 0: there is no bound."""
         return 0 if days < 0 else max(self._now_us() - round(days * DAY_S * SECOND), 0)
 
     # ---- records and outputs ----------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Retention:
         return await self._portions(lambda one: removal.remove_records(one, cut_us, RECORDS, self._numbered))
 
     async def _prune_outputs(self, records_cut_us: int, dry_run: bool) -> Portion:
-        """Of jobs that ended long ago, and of those whose records go."""
+        """Remove outputs of jobs that ended long ago, or whose records are removed next."""
         if self._remove_outputs is None or self.keep.outputs_days < 0:
             return Portion()
         cut_us = max(self._before(self.keep.outputs_days), records_cut_us)
@@ -166,7 +166,7 @@ class Retention:
     # ---- the journal ------------------------------------------------------------------------------------------------
 
     async def _prune_journal(self, dry_run: bool) -> Portion:
-        """Batches that no replay needs any more, with their checkpoints."""
+        """Remove batches that no replay needs any more, with their checkpoints."""
         cut_us, most = self._before(self.keep.journal_days), self.keep.journal_batches
         old = await self._core.read(lambda one: removal.find_old_facts(one, cut_us, most))
         if dry_run:
@@ -179,7 +179,7 @@ class Retention:
         return found.plus(await self._portions(lambda one: removal.remove_batches(one, old.upto, BATCHES)))
 
     async def _portions(self, remove: Callable[[sa.Connection], Portion]) -> Portion:
-        """Until nothing is left to be removed; decisions are made between two portions."""
+        """Remove until nothing is left; decisions are made between two portions."""
         found = Portion()
         while True:
             portion = await self._core.ask(lambda _: self._journal.change(remove))
@@ -190,12 +190,12 @@ class Retention:
 
 
 def outputs_removed(connection: sa.Connection) -> tuple[int, str] | None:
-    """End and name of the last job whose output was removed; None: none was."""
+    """Return end and name of the last job whose output was removed; None: none was."""
     end_us, _, job = (get(connection, OUTPUTS_REMOVED) or "").partition(" ")
     return (int(end_us), job) if end_us else None
 
 
 def removed_before(connection: sa.Connection) -> float | None:
-    """Records of jobs that ended before this instant are gone; None: none was removed."""
+    """Return the instant before which records of ended jobs are gone; None: none was removed."""
     found = get(connection, BEFORE)
     return None if found is None else int(found) / SECOND

@@ -1,4 +1,4 @@
-"""As which users jobs run, and whose jobs are refused: [launcher] of a site file, and what follows from it."""
+"""The users that jobs run as, and the users that are refused: [launcher] of a site file, and what follows from it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cohabit.model.errors import InputError
 
 @dataclass(frozen=True)
 class LauncherConfig:
-    """[launcher]: the account of the controller, whose jobs are run, and how much they may write."""
+    """[launcher]: the account of the controller, which users may run jobs, and how much these may write."""
 
     account: str = "cohabit"
     min_uid: int = MIN_UID
-    uids: tuple[int, ...] = ()  # below min_uid, whose jobs are run all the same
+    uids: tuple[int, ...] = ()  # below min_uid, and accepted all the same
     max_output_mb: int = 1024  # of a job's output in the place; 0: no bound
     max_file_mb: int = 0  # of every file a job writes; 0: no bound
 
@@ -30,7 +30,7 @@ class LauncherConfig:
             raise InputError(f"uids = {list(self.uids)}", where, "give the uids of accounts")
 
     def told(self, place: Path) -> dict[str, Any]:
-        """For a launcher."""
+        """Return the settings for a launcher."""
         return {
             "place": str(place), "min_uid": self.min_uid, "uids": list(self.uids),
             "output_most": self.max_output_mb * MIB, "file_most": self.max_file_mb * MIB,
@@ -38,7 +38,7 @@ class LauncherConfig:
 
 
 class RunsAs(NamedTuple):
-    """For the door where jobs come in."""
+    """Which users' jobs are accepted, for the check of submissions."""
 
     separate: bool  # the launcher is root, and this process is not
     config: LauncherConfig
@@ -51,9 +51,9 @@ class RunsAs(NamedTuple):
 
     @property
     def becomes_users(self) -> bool:
-        """Jobs run as their owners; otherwise all run as ourselves."""
+        """Whether jobs run as their owners; otherwise all run as this process's user."""
         return self.separate or self.own == 0
 
     def refusal(self, uid: int) -> str:
-        """Why jobs of this user are not run; empty: they are."""
+        """Return why jobs of this user are not run; empty: they are."""
         return refusal(uid, self.separate, self.config.min_uid, self.config.uids, self.own)

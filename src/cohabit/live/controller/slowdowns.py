@@ -1,12 +1,13 @@
-"""How much slower than alone a job was expected to run when it started, and did run: what a site watches its policy by.
+"""The expected and the actual slowdown of a job relative to running alone, by which a site monitors its policy.
 
-Alone means: exclusively, at the same scale and number of processes, as its program's profile says. A policy that books
-ways or chooses neighbours by degradation is taken at its word. Under the others the profiles of all on the node say it:
-the ways each has there (neighbours.py) and what they draw from memory together. None where a profile is missing.
+Alone means: exclusively, at the same scale and number of processes, as its program's profile says. For a policy that
+books ways or chooses neighbours by degradation, its own figures are used. For others the slowdown follows from the
+profiles of all jobs on the node: the ways each has there (neighbours.py) and what they draw from memory together. It is
+None where a profile is missing.
 
-A slowdown is told only where it stands out from the noise: what a run's time is uncertain by (its start and end as the
+A slowdown is given only where it exceeds the noise: the uncertainty of a run's time (its start and end as the
 controller sees them, and twice the standard deviation of the runs alone) is at most a tenth of the time alone. A run
-that had its nodes to itself was slowed by nobody. Nothing here decides anything.
+that had its nodes to itself has none. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Profile, ScaleProfile, Tenant, demand, owner_of
 from cohabit.model.units import seconds
 
-LEAST = 0.8  # of its time alone: whoever is sooner done beside others had less to do
-START_AND_END_S = 0.5  # of a run as the controller sees it: starting it and hearing of its end, on a busy machine
+LEAST = 0.8  # of its time alone: a shared run that is faster had less to do
+START_AND_END_S = 0.5  # of a run as the controller sees it: to start it and to learn of its end, on a busy machine
 MOST_DOUBT = 0.1  # of the time alone
 TOO_SHORT, TOO_VARIED = "too short to tell", "its runs alone vary too much to tell"
 
 
 class Slowdown(NamedTuple):
-    """Against running alone; None: not known. `why`: what keeps it from being told though the time alone is known."""
+    """A slowdown relative to running alone; None: not known. `why`: why not, though the time alone is known."""
 
     factor: float | None
     why: str = ""
@@ -44,7 +45,7 @@ NOT_KNOWN = Slowdown(None)
 
 class _Degradations(Protocol):
     def between(self, jobs: list[Tenant], node: NodeGroup) -> NDArray[np.float64]:
-        """Percent for every ordered pair."""
+        """Return percent for every ordered pair."""
 
 
 @runtime_checkable
@@ -55,7 +56,7 @@ class _KnowsNeighbours(Protocol):
 
 
 def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | None:
-    """Of a job that has just got its nodes."""
+    """Return the expected slowdown of a job that has just got its nodes."""
     view, state = core.view(now_us), core.state
     job, how = state.spec(row), state.placed.get(row)
     profile = view.profile(job.program, job.processes, job.profile_owner)
@@ -77,7 +78,7 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
 def _on_worst_node(
     view: View, core: SchedulerCore, row: int, judge: Callable[[list[Tenant], NodeGroup], float | None]
 ) -> float | None:
-    """What its neighbours cost it, where they cost it most; `judge` is told of it first, then of them."""
+    """Return the slowdown on the node where neighbours cost it most; `judge` gets the job, then the neighbours."""
     ledger, worst = core.state.ledger, 1.0
     assert ledger is not None
     for number in ledger.nodes_of(row):
@@ -98,13 +99,13 @@ def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup
 
 
 def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdown:
-    """Of a job that ended well just now."""
+    """Return the slowdown of a job that ended well just now."""
     view = core.view(now_us)
     profile = view.profile(record.program, record.processes, owner_of(record.user))
     if profile is None or record.start_us is None or record.purpose != "run" or not record.nodes:
         return NOT_KNOWN
     if record.exclusive or not (record.met or record.ways):
-        return NOT_KNOWN  # nobody came: nothing was shared that could have slowed it
+        return NOT_KNOWN  # it had no neighbours: nothing was shared that could have slowed it
     node = view.kinds.groups[int(view.kinds.of_node[record.nodes[0][0]])]
     alone_s, measured = _alone_s(profile, record, node), profile.at_scale(record.scale)
     if not alone_s or measured is None:
@@ -116,7 +117,7 @@ def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdow
 
 
 def _doubt(measured: ScaleProfile, alone_s: float) -> str:
-    """Why no slowdown can be told from runs of this length and spread; empty: it can."""
+    """Return why no slowdown can be given for runs of this length and spread; empty: it can."""
     bound_s, runs = MOST_DOUBT * alone_s, measured.samples
     if bound_s < START_AND_END_S:
         return TOO_SHORT
@@ -125,7 +126,7 @@ def _doubt(measured: ScaleProfile, alone_s: float) -> str:
 
 
 def _alone_s(profile: Profile, record: Record, node: NodeGroup) -> float:
-    """Its time alone; with other numbers of processes than were measured only where the curves say what follows."""
+    """Return its time alone; for a number of processes that was not measured only where the curves give it."""
     if (wanted := demand(profile, record.scale, record.processes, 1.0, node)) is not None:
         return wanted.time_s
     measured = profile.at_scale(record.scale)

@@ -1,4 +1,4 @@
-"""Where a job stands, for people: its record and what the core knows of it just now, without looking at the queue."""
+"""The state of a job, for people: its record and what the core knows of it now, without reading the queue."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Standing(NamedTuple):
 
     record: Record  # a copy
     state: str  # queued, held, starting, running, done, failed, killed, cancelled or lost
-    why: str  # it waits, in short; empty if it does not or nothing particular is known
-    launch: Launch | None  # what it executes; of a job that is over without its environment
+    why: str  # why it waits, in short; empty if it does not or nothing particular is known
+    launch: Launch | None  # what it executes; without its environment if it is over
 
 
 class Listed(NamedTuple):
@@ -50,14 +50,14 @@ def stand(record: Record, core: SchedulerCore, recorder: Recorder, launch: Launc
 
 
 def with_reason(why: str, notes: tuple[Note, ...]) -> str:
-    """The core knows that a start was refused and until when; its record knows what the executor said."""
+    """Return the reason with the executor's words: the core knows only that a start was refused and until when."""
     if why.startswith(f"{REFUSED};") and notes and notes[-1].why.startswith(f"{REFUSED}:"):
         return f"{notes[-1].why}; {why.partition('; ')[2]}"
     return why
 
 
 def advice(reason: str, job: Job, cluster: Cluster) -> str:
-    """What the owner of a job that was cancelled at once can do about it."""
+    """Return what the owner of a job that was cancelled at once can do about it."""
     if job.after and reason.endswith(_UNMET):
         return "run that job again first, or submit with --after-any (after_any)"
     if "needs" not in reason:
@@ -103,7 +103,7 @@ def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:
 
 
 def _short_why(record: Record, core: SchedulerCore) -> str:
-    """What keeps it out of the queue, or what last happened to it there."""
+    """Return what keeps it out of the queue, or what last happened to it there."""
     state = core.state
     row = state.rows.get(record.job_id)
     if row is None or state.jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING):

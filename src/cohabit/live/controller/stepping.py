@@ -1,8 +1,8 @@
-"""One batch in the controller's worker thread: who may go in, then the journal, then the core and the records.
+"""One batch in the controller's worker thread: admission, then the journal, then the core and the records.
 
-It owns the core. Nothing is told to the core that is not in the journal, and nothing is answered that the core was not
-told. A letter that fails before its batch is in the journal is refused alone. Where the core raises on a batch that is
-in the journal, the core is made anew from checkpoint and journal, without the events on which it raises (`mend`).
+This module owns the core. Only events in the journal are told to the core, and only what the core was told is answered.
+An entry that fails before its batch is in the journal is refused alone. Where the core raises on a batch that is in the
+journal, the core is rebuilt from checkpoint and journal, without the events on which it raises (`mend`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ Refused = list[tuple[Letter, InputError]]
 
 
 class Turn(NamedTuple):
-    """What came of some letters. `letters` are those the core was told of."""
+    """The result of a batch. `letters` are the entries the core was told of."""
 
     letters: list[Letter]
     refused: Refused
     commands: Sequence[Command] = ()
     launches: Mapping[str, Launch] = MappingProxyType({})  # of the jobs that start
-    lost: Sequence[Event] = ()  # facts of the world that were left out
+    lost: Sequence[Event] = ()  # observed events that were left out
 
 
 class OneByOne(Exception):
-    """These letters cannot be dealt with together, and none of them was: each is to be tried alone."""
+    """These entries cannot be handled together, and none of them was: each is to be tried alone."""
 
 
 class Stepper:
-    """Used in one thread. `broken`: the core must not be used until `mend` has succeeded."""
+    """Handles batches in one thread. `broken`: the core must not be used until `mend` has succeeded."""
 
     def __init__(self, journal: Journal, restored: Restored, now_us: Callable[[], int]) -> None:
         self._journal, self._now_us = journal, now_us
@@ -57,12 +57,12 @@ class Stepper:
 
     @property
     def broken(self) -> bool:
-        """Whether a batch is in the journal that the core has not dealt with."""
+        """Whether the journal has a batch that the core has not handled."""
         return self._unfinished is not None
 
     def step(self, letters: Sequence[Letter]) -> Turn:
-        """Deal with these letters. JournalError: none of them was written; OneByOne: none was, try each alone;
-        CoreFailed: they are written, and `mend` goes on."""
+        """Handle these entries. JournalError: none of them was written; OneByOne: none was, try each alone; CoreFailed:
+        they are written, and `mend` goes on."""
         try:
             whole, refused = self._admitted(letters)
             if not whole:
@@ -86,13 +86,13 @@ class Stepper:
             raise CoreFailed(seq, str(error)) from error
 
     def mend(self) -> Turn:
-        """Make the core anew and deal with the batch on which it raised; JournalError: try again later."""
+        """Rebuild the core and handle the batch on which it raised; JournalError: try again later."""
         assert self._unfinished is not None
         seq = self._unfinished[0]
         restored = recovery.restore(self._journal, self.core.state.cluster, self.core.policies, self.recorder)
         self._journal.note(seq, restored.given, [])
         try:
-            self._journal.flush()  # before anybody hears of it
+            self._journal.flush()  # before any caller is answered
         except JournalError as error:
             log.error("%s", error)  # it is written with the next batch, or comes out the same again
         marked = self._journal.left_out()
@@ -104,7 +104,7 @@ class Stepper:
         return turn
 
     def watch(self, put_on: Callable[[SchedulerCore], None]) -> None:
-        """Have this done to the core, and to every one that takes its place."""
+        """Apply this function to the core, and to every core that replaces it."""
         self._watchers.append(put_on)
         put_on(self.core)
 
@@ -120,7 +120,7 @@ class Stepper:
         return admitted, refused + unwanted
 
     def _finish(self, commands: list[Command], left_out: dict[int, LeftOut]) -> Turn:
-        """The core has dealt with the batch: who was told, who is refused, what starts."""
+        """Return what was told, what is refused and what starts, after the core has handled the batch."""
         assert self._unfinished is not None
         _, letters, refused = self._unfinished
         told, lost, place = list[Letter](), list[Event](), 0
@@ -140,7 +140,7 @@ class Stepper:
         return Turn(told, refused, commands, found, lost)
 
     def checkpoint(self, pending: bytes) -> None:
-        """Keep the core's state, so that the journal before it can go."""
+        """Keep the core's state, so that the journal before it can be removed."""
         seq = self._journal.next_seq - 1
         if seq > 0 and self.since_checkpoint and not self.broken:
             self._journal.checkpoint(Checkpoint(seq, self.last_us, checkpoint.save(self.core), pending))

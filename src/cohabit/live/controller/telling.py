@@ -1,9 +1,9 @@
-"""A batch of facts told to the core, so that one on which it raises harms no other.
+"""Tells the core a batch of events, so that an event on which it raises harms no other.
 
-A step of the core is not atomic: after an exception nothing it holds can be trusted. So a batch on which it raises is
-told to a fresh core event by event (recovery.py makes the core); an event that raises is left out, and the core
-and the records are brought back to where they were before it. It is a function of the core, the records and the batch:
-what a crash has lost of it comes out the same again.
+A step of the core is not atomic: after an exception its state cannot be trusted. So a batch on which it raises is told
+to a fresh core event by event (recovery.py makes the core); an event that raises is left out, and the core and the
+records are restored to the state before it. This is a function of the core, the records and the batch: what a crash has
+lost of it comes out the same again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class CoreFailed(Exception):
-    """The core, or the recorder, raised on a batch; the core in hand is worth nothing any more."""
+    """The core, or the recorder, raised on a batch; this core must not be used any more."""
 
     def __init__(self, seq: int, why: str) -> None:
         super().__init__(f"batch {seq}: {why}")
@@ -37,7 +37,7 @@ class CoreFailed(Exception):
 
 
 class Told(NamedTuple):
-    """What came of a batch. `core` may be another object than before."""
+    """The result of a batch. `core` may be another object than before."""
 
     core: SchedulerCore
     commands: list[Command]
@@ -46,10 +46,10 @@ class Told(NamedTuple):
 
 
 def tell(core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, events: Sequence[Event]) -> Told:
-    """All at once; no recorder: the records include this batch already."""
+    """Tell all events at once; no recorder: the records include this batch already."""
     try:
         commands = core.step(now_us, events)
-        codec.encode(commands)  # they are written down later, and must not fail there
+        codec.encode(commands)  # they are written later, and must not fail there
         changed = [] if recorder is None else recorder.observe(seq, now_us, events, commands, core)
     except Exception as error:
         raise CoreFailed(seq, reason_of(error)) from error
@@ -60,7 +60,7 @@ def tell_one_by_one(
     core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, events: Sequence[Event],
     known: Mapping[int, LeftOut],
 ) -> Told:  # fmt: skip
-    """Each event in a step of its own. `known`: those that are left out already; those that raise join them."""
+    """Tell each event in a separate step. `known`: events that are left out already; events that raise are added."""
     left_out = {ONE_BY_ONE.place: ONE_BY_ONE, **known}
     before = _Before(core, recorder)
     good: list[Event] = []
@@ -94,8 +94,7 @@ class _Before:
         self._records = b"" if recorder is None else msgspec.msgpack.encode(list(recorder.living.values()))
 
     def again(self, seq: int, now_us: int, good: Sequence[Event]) -> tuple[SchedulerCore, dict[str, Record]]:
-        """That core with these events told; the records that are different now. Whoever observes the recorder has
-        heard of them."""
+        """Return that core with these events told, and the changed records; observers of the recorder know them."""
         core, changed = checkpoint.load(self._core, self._cluster, self._policies), dict[str, Record]()
         if self._recorder is not None:
             self._recorder.begin(msgspec.msgpack.decode(self._records, type=list[Record]))
@@ -108,7 +107,7 @@ class _Before:
 
 
 def reason_of(error: Exception) -> str:
-    """An exception on one line; one of ours is a sentence already."""
+    """Return an exception on one line; one of ours is a sentence already."""
     return one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)
 
 

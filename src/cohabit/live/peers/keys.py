@@ -1,7 +1,7 @@
-"""The secret two domains share: who signs with it proves to be the other one. Nothing here talks to anybody.
+"""The secret keys two domains share: a signature with one proves the sender to be the other domain. No network access.
 
 A key file has a line "ID HEX" for every key, at least 32 bytes each, and belongs to its owner alone (mode 600). The
-first key signs, all of them are accepted: to change a key, add the new one behind on both sides, then put it first,
+first key signs, all of them are accepted: to change a key, add the new one at the end on both sides, then put it first,
 then remove the old one.
 """
 
@@ -29,21 +29,21 @@ class PairKeys:
         self._keys, self.current = keys, next(iter(keys))
 
     def sign(self, message: Message) -> str:
-        """The signature of a message under the current key."""
+        """Return the signature of a message under the current key."""
         return _signature(self._keys[self.current], message)
 
     def seal(self, content: bytes, key_id: str = "") -> str:
-        """The signature of anything else; under the key a peer has used, or the current one."""
+        """Return the signature of any other content, under the key a peer has used, or the current one."""
         return hmac.new(self._keys[key_id or self.current], content, hashlib.sha256).hexdigest()
 
     def sealed(self, content: bytes, key_id: str, signature: str) -> bool:
-        """Whether it was sealed with a key of ours."""
+        """Return whether the content was signed with a key of ours."""
         if key_id not in self._keys or not signature.isascii():
             return False
         return hmac.compare_digest(self.seal(content, key_id), signature)
 
     def signed(self, message: Message, key_id: str, signature: str) -> bool:
-        """Whether the message was signed with a key of ours."""
+        """Return whether the message was signed with a key of ours."""
         key = self._keys.get(key_id)
         if key is None or not signature.isascii():
             return False
@@ -55,7 +55,7 @@ def _signature(key: bytes, message: Message) -> str:
 
 
 def read_keys(path: Path) -> PairKeys:
-    """The keys of a file; one that others may read or change is refused."""
+    """Read the keys of a file; one that others may read or change is refused."""
     if doubt := doubt_of(path):
         raise InputError(f"the key is not used: {doubt.what}", doubt.where, doubt.fix)
     try:
@@ -82,7 +82,7 @@ def read_keys(path: Path) -> PairKeys:
 
 
 def write_new_key(path: Path, name: str = "1") -> None:
-    """A fresh key in a file of its own; never over another."""
+    """Write a fresh key to a new file; never replace a file."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

@@ -1,7 +1,8 @@
-"""Messages to the controllers of other domains: a bounded queue for each, over HTTP, signed. A dead peer blocks nobody.
+"""Sends signed messages to the controllers of other domains over HTTP, with a bounded queue for each.
 
-The protocol in the core asks again by itself, so a message that does not get through soon is thrown away, the oldest
-first. Whether a message arrived means nothing here: only an answer of the protocol counts.
+The protocol in the core asks again by itself, so a message that is not delivered soon is dropped, the oldest first.
+Delivery of a message means nothing here: only an answer of the protocol counts. An unreachable peer delays
+no other.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ QUEUE_MOST = 256
 TRIES = 3
 FIRST_PAUSE_S = 0.1
 CONNECT_S, EXCHANGE_S = 2.0, 5.0
-STALE_S = 10.0  # a message that has waited so long for its turn is not worth sending
+STALE_S = 10.0  # a message that has waited this long is not worth sending
 _HEARD = (202, 409)  # taken, or taken before
 _BUSY = 503
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Peer:
-    """Another domain: where its controller listens, and the keys shared with it (None: its certificate proves it)."""
+    """Another domain: the address of its controller, and the keys shared with it (None: its certificate proves it)."""
 
     domain: str
     url: str
@@ -54,7 +55,7 @@ class _Link:
 
 
 class PeerLinks:
-    """The ways to all peers. `context`: for https, with our own certificate where peers ask for one."""
+    """The connections to all peers. `context`: for https, with our own certificate where peers ask for one."""
 
     def __init__(self, peers: Mapping[str, Peer], context: ssl.SSLContext | None = None) -> None:
         self._links = {name: _Link(peer) for name, peer in peers.items()}
@@ -63,7 +64,7 @@ class PeerLinks:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        """Begin to send."""
+        """Start to send."""
         if not self._links:
             return
         import httpx  # 8 MB, with what it loads: only where there are peers
@@ -75,7 +76,7 @@ class PeerLinks:
         self._tasks = [asyncio.create_task(self._serve(link)) for link in self._links.values()]
 
     async def close(self) -> None:
-        """Stop sending; what waits is lost."""
+        """Stop sending; waiting messages are lost."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,7 +84,7 @@ class PeerLinks:
             await self._client.aclose()
 
     def post(self, domain: str, message: Message) -> None:
-        """Put a message on its way; returns at once. With too many waiting, the oldest is dropped."""
+        """Queue a message; return at once. If too many wait, the oldest is dropped."""
         link = self._links.get(domain)
         if link is None:
             log.warning("a message for the unknown domain %s is dropped", domain)
@@ -93,7 +94,7 @@ class PeerLinks:
         link.filled.set()
 
     def standing(self) -> dict[str, tuple[int, int, str]]:
-        """Of each peer: messages taken, messages dropped, and what is wrong just now."""
+        """Return for each peer: messages taken, messages dropped, and the present error."""
         return {name: (link.sent, link.dropped, link.trouble) for name, link in self._links.items()}
 
     async def _serve(self, link: _Link) -> None:
@@ -114,7 +115,7 @@ class PeerLinks:
             link.dropped += bool(trouble)
 
     async def _deliver(self, peer: Peer, message: Message) -> str:
-        """Try a few times; what is wrong if it was not taken."""
+        """Try a few times; return what is wrong if the message was not taken."""
         import httpx
 
         assert self._client is not None

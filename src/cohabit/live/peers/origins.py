@@ -1,4 +1,4 @@
-"""Where a connection comes from: the user at the other end if the kernel knows it, else the address.
+"""The origin of a connection: the user at the other end if the kernel knows it, else the address.
 
 The kernel knows the user of a UNIX socket (SO_PEERCRED), and of a TCP connection within this machine (sock_diag: the
 owner of the socket at the other end). This is for counting and for the audit log. It is not a login over TCP.
@@ -21,12 +21,12 @@ _UID_AT = struct.calcsize(_HEADER) + 4 + struct.calcsize(_ENDS) + struct.calcsiz
 _ANY = 0xFFFFFFFF
 
 
-# Keeps a refusal in the audit log: what is counted together, action, about what, status, why.
+# Writes a refusal to the audit log: what is counted together, action, about what, status, why.
 NoteRefusal = Callable[[str, str, str, int, str], None]
 
 
 def no_note(origin: str, action: str, about: str, status: int, said: str) -> None:
-    """Where there is no audit log."""
+    """Do nothing, where there is no audit log."""
 
 
 class Peer(NamedTuple):
@@ -45,7 +45,7 @@ class Origin(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """What is counted together: the user, or the address."""
+        """The key for counting: the user, or the address."""
         return self.address if self.uid is None else f"uid {self.uid}"
 
     def __str__(self) -> str:
@@ -55,14 +55,14 @@ class Origin(NamedTuple):
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """The credentials of the process that connected over a UNIX socket."""
+    """Return the credentials of the process that connected over a UNIX socket."""
     end = transport.get_extra_info("socket")
     content = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
     return Peer(*struct.unpack(_CREDENTIALS, content))
 
 
 def origin_of(transport: asyncio.BaseTransport) -> Origin:
-    """Who is at the other end of a connection."""
+    """Return the user or address at the other end of a connection."""
     end = transport.get_extra_info("socket")
     if end.family == socket.AF_UNIX:
         return Origin(peer_of(transport).uid, "")
@@ -73,7 +73,7 @@ def origin_of(transport: asyncio.BaseTransport) -> Origin:
 
 
 def _owner(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
-    """The user of the socket at the other end of a connection within this machine."""
+    """Return the user of the socket at the other end of a connection within this machine."""
     with contextlib.suppress(OSError, ValueError, struct.error):
         if not ipaddress.ip_address(theirs[0].partition("%")[0]).is_loopback:
             return None
@@ -87,5 +87,5 @@ def _owner(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int |
             said = kernel.recv(4096)
         if struct.unpack_from(_HEADER, said)[1] == _SOCK_DIAG_BY_FAMILY:
             uid, inode = struct.unpack_from("=II", said, _UID_AT)
-            return int(uid) if inode else None  # a socket that was closed has no owner, and is said to be root's
+            return int(uid) if inode else None  # a closed socket has no owner, and is reported as root's
     return None

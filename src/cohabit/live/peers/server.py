@@ -1,9 +1,8 @@
-"""Where peers knock: one small HTTP endpoint that takes signed messages and, where there is one, questions about the
-threshold; nothing else.
+"""The HTTP endpoint for peers: it takes only signed messages and, where there is one, questions about the threshold.
 
-Everything about a request is checked before its content is believed, and its size before it is read. What is refused is
-refused with a reason. A message that passes is put into the controller's inbox; it is not durable, and need not be: the
-protocol asks again. Loopback unless told otherwise.
+Everything about a request is checked before its content is used, and its size before it is read. A refusal has a
+reason. An accepted message is put into the controller's inbox; it is not durable, and need not be: the protocol asks
+again. It listens on loopback unless configured otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.peer import Message, decode
 
 MOST_BYTES = 64 * 1024
-MOST_CONNECTIONS, OF_ONE_PEER = 256, 32  # of peers that have proved who they are
+MOST_CONNECTIONS, OF_ONE_PEER = 256, 32  # of authenticated peers
 MOST_STRANGERS, OF_ONE_ORIGIN = 64, 24  # of others, by address or local user
 REQUEST_S, IDLE_S = 10.0, 120.0
 REMEMBERED = 1024  # messages of each peer, so that a repeated one costs nothing
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Refusal(Exception):
-    """Not taken: an HTTP status and a sentence."""
+    """A refused request: an HTTP status and a sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status, self.reason = status, reason
@@ -40,8 +39,8 @@ class Refusal(Exception):
 
 
 class Request(NamedTuple):
-    """What a peer sent. `certificate`: the names its certificate proves, if it showed one. `proven` is told the sender
-    as soon as it has proved who it is, and refuses one that has too many connections."""
+    """A request of a peer. `certificate`: the names its certificate proves, if it showed one. `proven` is called with
+    the sender as soon as it is authenticated, and refuses one that has too many connections."""
 
     method: str
     path: str
@@ -51,25 +50,25 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a peer is told that has asked something."""
+    """The reply to a question of a peer."""
 
     status: int
     body: bytes
-    kind: str  # of its content
+    kind: str  # content type
     headers: Mapping[str, str] = {}
 
 
 class Doorkeeper:
-    """Says who may come in: the checks, without any network."""
+    """Checks requests, without any network access."""
 
     def __init__(self, domain: str, peers: Mapping[str, Peer], hear: Callable[[Message], bool]) -> None:
         self._domain, self._peers, self._hear = domain, peers, hear
-        self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # of each peer its epoch and latest numbers
-        self.threshold: Callable[[Request, bytes], Awaitable[Reply]] | None = None  # who answers questions about it
+        self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # for each peer its epoch and latest numbers
+        self.threshold: Callable[[Request, bytes], Awaitable[Reply]] | None = None  # answers questions about it
         self.refused: NoteRefusal = no_note
 
     def check_head(self, request: Request) -> int:
-        """Refuse what can be seen before the content is read; returns the length to read."""
+        """Refuse what is wrong before the content is read; return the length to read."""
         if request.path != PATH and not (request.path == THRESHOLD_PATH and self.threshold is not None):
             raise Refusal(404, "there is only " + PATH)
         if request.method != "POST":
@@ -84,7 +83,7 @@ class Doorkeeper:
         return int(length)
 
     def admit(self, request: Request, content: bytes) -> None:
-        """Take a message, or refuse it."""
+        """Accept a message, or refuse it."""
         try:
             message = decode(content)
         except InputError as error:
@@ -117,7 +116,7 @@ def _proven(peer: Peer, request: Request, message: Message) -> bool:
 
 
 class PeerServer:
-    """Listens for peers."""
+    """The listener for peers."""
 
     def __init__(
         self, door: Doorkeeper, host: str, port: int, context: ssl.SSLContext | None = None,
@@ -125,12 +124,12 @@ class PeerServer:
     ) -> None:  # fmt: skip
         self._door, self._host, self._port, self._context, self._listener = door, host, port, context, listener
         self._server: asyncio.Server | None = None
-        self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each is over
+        self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each has ended
         self._peers = Slots(MOST_CONNECTIONS, OF_ONE_PEER)
         self._strangers = Slots(MOST_STRANGERS, OF_ONE_ORIGIN)
 
     async def open(self) -> int:
-        """Begin to listen; returns the port."""
+        """Start to listen; return the port."""
         try:
             where = {"host": self._host, "port": self._port} if self._listener is None else {"sock": self._listener}
             handshake_s = None if self._context is None else REQUEST_S
@@ -143,7 +142,7 @@ class PeerServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening and hang up."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
         for writer, over in list(self._talking.items()):
@@ -166,7 +165,7 @@ class PeerServer:
         try:
             await _Conversation(self._door, reader, writer, proven).hold()
         except (TimeoutError, ConnectionError, ssl.SSLError):
-            pass  # whoever it was is gone
+            pass  # the peer is gone
         except h11.RemoteProtocolError as error:
             self._door.refused(origin.counted, "peer connects", "", 400, str(error))
         finally:
@@ -201,7 +200,7 @@ class _Conversation:
             patience_s = IDLE_S
 
     async def _answer(self, head: h11.Request) -> bool:
-        """Deal with a request; whether the connection can be used again."""
+        """Handle a request; return whether the connection can be used again."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
         request = Request(
             head.method.decode("latin-1"), head.target.decode("latin-1").partition("?")[0], headers, self._names,
@@ -223,7 +222,7 @@ class _Conversation:
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     def _note(self, request: Request, refusal: Refusal) -> None:
-        """For the log, and for the audit log: a wrong signature or a message said again may be an attack."""
+        """Write a refusal to the log and the audit log: a wrong signature or a repeated message may be an attack."""
         if refusal.status not in (409, 503):
             peer = self._writer.get_extra_info("peername")
             log.warning("a message from %s was refused: %s", peer, refusal.reason)
@@ -237,7 +236,7 @@ class _Conversation:
         return event
 
     async def _unless_gone(self, answer: Awaitable[Reply]) -> Reply:
-        """The answer, for which whoever hangs up does not wait: it does not stand at the threshold any more."""
+        """Return the answer; stop if the peer disconnects, because its run does not wait at the threshold any more."""
         coming, more = asyncio.ensure_future(answer), asyncio.ensure_future(self._reader.read(64 * 1024))
         try:
             await asyncio.wait({coming, more}, return_when=asyncio.FIRST_COMPLETED)
@@ -270,7 +269,7 @@ class _Conversation:
 
 
 def _names(certificate: dict[str, Any] | None) -> frozenset[str]:
-    """The names a peer's certificate proves: its alternative names, or its common name where there are none."""
+    """Return the names a peer's certificate proves: its alternative names, or its common name where there are none."""
     if not certificate:
         return frozenset()
     alternative = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

@@ -1,9 +1,9 @@
-"""The threshold: runs of mates wait at it until all of them stand there; then it is open for that attempt. Pure.
+"""The threshold: a barrier at which runs of mates wait until all have arrived. It opens once for an attempt. Pure.
 
-Somebody's manager may start a run late, or not at all, whatever was agreed. So a run does nothing before it is told
-that the threshold is open, and one side, the lowest domain of the attempt, decides: open when all stand there at the
-same moment, and once open open for ever. What it says is kept (`save`) before anybody hears it. It must never open for
-an attempt of which somebody does not stand there, and it asks no resource manager.
+A resource manager may start a run late, or not at all, whatever was agreed. So a run does nothing before it is told
+that the threshold is open. One domain, the lowest of the attempt, decides: it opens when runs of all domains wait at
+the same moment, and then stays open. A decision is saved (`save`) before it is sent. The threshold must never open for
+an attempt while the run of a domain is missing, and it asks no resource manager.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 from cohabit.model.peer import NAME_LENGTH
 from cohabit.model.texts import wrong_in_name
 
-MOST_KEPT = 1000  # groups whose latest opening is remembered; it matters for seconds
+MOST_KEPT = 1000  # groups for which the latest opening is kept; it is needed for seconds
 
 
 class Round(msgspec.Struct, frozen=True):
-    """An attempt of a group to start: its number in the protocol between the sides, and who takes part."""
+    """An attempt of a group to start: its number in the protocol between the domains, and its members."""
 
     group: str
     number: int
@@ -27,29 +27,29 @@ class Round(msgspec.Struct, frozen=True):
 
     @property
     def decider(self) -> str:
-        """The side that decides."""
+        """The domain that decides."""
         return min(self.members)
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A run of one side: it stands at the threshold, or does not any more. Is it open?"""
+    """A question of a run: whether the threshold is open. `stands`: the run waits there, or has left."""
 
     round: Round
-    sender: str  # the side
-    receiver: str  # the one that decides
+    sender: str  # the domain of the run
+    receiver: str  # the domain that decides
     run: str  # a number drawn by the run itself
     stands: bool
 
 
 class Decider:
-    """One domain's decisions. `opened`: of each group the latest round that was opened."""
+    """The decisions of one domain. `opened`: the latest opened round of each group."""
 
     def __init__(self, domain: str, opened: Mapping[str, int], save: Callable[[dict[str, int]], None]) -> None:
         self.domain, self._opened, self._save = domain, dict(opened), save
         self._standing: dict[Round, dict[str, str]] = {}  # domain -> run
 
     def wrong(self, ask: Ask) -> str:
-        """Why this question is not answered; empty: it is."""
+        """Return why this question is refused; empty: it is answered."""
         members = ask.round.members
         if ask.receiver != self.domain or not members or ask.round.decider != self.domain:
             return "another domain decides about this group"
@@ -61,11 +61,11 @@ class Decider:
         return ""
 
     def is_open(self, round_: Round) -> bool:
-        """Whether it was opened."""
+        """Return whether this round was opened."""
         return self._opened.get(round_.group) == round_.number
 
     def stand(self, ask: Ask) -> bool:
-        """A run stands there; whether it is open now. If `save` fails nobody has stood there, and it is not open."""
+        """Add a waiting run; return whether the threshold is open. If `save` fails, no run is added and it is not."""
         if self.is_open(ask.round):
             return True
         there = {**self._standing.get(ask.round, {}), ask.sender: ask.run}
@@ -82,12 +82,12 @@ class Decider:
         return True
 
     def waited_for(self, round_: Round) -> bool:
-        """Whether anybody stands there."""
+        """Return whether any run waits for this round."""
         return round_ in self._standing
 
     def leave(self, ask: Ask) -> bool:
-        """A run does not stand there any more. True: it was opened before, for all; then the run may begin, as its
-        mates do. False: it will not be opened, unless a run of that side comes back."""
+        """Remove a waiting run; return whether the threshold is open. True: it was opened before, for all, so the run
+        may begin, as its mates do. False: it will not open, unless a run of that domain comes back."""
         there = self._standing.get(ask.round, {})
         if there.get(ask.sender) == ask.run:
             del there[ask.sender]

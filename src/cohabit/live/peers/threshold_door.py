@@ -1,8 +1,8 @@
-"""Where runs of mates stand before their programs begin: one line from each, `wait` to it again and again, then `open`.
+"""The threshold's listener: a run of mates sends one line, gets `wait` repeatedly, then `open`, and then begins.
 
-A run says which job it is, a number it has drawn, and the token that its job was given. It stands at the threshold for
-as long as the connection lives and its controller counts on it. Nobody here asks a resource manager anything. It
-must never say `open` unless the side that decides has said so, or the run needs no mates.
+A run sends its job, a number it has drawn, and the token that its job was given. It waits at the threshold for as long
+as the connection lives and its controller counts on it. This module asks no resource manager. It must never send `open`
+unless the deciding domain has said so, or the run needs no mates.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from cohabit.live.peers.threshold import Ask, Decider, Round
 from cohabit.model.errors import InputError
 from cohabit.model.texts import wrong_in_name
 
-HANG_S = 1.0  # a question waits so long for its answer
-LOOK_S = 0.1  # so often it is looked whether a run is still wanted
+HANG_S = 1.0  # how long a question waits for its answer
+LOOK_S = 0.1  # between two checks whether a run is still wanted
 PAUSE_S = 0.3
 HELLO_S = 10.0
-MOST_RUNS, OF_ONE_JOB = 512, 8  # that have shown their job's token
-MOST_STRANGERS, OF_ONE_ORIGIN = 512, 64  # that have not, by address or local user
+MOST_RUNS, OF_ONE_JOB = 512, 8  # of runs that have shown their job's token
+MOST_STRANGERS, OF_ONE_ORIGIN = 512, 64  # of others, by address or local user
 MOST_BYTES = 1024
 OPEN, WAIT, UNKNOWN, REFUSED = "open", "wait", "unknown", "refused"
 log = logging.getLogger(__name__)
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What a run says."""
+    """The line a run sends."""
 
     job: str  # as its manager calls it
     run: str
@@ -44,7 +44,7 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Wanted(NamedTuple):
-    """A job of ours whose run may stand here."""
+    """A job of ours whose run may wait here."""
 
     name: str  # as the core calls it
     attempt: int
@@ -53,21 +53,21 @@ class Wanted(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Whom the threshold asks."""
+    """The functions that the threshold calls."""
 
     find: Callable[[str], Wanted | None]  # by the manager's name; None: no job of ours
-    token: Callable[[str], str | None]  # what its run must show; None: not known yet
-    round: Callable[[str, int], Awaitable[Round | None]]  # of the attempt of a job; None: the core has none
-    ask: Callable[[Ask], Awaitable[bool | None]]  # another domain
+    token: Callable[[str], str | None]  # the token its run must show; None: not known yet
+    round: Callable[[str, int], Awaitable[Round | None]]  # of this attempt of a job; None: the core has none
+    ask: Callable[[Ask], Awaitable[bool | None]]  # asks another domain
 
 
 class Threshold:
-    """One domain's: it listens to runs, and decides or has it decided. `address`: HOST:PORT or unix:PATH."""
+    """The listener of one domain: it decides, or asks the deciding domain. `address`: HOST:PORT or unix:PATH."""
 
     def __init__(self, address: str, decider: Decider, sources: Sources, listener: socket.socket | None = None) -> None:
         self.address, self._decider, self._sources, self._listener = address, decider, sources, listener
         self._server: asyncio.Server | None = None
-        self._opened: dict[Round, asyncio.Event] = {}  # for those that wait for it
+        self._opened: dict[Round, asyncio.Event] = {}  # for runs that wait for it
         self._attempts: dict[str, dict[str, int]] = {}  # of each job its runs -> the attempt each belongs to, for ever
         self._talking: set[asyncio.Task[None]] = set()
         self._runs, self._strangers = Slots(MOST_RUNS, OF_ONE_JOB), Slots(MOST_STRANGERS, OF_ONE_ORIGIN)
@@ -75,7 +75,7 @@ class Threshold:
         self._leaving: set[asyncio.Task[bool | None]] = set()
 
     async def open(self) -> None:
-        """Let runs come."""
+        """Start to listen for runs."""
         listener = self._listener or listen_on(self.address)
         try:
             if listener is not None:
@@ -87,7 +87,7 @@ class Threshold:
             raise _cannot_listen(self.address, error) from error
 
     async def close(self) -> None:
-        """Runs wait until somebody listens again."""
+        """Stop; runs wait until a controller listens again."""
         if self._server is not None:
             self._server.close()
         for task in (*self._talking, *self._leaving):
@@ -97,7 +97,7 @@ class Threshold:
     # ---- deciding ---------------------------------------------------------------------------------------------------
 
     async def decide(self, ask: Ask) -> bool:
-        """A question of a run here or elsewhere. While it waits for the answer, and no longer, it stands there."""
+        """Answer a question of a run here or elsewhere. The run counts as waiting only while this call lasts."""
         if not ask.stands:
             return self._decider.leave(ask)
         opened = self._opened.setdefault(ask.round, asyncio.Event())
@@ -137,22 +137,22 @@ class Threshold:
             async with asyncio.timeout(HELLO_S):
                 hello = msgspec.json.decode(await reader.readline(), type=Hello)
             if any(not text or wrong_in_name(text) for text in (hello.job, hello.run, hello.token)):
-                return  # no run of ours
-            gone = asyncio.ensure_future(reader.read(1))  # a run that hangs up has gone
+                return  # not a run of ours
+            gone = asyncio.ensure_future(reader.read(1))  # a run that disconnects is gone
             try:
                 await _Standing(self, hello, writer, gone, origin, held).until_open()
             finally:
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)
         except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError):
-            pass  # no run, or one that is over
+            pass  # not a run, or one that is over
         finally:
             held.leave()
             self._talking.discard(task)
             writer.close()
 
     def _belongs(self, hello: Hello, wanted: Wanted) -> bool:
-        """Whether this is a run of the attempt that is wanted now."""
+        """Return whether this is a run of the attempt that is wanted now."""
         while len(self._attempts) > 2 * MOST_RUNS:
             del self._attempts[next(iter(self._attempts))]
         runs = self._attempts.setdefault(hello.job, {})
@@ -161,14 +161,14 @@ class Threshold:
         return runs.setdefault(hello.run, wanted.attempt) == wanted.attempt
 
     def _leave(self, ask: Ask) -> None:
-        """Tell the one that decides, without waiting."""
+        """Tell the deciding domain that a run has left, without waiting."""
         task = asyncio.ensure_future(self._ask(ask))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
 
 class _Standing:
-    """One run."""
+    """One waiting run."""
 
     def __init__(
         self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes],
@@ -176,10 +176,10 @@ class _Standing:
     ) -> None:  # fmt: skip
         self._threshold, self._hello, self._writer, self._gone = threshold, hello, writer, gone
         self._origin, self._held = origin, held
-        self._asked: Ask | None = None  # while the decider may count on it
+        self._asked: Ask | None = None  # while the deciding domain may count on it
 
     async def until_open(self) -> None:
-        """Until it is told to begin, or hangs up."""
+        """Answer until the run is told to begin, or disconnects."""
         try:
             while not self._gone.done():
                 word = await self._word()
@@ -193,7 +193,7 @@ class _Standing:
                 self._threshold._leave(msgspec.structs.replace(self._asked, stands=False))
 
     async def _word(self) -> str:
-        """What it is told now; comes within a second or so."""
+        """Return what the run is told now; takes about a second at most."""
         sources = self._threshold._sources
         token = sources.token(self._hello.job)
         if token is None:
@@ -204,7 +204,7 @@ class _Standing:
             self._threshold.refused(self._origin, "stand at the threshold", about, 401, "wrong token")
             return REFUSED
         if not self._held.move(self._threshold._runs, self._hello.job):
-            return WAIT  # as many runs of this job as may stand there
+            return WAIT  # this job has as many runs here as it may have
         wanted = sources.find(self._hello.job)
         if wanted is None:
             return UNKNOWN
@@ -231,7 +231,7 @@ class _Standing:
             while not asking.done():
                 await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                 if not asking.done() and (self._gone.done() or not self._still(wanted)):
-                    return WAIT  # the next look steps back
+                    return WAIT  # the next look withdraws it
             answer = asking.result()
             if answer is None:
                 await asyncio.wait({self._gone}, timeout=PAUSE_S)
@@ -241,11 +241,11 @@ class _Standing:
             await asyncio.gather(asking, return_exceptions=True)
 
     async def _step_back(self) -> str:
-        """It is not wanted any more. If the threshold was opened before, its mates begin, and so does it."""
+        """Withdraw a run that is not wanted any more. If the threshold was opened before, it begins as its mates do."""
         if self._asked is None:
             return WAIT
         answer = await self._threshold._ask(msgspec.structs.replace(self._asked, stands=False))
-        if answer is None:  # it is asked again: whether its mates begin is not known
+        if answer is None:  # ask again: whether its mates begin is not known
             await asyncio.wait({self._gone}, timeout=PAUSE_S)
         else:
             self._asked = None
@@ -257,16 +257,16 @@ class _Standing:
 
 
 def listen_on(address: str) -> socket.socket | None:
-    """A socket for runs in a folder; None: the address is none of a folder."""
+    """Return a socket for runs at a path; None: the address is not a path."""
     path = unix_path(address)
     if not path:
         return None
     try:
-        if Path(path).is_socket():  # of the one before
+        if Path(path).is_socket():  # of the controller before
             Path(path).unlink()
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
-        os.chmod(path, 0o666)  # jobs of all users ask here; their tokens are what counts
+        os.chmod(path, 0o666)  # jobs of all users connect here; their tokens authenticate them
     except OSError as error:
         raise _cannot_listen(address, error) from error
     return listener
@@ -278,5 +278,5 @@ def _cannot_listen(address: str, error: OSError) -> InputError:
 
 
 def unix_path(address: str) -> str:
-    """The path of unix:PATH; empty: it is HOST:PORT."""
+    """Return the path of unix:PATH; empty: it is HOST:PORT."""
     return address.removeprefix("unix:") if address.startswith("unix:") else ""

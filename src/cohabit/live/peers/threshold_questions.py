@@ -1,5 +1,5 @@
 """Questions of one controller to another about the threshold: a signed request, and a signed answer that may take a
-second to come. It decides nothing, and what it cannot prove it does not believe.
+second. This module decides nothing, and rejects what is not authenticated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """`life` and `number`: of the asking process; a question heard before is not listened to again."""
+    """A question with `life` and `number` of the asking process; a question heard before is refused."""
 
     ask: Ask
     life: str
@@ -41,7 +41,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class ThresholdLinks:
-    """Asks other domains."""
+    """The client for questions to other domains."""
 
     def __init__(self, peers: Mapping[str, Peer], context: ssl.SSLContext | None = None) -> None:
         self._peers, self._context = peers, context
@@ -50,7 +50,7 @@ class ThresholdLinks:
         self._trouble: dict[str, str] = {}
 
     async def open(self) -> None:
-        """Begin."""
+        """Create the HTTP client."""
         import httpx
 
         verify: ssl.SSLContext | bool = True if self._context is None else self._context
@@ -58,12 +58,12 @@ class ThresholdLinks:
         self._client = httpx.AsyncClient(limits=limits, timeout=ASK_S, verify=verify, trust_env=False)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Close the HTTP client."""
         if self._client is not None:
             await self._client.aclose()
 
     async def ask(self, ask: Ask) -> bool | None:
-        """Whether it is open; None: there was no answer that can be believed."""
+        """Return whether the threshold is open; None: there was no authenticated answer."""
         import httpx
 
         peer = self._peers.get(ask.receiver)
@@ -88,7 +88,7 @@ class ThresholdLinks:
 
 
 def _read(said: httpx.Response, peer: Peer, question: _Question) -> tuple[_Answer | None, str]:
-    """The answer to this question, or what is wrong with it."""
+    """Return the answer to this question, or what is wrong with it."""
     if said.status_code != 200:
         return None, f"does not answer: {said.status_code} {said.text[:200].strip()}"
     signed = said.headers.get(SIGNATURE_HEADER, "")
@@ -104,16 +104,16 @@ def _read(said: httpx.Response, peer: Peer, question: _Question) -> tuple[_Answe
 
 
 class ThresholdEar:
-    """Hears the questions of other domains: the checks before `decide` is asked."""
+    """Checks the questions of other domains before it calls `decide`."""
 
     def __init__(
         self, peers: Mapping[str, Peer], wrong: Callable[[Ask], str], decide: Callable[[Ask], Awaitable[bool]]
     ) -> None:
         self._peers, self._wrong, self._decide = peers, wrong, decide
-        self._heard: dict[str, dict[str, dict[int, None]]] = {}  # of each peer its lives and the numbers of each
+        self._heard: dict[str, dict[str, dict[int, None]]] = {}  # for each peer its lives and the numbers of each
 
     async def answer(self, request: Request, content: bytes) -> Reply:
-        """What a peer is told; Refusal says why it is told nothing."""
+        """Return the reply to a peer; Refusal says why there is none."""
         try:
             question = msgspec.msgpack.decode(content, type=_Question)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -139,7 +139,7 @@ class ThresholdEar:
         return Reply(200, body, CONTENT_TYPE, signed)
 
     def _is_new(self, question: _Question) -> bool:
-        """Not heard before; of what was said long ago nobody knows, so it counts as heard."""
+        """Return whether it was not heard before; a number too old to be remembered counts as heard."""
         lives = self._heard.setdefault(question.ask.sender, {})
         if question.life not in lives and len(lives) >= LIVES:
             del lives[next(iter(lives))]

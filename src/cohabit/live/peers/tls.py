@@ -1,4 +1,4 @@
-"""TLS between controllers, with certificates on both sides: each shows its own and believes one authority."""
+"""TLS between controllers, with certificates on both sides: each shows its own and trusts one authority."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cohabit.model.errors import InputError
 
 
 class Contexts(NamedTuple):
-    """What was read from files that only root may be able to read. None: it is not used."""
+    """TLS contexts read from files that only root may be able to read. None: it is not used."""
 
     client: ssl.SSLContext | None = None  # messages to peers
     server: ssl.SSLContext | None = None  # messages from peers
@@ -18,19 +18,19 @@ class Contexts(NamedTuple):
 
 
 def api_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """For callers, who show tokens and no certificate."""
+    """Return the context for callers, which show tokens and no certificate."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key, None)
 
 
 def server_context(certificate: Path, key: Path, authority: Path) -> ssl.SSLContext:
-    """For the listener; a peer without a certificate of the authority is turned away before it can say anything."""
+    """Return the context for the listener; a peer without a certificate of the authority is refused at once."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     return _loaded(context, certificate, key, authority)
 
 
 def client_context(certificate: Path, key: Path, authority: Path) -> ssl.SSLContext:
-    """For messages to peers; the certificate of the peer must be for the host in its address."""
+    """Return the context for messages to peers; a peer's certificate must be for the host in its address."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key, authority)
 
 

@@ -2,7 +2,7 @@
 
 0 none (strict order), 1 EASY (Lifka 1995; the head only), k (Fluxion's hybrid), infinite = conservative (every job; a
 promise never moves later). Finite depths promise anew in every pass; conservative keeps its promises between passes.
--1 promises nothing and skips whoever does not fit (first fit): full machines, and starvation of wide jobs.
+-1 promises nothing and skips every job that does not fit (first fit): full machines, and starvation of wide jobs.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Gates: whether a job that has found its nodes should start there now. One file, one gate."""
+"""Gates: they decide whether a job that has found its nodes starts there now. One gate per file."""

@@ -1,4 +1,4 @@
-"""What a scenario can say about gates; each takes from it what concerns it."""
+"""The options of gates in a scenario; each gate reads its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GateOptions:
-    """Keys of [policy], checked by who uses them."""
+    """Keys of [policy], checked where they are used."""
 
     model: VariabilityModel | None = None  # None: nothing is known, nothing is gated
     labels: tuple[str, ...] = ("variation",)

@@ -1,4 +1,4 @@
-"""Wait for a calmer machine: a job that would vary if it started now is passed over, a bounded number of times.
+"""Wait for a calmer machine: a job that would vary if it started now is skipped, a bounded number of times.
 
 RUSH (Nichols et al., 2022), Algorithm 2: where a model, given the counters of the last minutes, puts the start into one
 of the `labels`, the job's skip count rises and it stays in the queue; at the threshold it starts whatever the model
@@ -38,7 +38,7 @@ TOO_OLD_US = 2 * WINDOW_US
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is expected of a start."""
+    """The expected result of a start."""
 
     label: str  # of predict.variability_data.CLASSES
     probability: float = 1.0  # of that label
@@ -48,14 +48,14 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """Who knows whether a job would vary."""
+    """A predictor of whether a job's run time would vary."""
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """What is expected if it started now on these nodes."""
+        """Return what is expected if the job started now on these nodes."""
         ...
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """Idle nodes each of which is expected to be calm; None: it cannot tell nodes apart."""
+        """Return the idle nodes that are expected to be calm; None if it cannot tell nodes apart."""
         ...
 
 
@@ -78,7 +78,7 @@ class VariabilityGate:
 
     @classmethod
     def from_options(cls, options: GateOptions) -> VariabilityGate:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         strange = [label for label in options.labels if label not in CLASSES]
         if strange or not options.labels:
             what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
@@ -92,7 +92,7 @@ class VariabilityGate:
         return cls(judge, options.labels, options.skip_threshold, options.cost_aware, options.choose_nodes)
 
     def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
-        """Wait as long as the model expects variation and skips are left."""
+        """Make the job wait while the model expects variation and skips are left."""
         job = view.job(row)
         most = self.skip_threshold if job.skip_threshold < 0 else job.skip_threshold
         if most == 0:
@@ -112,7 +112,7 @@ class VariabilityGate:
             noisy = noisy and _loss_us(row, expected, view) > wait_us
         if not noisy:
             return None
-        if about.get("counted") != asked_of:  # until newer counters come the model can only say the same again
+        if about.get("counted") != asked_of:  # until newer counters come the model gives the same answer
             if about["skips"] >= most:
                 _count(memory, "at_threshold")
                 return None
@@ -125,7 +125,7 @@ class VariabilityGate:
         return Wait(reason, view.now_us + self.ask_again_us)
 
     def calmer(self, row: int, idle: NDArray[np.bool_], view: View) -> NDArray[np.bool_] | None:
-        """Nodes on which the job is expected not to vary, if there are enough of them."""
+        """Return nodes on which the job is not expected to vary, if there are enough."""
         if not self.choose_nodes:
             return None
         found = self.judge.calm(row, idle, self.labels, view)
@@ -140,7 +140,7 @@ class ModelJudge:
         self._bound: dict[tuple[str, ...], Binding] = {}  # by the counters of a window
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """By name looked up once, in one pass over flat arrays."""
+        """Judge in one pass over flat arrays; names are looked up once."""
         window, kind = view.window, workload_type(row, view)
         if why := self._unusable(window, kind, view.now_us):
             return Judgement(CLASSES[0], unknown=why)
@@ -153,10 +153,10 @@ class ModelJudge:
         return Judgement(CLASSES[verdict.label], verdict.probability[verdict.label], verdict.slowdown, "", usual_us)
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """Idle nodes in groups of the job's size, each group asked about as if the job were to start there.
+        """Return calm idle nodes, judged in groups of the job's size as if the job started on each group.
 
-        A node alone would be another question than the model was trained on: the highest of one value is lower than
-        the highest of sixteen.
+        A single node would not match the training data: the maximum of one value is lower than the maximum of
+        sixteen.
         """
         window, kind, need = view.window, workload_type(row, view), view.need(row)
         nodes = np.flatnonzero(idle)
@@ -193,36 +193,36 @@ class ModelJudge:
 
 
 class Unlearned:
-    """Knows nothing: what the gate has before a model is trained."""
+    """The judge of a gate without a trained model: it gives no answers."""
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """No answer."""
+        """Return no answer."""
         return Judgement(CLASSES[0], unknown="no model was given")
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """No answer."""
+        """Return no answer."""
         return None
 
 
 class RandomJudge:
-    """Says variation at a fixed rate, whatever the machine does: what skipping alone would do (RUSH R61)."""
+    """Predicts variation at a fixed rate, whatever the machine does: the effect of skipping alone (RUSH R61)."""
 
     def __init__(self, rate: float, seed: int) -> None:
         self.rate, self.seed = rate, seed
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """The same question gets the same answer, until newer counters come."""
+        """Return the same answer to the same question until newer counters come."""
         text = f"{self.seed}:{view.job_id(row)}:{_asked_of(view)}"
         draw = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
         return Judgement(CLASSES[-1] if draw < self.rate else CLASSES[0])
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """All nodes are alike to it."""
+        """Return no choice: it treats all nodes alike."""
         return None
 
 
 def _loss_us(row: int, expected: Judgement, view: View) -> float:
-    """By how much longer it is expected to run than usual: as the judge knows, as measured, or as its owner says."""
+    """Return the expected extra run time: from the judge, from measurements, or from the owner's request."""
     job = view.job(row)
     profile = view.profile(job.program, job.processes, job.profile_owner)
     one = None if profile is None else profile.at_scale(1)
@@ -231,7 +231,7 @@ def _loss_us(row: int, expected: Judgement, view: View) -> float:
 
 
 def _asked_of(view: View) -> int:
-    """Which counters a question is about: until newer ones come it is the same question."""
+    """Return which counters a question is about; until newer ones come it is the same question."""
     return view.now_us if view.window is None else view.window.end_us
 
 

@@ -1,6 +1,6 @@
-"""What kind of work a job is: compute, network or io, as its owner says or as its program's profile shows (RUSH R16).
+"""The kind of work of a job: compute, network or io, as its owner says or as its program's profile shows (RUSH R16).
 
-Both borders are assumed; an owner who knows better says so at submission. Without measurements nothing is guessed.
+Both thresholds are assumed; the owner can override them at submission. Without measurements nothing is guessed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from cohabit.core.view import View
     from cohabit.model.profile import ScaleProfile
 
-IO_BYTES = 10e6  # a second and process: a program that reads and writes more is taken for one bound by storage
+IO_BYTES = 10e6  # per second and process: a program that reads and writes more counts as bound by storage
 IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
-NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer is taken for one bound by the network
+NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer counts as bound by the network
 
 
 def workload_type(row: int, view: View) -> str:
-    """As its owner says, else as the profile at its usual scale shows; empty if nothing is known."""
+    """Return the type its owner states, else the type its profile at the usual scale shows; empty if unknown."""
     job = view.job(row)
     if job.workload_type:
         return job.workload_type
@@ -27,7 +27,7 @@ def workload_type(row: int, view: View) -> str:
 
 
 def shown_by(one: ScaleProfile, processes: int) -> str:
-    """io by bytes moved, network by the share of time spent communicating, compute where neither is much.
+    """Return io by bytes moved, network by the share of time spent communicating, compute where both are small.
 
     Without counters storage cannot be excluded, so only a large share of communication says anything.
     """

@@ -1,4 +1,4 @@
-"""Oldest first, counted from the moment a job could run: time on hold or behind a dependency earns nothing.
+"""Oldest first, counted from the moment a job could run: time on hold or behind a dependency does not count.
 
 The age order of Spread-n-Share (SC 2019, section 4.4). Equal to first come, first served where nothing is held.
 """

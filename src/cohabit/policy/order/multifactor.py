@@ -1,7 +1,7 @@
 """Weighted priority as in Slurm's multifactor plug-in: age, size, fair share and quality of service, each in 0..1.
 
-Fair share is 2^(-usage share * users): a user who took an equal part of the decayed core-seconds stands at one half.
-Badly chosen weights starve someone; start from the defaults and watch the per-user slowdown.
+Fair share is 2^(-usage share * users): a user with an equal part of the decayed core-seconds is at one half.
+Badly chosen weights starve some users; start from the defaults and watch the per-user slowdown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def scores(
 ) -> NDArray[Any]:
     """The largest weighted sum goes first."""
     user = jobs.user[rows]
-    return -(  # one expression: compiled, it makes no arrays in between
+    return -(  # one expression: compiled, it makes no temporary arrays
         age_weight * np.minimum((now_us - jobs.eligible_us[rows]) / (max_age_h * 3.6e9), 1.0)
         + size_weight * np.minimum(jobs.cores[rows] / largest_job, 1.0)
         + qos_weight * jobs.qos[rows] / 100.0

@@ -1,7 +1,7 @@
 """UNICEF: a fast turnaround for small jobs (Legrand, Trystram and Zrigui, CLUSTER 2019; also in RLScheduler).
 
 Score wait / (log2(processors) * request), largest first; a job of one or two processors counts as log2 = 1.
-Wide long jobs are served last and only because everything else has been.
+Wide long jobs are served last, after all other jobs.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from cohabit.core.columns import Columns
 def scores(
     jobs: Columns, rows: NDArray[np.int64], now_us: int, exponent: float = 3.0, size_exponent: float = 1.0
 ) -> NDArray[Any]:
-    """The job that has waited longest for what it asks goes first."""
+    """The job with the longest wait relative to its request goes first."""
     waited = (now_us - jobs.submit_us[rows]) / np.maximum(jobs.limit_us[rows], 1_000_000)
     size = jobs.cores[rows] * 1.0
     if exponent == 3.0 and size_exponent == 1.0:  # plain products: the same bits on every machine

@@ -1,7 +1,7 @@
-"""Every job has the ways it booked; those nobody booked are given away in equal shares until the next job comes (S35).
+"""Every job has the ways it booked; unbooked ways are given away in equal shares until the next job comes (S35).
 
-Masks are contiguous and disjoint, in the order the jobs came, and the same on every socket (S25). What does not divide
-evenly goes to those who came first, so that every way of the cache is always in use.
+Masks are contiguous and disjoint, in the order the jobs came, and the same on every socket (S25). A remainder
+goes to the jobs that came first, so that every way of the cache is always in use.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Equal:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Equal:
-        """There is nothing to set."""
+        """Make it; it has no options."""
         return cls()
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
-        """(first way, ways) of each job on a node, in the order given."""
+        """Return (first way, ways) of each job on a node, in the order given."""
         booked = [tenant.booked_ways for tenant in tenants]
         spare = node.ways - sum(booked)
         assert spare >= 0, f"{sum(booked)} of {node.ways} ways booked"

@@ -1,6 +1,6 @@
-"""Who on a node can give a job ways or bandwidth, and how much: choices by profile, under a condition of the caller's.
+"""Find the jobs on a node that can give another job ways or bandwidth, and how much: by profile, under a condition.
 
-Pure, and without memory: whether a neighbour can spare something by what was measured of it is asked (`MayGive`).
+Pure and stateless: the caller's condition (`MayGive`) says whether a neighbour can spare it by its measurements.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from cohabit.policy.partition.division import Division
 
 STEP_WAYS, LARGE_STEP, FAR_BELOW = 2, 4, 0.15  # ways in one step; the large one for jobs so far below their bound
 CROWDED = 0.4  # of the memory's bandwidth in all profiles' means: bursts may fill it from here on
-WORTH_HOLDING = 0.1  # of it: who draws less is not worth holding
+WORTH_HOLDING = 0.1  # of it: a job that draws less is not worth holding
 LEAST_PERCENT, STEP_PERCENT = 10, 10  # of bandwidth control, as Intel has it
 THROTTLED = 0.8  # of what it may draw now, in one step
 
 
 class Place(NamedTuple):
-    """One class of the job's nodes: who is there, what each booked, and how its cache is divided just now."""
+    """One class of the job's nodes: its jobs, what each booked, and how its cache is divided now."""
 
     rows: tuple[int, ...]
     tenants: list[Tenant]
@@ -31,13 +31,13 @@ class Place(NamedTuple):
 
 
 class MayGive(Protocol):
-    """Whether a job keeps its own bound with so much of its speed; `untold`: also if nothing was measured of it."""
+    """Whether a job keeps its own bound at this share of its speed; `untold`: also if it was not measured."""
 
     def __call__(self, row: int, kept: float, untold: bool = False) -> bool: ...
 
 
 def giver_of_ways(own: int, step: int, place: Place, may_give: MayGive) -> int | None:
-    """The neighbour (its place in the list) that loses least by giving so many ways, and can."""
+    """Return the neighbour (its place in the list) that can give so many ways and loses least."""
     best: tuple[float, int] | None = None
     for other, row in enumerate(place.rows):
         part, ways = place.division.part_of(other), place.division.ways_of(other)
@@ -46,7 +46,7 @@ def giver_of_ways(own: int, step: int, place: Place, may_give: MayGive) -> int |
         if ways - step < place.division.least or other == own:
             continue
         kept = speed_kept(place.tenants[other], ways, step)
-        spare = ways - step >= place.tenants[other].booked_ways > 0  # was only given away until it is needed
+        spare = ways - step >= place.tenants[other].booked_ways > 0  # these ways were lent only until they are needed
         if may_give(row, 1.0 if spare else kept, untold=spare) and (best is None or 1 - kept < best[0]):
             best = (1 - kept, other)
     return None if best is None else best[1]
@@ -55,9 +55,9 @@ def giver_of_ways(own: int, step: int, place: Place, may_give: MayGive) -> int |
 def giver_of_bandwidth(
     own: int, throttle: bool, place: Place, holds: Mapping[int, int], may_give: MayGive
 ) -> tuple[int, int] | None:
-    """The neighbour that draws most and can draw less, and what percentage of its cores' bandwidth it keeps.
+    """Return the neighbour that draws most and can draw less, and the percentage of its cores' bandwidth it keeps.
 
-    It is held to what it booked, or throttled further; `holds` are the percentages by row that hold already.
+    It is held to what it booked, or throttled further; `holds` are the percentages by row already in force.
     """
     node, peak = place.node, stream_gbs(place.node, place.node.cores)
     draws = [drawn_gbs(one, place.division.ways_of(at), node) for at, one in enumerate(place.tenants)]
@@ -79,7 +79,7 @@ def giver_of_bandwidth(
 
 
 def speed_kept(tenant: Tenant, ways: int, fewer: int) -> float:
-    """Share of its speed a tenant keeps with fewer ways, by its profile; unknown, it loses half of what it gives."""
+    """Return the speed a tenant keeps with fewer ways, by profile; without one it loses half of what it gives."""
     measured = _measured(tenant)
     if measured is None or measured.ipc is None:
         return 1.0 - 0.5 * fewer / max(ways, 1)
@@ -87,7 +87,7 @@ def speed_kept(tenant: Tenant, ways: int, fewer: int) -> float:
 
 
 def drawn_gbs(tenant: Tenant, ways: int, node: NodeGroup) -> float:
-    """What a tenant draws on average, by its profile; half of what its cores can where there is none."""
+    """Return what a tenant draws on average, by profile; without one, half of what its cores can draw."""
     measured = _measured(tenant)
     if measured is None or measured.bandwidth_gbs is None:
         return 0.5 * stream_gbs(node, tenant.cores)
@@ -99,6 +99,6 @@ def _measured(tenant: Tenant) -> ScaleProfile | None:
 
 
 def _percent(value: float, up: bool = False) -> int:
-    """In steps of the hardware."""
+    """Round to a step of the hardware."""
     steps = value / STEP_PERCENT
     return STEP_PERCENT * (math.ceil(steps - 1e-9) if up else math.floor(steps + 1e-9))

@@ -1,10 +1,10 @@
-"""Whoever measurably falls below alpha gets ways, then bandwidth, then a slower neighbour, until it does not (ours).
+"""Give a job that measurably falls below alpha ways, then bandwidth, then a slower neighbour, until it recovers (ours).
 
-Stands over the usual division of a placement and corrects it by what is measured (S36, B-S2 of the specification; the
+Wraps the usual division of a placement and corrects it by measurements (S36, B-S2 of the specification; the
 paper has no such loop). A job whose mean progress and last two windows are below its bound takes ways from the
 neighbour that loses least by its profile; has a neighbour held to the bandwidth it booked; or throttled further. Only
-those are taken from who keep their own bound by what was measured of them. A step that does not help within two windows
-is undone and the next kind tried; when it is calm for long, steps are given back one by one. It does badly where nobody
+neighbours that keep their own bound by measurement give anything. A step that does not help within two windows is
+undone and the next kind tried; after a long calm, steps are given back one by one. It does badly where no job
 on the node has anything to spare, where progress cannot be measured, and where phases are shorter than two windows.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 WAYS, HOLD, THROTTLE = "ways", "bandwidth", "throttle"
 STEPS = (WAYS, HOLD, THROTTLE)
-PATIENCE = 2  # windows below the bound before anything is done, and after each step
+PATIENCE = 2  # windows below the bound before the first step, and after each step
 CALM = 6  # windows well above it before something is given back; twice as many after every relapse
 MOST_CALM = 96
-AIM = 0.015  # of speed alone above the bound: below that something is done, before the promise is broken
-MARGIN = 0.03  # of speed alone: who is less than this above its bound has nothing to give
+AIM = 0.015  # of speed alone above the bound: below that a step is taken, before the promise is broken
+MARGIN = 0.03  # of speed alone: a job less than this above its bound has nothing to give
 HORIZON_US = 600_000_000  # older progress counts for less
 LEAST_GAIN = 0.01  # of speed alone: a step that brings less did not help
 MOST_LINES = 20  # of a job's story
@@ -57,17 +57,17 @@ class Guarantee:
 
     @classmethod
     def over(cls, base: Partitioner | None, options: PlacementOptions) -> Guarantee:
-        """Made as the scenario says, over the usual division of the placement."""
+        """Make it as the scenario says, over the default division of the placement."""
         return cls(base, options.alpha)
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> Shares:
-        """The division before corrections: the usual one, or one mask for all where nothing is divided."""
+        """Return the division before corrections: the default one, or one mask for all if nothing is divided."""
         return [(0, node.ways)] * len(tenants) if self.base is None else self.base.split(tenants, node)
 
     def correct(
         self, rows: Sequence[int], shares: Shares, node: NodeGroup, view: View, memory: dict[str, Any]
     ) -> Corrected:
-        """All that jobs on this node have taken from each other."""
+        """Apply all that jobs on this node have taken from each other."""
         names = [view.job_id(row) for row in rows]
         division = Division(shares, node)
         cores = [view.tenant(row, _kind(node, view)).cores for row in rows]
@@ -90,7 +90,7 @@ class Guarantee:
         """Count windows below and above the bound; act after enough of them."""
         about, bound = self._about(row, view, memory), self._bound(row, view)
         beside = sorted({view.job_id(other) for other in _neighbours(row, view)})
-        if about["beside"] != beside:  # others than before: what was tried says nothing any more
+        if about["beside"] != beside:  # other neighbours: earlier steps no longer say anything
             about |= {"beside": beside, "low": 0, "calm": 0, "spent": [], "trial": None}
         share = min(1.0, HORIZON_US / max(about["span_us"], 1))
         about["span_us"] = round(share * about["span_us"]) + window_us
@@ -114,7 +114,7 @@ class Guarantee:
         return Answer()
 
     def refused(self, rows: Sequence[int], until_us: int, view: View, memory: dict[str, Any]) -> Answer:
-        """What cannot be had is not counted on: neither what these jobs took nor what was taken from them."""
+        """Drop refused corrections: what these jobs took and what was taken from them."""
         names = {view.job_id(row) for row in rows}
         concerned = list(rows)
         for row in rows:
@@ -129,17 +129,17 @@ class Guarantee:
         return Answer(tuple(concerned), reason)
 
     def story(self, job_id: str, memory: dict[str, Any]) -> list[tuple[int, str]]:
-        """What was done for a job or at its cost."""
+        """Return what was done for a job or at its cost."""
         return [(at_us, text) for at_us, text in memory["jobs"].get(job_id, {}).get("log", [])]
 
     # ---- help -------------------------------------------------------------------------------------------------------
 
     def _help(self, row: int, bound: float, view: View, memory: dict[str, Any]) -> Answer:
-        """One step for a job that is too slow."""
+        """Take one step for a job that is too slow."""
         about, name = memory["jobs"][view.job_id(row)], view.job_id(row)
         mean, last = _mean(about), _last(about)
         said = f"job {name} makes {last:.2f} of its speed alone, {mean:.2f} on average, and is to keep {bound:.2f}"
-        if about["gave_back"]:  # it was let go too early
+        if about["gave_back"]:  # a step was given back too early
             about["gave_back"], about["patience"] = False, min(2 * about["patience"], MOST_CALM)
         if back := _take_back(name, memory):
             return self._done(row, view, memory, f"{said}: it takes back {back}")
@@ -166,7 +166,7 @@ class Guarantee:
         return Answer()
 
     def _take(self, step: str, row: int, places: list[Place], view: View, memory: dict[str, Any]) -> str:
-        """On each class of its nodes from the neighbour that loses least; what was taken, in words."""
+        """Take from the neighbour that loses least on each class of its nodes; return what was taken, as text."""
         about = memory["jobs"][view.job_id(row)]
         words: dict[str, str] = {}
 
@@ -197,7 +197,7 @@ class Guarantee:
         return " and ".join(words.values())
 
     def _give_back(self, row: int, bound: float, view: View, memory: dict[str, Any]) -> Answer:
-        """One step back, the harshest first."""
+        """Undo one step, the harshest first."""
         about, name = memory["jobs"][view.job_id(row)], view.job_id(row)
         about |= {"spent": [], "trial": None, "stuck": False}
         if about["holds"]:
@@ -222,10 +222,10 @@ class Guarantee:
         calm = f"job {name} makes {_last(about):.2f} of its speed alone, {_mean(about):.2f} on average, above its "
         return self._done(row, view, memory, f"{calm}{bound:.2f} for {about['patience']} windows: {what}")
 
-    # ---- who stands where -------------------------------------------------------------------------------------------
+    # ---- jobs and their nodes ---------------------------------------------------------------------------------------
 
     def _may_give(self, row: int, kept: float, view: View, memory: dict[str, Any], untold: bool = False) -> bool:
-        """Whether a job keeps its own bound with so much of its speed; `untold`: also if nothing was measured."""
+        """Return whether a job keeps its bound at this share of its speed; `untold`: also if it was not measured."""
         about = memory["jobs"].get(view.job_id(row))
         mean = None if about is None else _mean(about)
         if about is None or mean is None:
@@ -279,7 +279,7 @@ class Guarantee:
 
 
 def _take_back(name: str, memory: dict[str, Any]) -> str:
-    """What others have of this job is its own again; in words, empty if they have nothing."""
+    """Give back to this job what others took from it; return that as text, empty if they have nothing."""
     words = []
     for other, about in memory["jobs"].items():
         if (percent := about["holds"].pop(name, 0)) != 0:
@@ -297,7 +297,7 @@ def _mean(about: About) -> float | None:
 
 
 def _last(about: About) -> float:
-    """Over the windows after which something is done."""
+    """Return the mean over the windows after which a step is taken."""
     return float(sum(about["recent"]) / len(about["recent"]))
 
 

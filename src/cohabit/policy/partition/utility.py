@@ -1,8 +1,8 @@
 """Every job has the ways that are worth most to all on the node together, by its profile (Shepherd, P2 to P4).
 
 Jobs are gathered into at most as many groups as the hardware has, and each group shares its ways: the sum of speeds
-against running alone is largest, and no job falls below its bound if that is possible. Jobs without a profile have
-nodes to themselves under the placement this goes with; on a node that has one after all nothing is divided.
+relative to running alone is largest, and no job falls below its bound if that is possible. Jobs without a profile have
+nodes to themselves under the matching placement; if a node has one nevertheless, nothing is divided.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Utility:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Utility:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         return cls(options.bound)
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
-        """(first way, ways) of each job on a node, in the order given; those with the same share them."""
+        """Return (first way, ways) of each job on a node, in the order given; jobs with equal values share them."""
         forecast = self.forecasts.of(node)
         bounded = [one if one.alpha else one._replace(alpha=self.alpha) for one in tenants]
         if len(bounded) == 1 or not all(forecast.knows(one) for one in bounded):

@@ -24,11 +24,11 @@ class Exclusive:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Exclusive:
-        """It has none."""
+        """Make it; it has no options."""
         return cls()
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
-        """Idle nodes within the allowed number of each kind."""
+        """Return idle nodes within the allowed number of each kind."""
         counts = view.kinds.choose(np.where(view.usable(row), allowed, 0), view.need(row))
         if counts is None:
             return None

@@ -1,4 +1,4 @@
-"""What a person can set of the placements; each takes what concerns it (`from_options`)."""
+"""The options of placements; each reads its own (`from_options`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PlacementOptions(NamedTuple):
-    """The keys of [policy] that are about nodes."""
+    """The keys of [policy] that concern nodes."""
 
     alpha: float = 0.9
     beta: float = 2.0
@@ -17,10 +17,10 @@ class PlacementOptions(NamedTuple):
     divide_cache: bool = True
     book_bandwidth: bool = True
     learn: bool = True
-    bound: float = 0.0  # alpha, where the scenario states one
+    bound: float = 0.0  # alpha, if the scenario states one
     moves: int = 0
     pairing: str = "greedy"
-    degradations: Degradations | None = None  # who slows whom, as far as it is known
+    degradations: Degradations | None = None  # mutual slowdowns of jobs, as far as known
     threshold_pct: float = 100.0
     group_size: int = 2
     window: int = 150

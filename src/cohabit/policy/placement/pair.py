@@ -1,4 +1,4 @@
-"""Two jobs (or up to four) on one node at once, chosen so that they hurt each other least; the others run alone.
+"""Two jobs (or up to four) on one node at once, chosen so that they slow each other least; the others run alone.
 
 Intelligent Colocation (SBAC-PAD 2019): the ready jobs are paired by predicted degradation, the pairs start together
 on an empty node, and a pair that would slow by more than the threshold runs one after the other instead. Methods:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OPTIMAL, GREEDY, SAVING, INTENSITY, CONSECUTIVE = METHODS = ("optimal", "greedy", "saving", "intensity", "consecutive")
 MEMORY_NAME = "pairs"
-MISSES = "misses_per_instruction_mean"  # the counter distributed intensity goes by
+MISSES = "misses_per_instruction_mean"  # the counter used by distributed intensity
 NEVER = 1e9  # percent: jobs that cannot share
 
 
@@ -51,7 +51,7 @@ class Together:
         self.dimensions: tuple[Dimension, ...] = (cores, self.places, MEMORY)
 
     def asks(self, row: int, view: View) -> list[Ask]:
-        """Beside others, on as few nodes as hold it; alone as the last resort."""
+        """Return a shared footprint on as few nodes as hold the job; alone as the last resort."""
         job, compact = view.job(row), alone(row, view, self.dimensions)
         if wants_whole_nodes(job):
             return compact
@@ -60,12 +60,12 @@ class Together:
         return [ask_for(wish, self.dimensions, view, row), *compact]
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """The idlest nodes."""
+        """Return the idlest nodes."""
         return ledger.find(takes, ask.nodes)
 
 
 class Pair(Together):
-    """Groups by what is known of degradations; the queue is looked at `window` jobs deep."""
+    """Groups by known degradations; the first `window` jobs of the queue are considered."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Pair(Together):
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Together:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         if options.pairing not in METHODS:
             raise InputError(f"pairing = {options.pairing!r} is unknown", "policy.pairing", f"use {', '.join(METHODS)}")
         if options.pairing == CONSECUTIVE:
@@ -95,7 +95,7 @@ class Pair(Together):
         )  # fmt: skip
 
     def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, object]]:
-        """Who starts together, in the order of the first of each group; and what to remember of it."""
+        """Return the groups that start together, ordered by their first member, and what to remember of them."""
         rows = list(queue[: self.window])
         names, known = [view.job_id(row) for row in rows], view.memory.get(MEMORY_NAME, {})
         here = set(names)
@@ -107,14 +107,14 @@ class Pair(Together):
         return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
 
     def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """The nodes of whoever the job goes best with, of those who run there since others have left."""
+        """Return the nodes of the best partner among running jobs with a place left beside them."""
         if not self.refill or ask.exclusive:
             return None
         found: list[tuple[float, int, Parts]] = []
         for index in np.flatnonzero(ledger.suitable(takes)).tolist():
             there = ledger.residents[index]
             if not there or any(len(ledger.nodes_of(one)) != ask.nodes for one in there):
-                continue  # whoever shares nodes shares all of them
+                continue  # jobs that share nodes share all of them
             kind = int(ledger.kind[index])
             tenants = [view.tenant(one, kind) for one in there] + [view.tenant(row, kind, ask.cores)]
             cost = self._cost(self.degradations.between(tenants, view.kinds.groups[kind]))
@@ -123,18 +123,18 @@ class Pair(Together):
         return min(found)[2] if found else None
 
     def _cost(self, percent: Floats) -> float | None:
-        """Of running together, the less the better; None where they should not. Degradations add up."""
+        """Return the cost of running together, lower is better; None if they must not. Degradations add up."""
         slowed = np.where(np.eye(len(percent)) > 0, 0.0, percent).sum(axis=1)
         if np.isnan(slowed).any():
             return None
-        if self.method == SAVING:  # what they get done together in the time one of them takes alone
+        if self.method == SAVING:  # the work done together in the time one of them takes alone
             done = float((1.0 / (1.0 + slowed / 100.0)).sum())
             return -done if done > 1.0 else None
         worst = float(slowed.max())
         return worst if worst <= self.threshold_pct else None
 
     def why_not(self, row: int, view: View) -> str:
-        """With whom it is to start, or why alone; either way it needs empty nodes, or somebody it may join."""
+        """Return the job's partner, or why it runs alone; either way it needs empty nodes or a job it may join."""
         name, where = view.job_id(row), "on nodes that are empty"
         group = view.memory.get(MEMORY_NAME, {}).get(name, [])
         if not group:
@@ -147,7 +147,7 @@ class Pair(Together):
         return f"it is to run alone, {where}: {why}"
 
     def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
-        """Places in the queue of every group, those alone as groups of one."""
+        """Return the queue positions of every group; a job alone is a group of one."""
         apart = [place for place, row in enumerate(rows) if wants_whole_nodes(view.job(row))]
         able = [place for place in range(len(rows)) if place not in set(apart)]
         if self.method == INTENSITY:
@@ -161,7 +161,7 @@ class Pair(Together):
     def _by_degradation(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
         if len(rows) < 2:
             return []
-        shapes = [(tuple(view.usable(row).tolist()), view.need(row)) for row in rows]  # who may use the same nodes
+        shapes = [(tuple(view.usable(row).tolist()), view.need(row)) for row in rows]  # can use the same nodes
         percent, seconds = np.full((len(rows), len(rows)), NEVER), np.zeros(len(rows))
         for shape in sorted(set(shapes)):
             places = [place for place, other in enumerate(shapes) if other == shape]
@@ -200,11 +200,11 @@ class Pair(Together):
 
 
 def _cores(row: int, view: View) -> int:
-    """Cores it would have on each node, compact."""
+    """Return the cores the job would have on each node, compact."""
     return footprint(view.job(row).processes, view.smallest_node(row), 1, view.need(row)).cores
 
 
 def _seconds(tenant: Tenant, row: int, view: View) -> float:
-    """How long it takes alone: as measured, else as its owner says."""
+    """Return the run time alone: as measured, else as its owner states."""
     one = None if tenant.profile is None else tenant.profile.at_scale(1)
     return one.time_s if one is not None and one.time_s > 0 else view.limit_us(row) / 1e6

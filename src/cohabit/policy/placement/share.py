@@ -1,7 +1,7 @@
 """CS: compact, but nodes are shared. A job takes cores wherever they are free, at the lowest scale that fits now.
 
-Spread-n-Share (SC 2019, section 3.2). It looks at cores and memory only, so jobs that fight over cache or bandwidth end
-up side by side and slow each other down (the paper saw 3.5 times); no profile is used and the cache is not divided.
+Spread-n-Share (SC 2019, section 3.2). It looks at cores and memory only, so jobs that compete for cache or bandwidth
+end up side by side and slow each other down (the paper saw 3.5 times); no profile is used and the cache is not divided.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Share:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Share:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         return cls(options.scales)
 
     def asks(self, row: int, view: View) -> list[Ask]:
-        """The ways in which the job could run, the preferred one first."""
+        """Return the footprints with which the job could run, the preferred one first."""
         job, compact = view.job(row), alone(row, view, self.dimensions)
         if wants_whole_nodes(job):
             return compact
@@ -45,8 +45,8 @@ class Share:
             if possible(job, spread.nodes, scale, view):
                 wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)
                 found.append(ask_for(wish, self.dimensions, view, row))
-        return found + compact  # the last resort: whoever may use an empty node must never wait for ever
+        return found + compact  # last resort: a job that may use an empty node must not wait for ever
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """The idlest nodes (S28 to S30)."""
+        """Return the idlest nodes (S28 to S30)."""
         return ledger.find(takes, ask.nodes)

@@ -2,9 +2,9 @@
 
 Shepherd (poster, PACT 2017), taken online: a newcomer goes to the node with the largest gain in the sum of speeds
 against running alone, as profiles predict it (policy/forecast.py); nothing but cores and memory is booked, because the
-cache is divided anew after every change (policy/partition/utility.py). It waits where every node would lose more than
+cache is divided anew after every change (policy/partition/utility.py). It waits if every node would lose more than
 the newcomer brings, or a neighbour its bound. At most `moves` running jobs per decision change their L3 domain within
-one server, if their owners allow it. It does badly where profiles are wrong, and on clusters with room for everyone.
+one server, if their owners allow it. It does badly where profiles are wrong, and on clusters with room for all jobs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from cohabit.core.view import View
     from cohabit.policy.placement.options import PlacementOptions
 
-KEPT = "shepherd"  # under this name kinds of residents are kept between decisions
+KEPT = "shepherd"  # the key under which kinds of residents are kept between decisions
 LEAST_GAIN = 0.01  # of a move, in speeds against running alone: less is not worth refilling a cache
-DIGITS = 9  # what is a tie on paper must be one here
+DIGITS = 9  # a mathematical tie must be a tie here
 
 
 class Shepherd:
-    """Gains by forecast; what has no profile runs alone and is measured."""
+    """Placement by forecast gain; jobs without a profile run alone and are measured."""
 
     exclusive = False
 
@@ -44,11 +44,11 @@ class Shepherd:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Shepherd:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         return cls(options.bound, options.moves, Trials((1,)) if options.learn else None)
 
     def asks(self, row: int, view: View) -> list[Ask]:
-        """Compact and shared if its profile is known; otherwise alone, and measured."""
+        """Return compact shared footprints if the profile is known; otherwise run alone and measure."""
         job, node = view.job(row), view.node_type(row)
         compact = alone(row, view, self.dimensions)
         if wants_whole_nodes(job) or not node.ways:
@@ -65,10 +65,10 @@ class Shepherd:
         if wanted is not None and not wanted.alone:
             wish = Wish(job, profile, 1, wanted.nodes, wanted.cores, 0, wanted.bandwidth_gbs)
             found.append(ask_for(wish, self.dimensions, view, row))
-        return found + compact  # the last resort: whoever may use an empty node must never wait for ever
+        return found + compact  # last resort: a job that may use an empty node must not wait for ever
 
     def why_not(self, row: int, view: View) -> str:
-        """That nodes have room but would lose by it, if that is so."""
+        """Return that nodes have room but would lose by the job, if that is so."""
         ask = next((one for one in view.asks(row, self) if not one.exclusive), None)
         if ask is None:
             return ""
@@ -81,7 +81,7 @@ class Shepherd:
         )
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """The nodes that gain most from the job; None where too few of them gain at all."""
+        """Return the nodes that gain most from the job; None if too few nodes gain."""
         if ask.exclusive:
             return ledger.find(takes, ask.nodes)
         fits = ledger.suitable(takes)
@@ -110,7 +110,7 @@ class Shepherd:
     def _residents(
         self, kind: int, classes: NDArray[np.int64], ledger: Ledger, view: View
     ) -> tuple[_Kept, NDArray[np.int64]]:
-        """Who is on nodes of these classes, all of one kind; and those of the classes whose residents are all known."""
+        """Return the residents of these classes, all of one kind, and the classes whose residents are all known."""
         forecast, residents = self.forecasts.of(view.kinds.groups[kind]), ledger.residents
         kept = view.kept.setdefault(KEPT, {}).setdefault(kind, _Kept(forecast))
         kept.grow(len(residents))
@@ -130,14 +130,14 @@ class Shepherd:
     # ---- moves ------------------------------------------------------------------------------------------------------
 
     def moves(self, ledger: Ledger, touched: Collection[int], view: View) -> list[Move]:
-        """Up to `moves` moves within servers on which something has changed, each the best one left."""
+        """Return up to `moves` moves within servers that have changed, each the best one left."""
         if not touched:
             return []
         servers = sorted({int(view.kinds.server_of[node]) for node in touched})
         found: list[Move] = []
         while len(found) < self.most_moves:
             if found:
-                ledger = ledger.draft() if len(found) == 1 else ledger  # the first one was decided on what is there
+                ledger = ledger.draft() if len(found) == 1 else ledger  # the first one was decided on the real state
                 ledger.move(found[-1].row, found[-1].node)
             best = max(
                 (move for server in servers for move in self._moves_within(server, ledger, view)),
@@ -149,7 +149,7 @@ class Shepherd:
         return found
 
     def _moves_within(self, server: int, ledger: Ledger, view: View) -> list[Move]:
-        """Every move between the nodes of a server that is worth it; they are all of one kind but for windows."""
+        """Return every worthwhile move between the nodes of a server; they are all of one kind except for windows."""
         nodes = np.flatnonzero(view.kinds.server_of == server)
         classes = ledger.class_at[nodes].astype(np.int64)
         kind = int(ledger.kind[classes[0]])
@@ -181,9 +181,9 @@ def _has_room(ledger: Ledger, index: int, row: int, kind: int) -> bool:
 
 
 class _Kept:
-    """Kinds of the residents of every class of nodes, worked out again when a class has other residents.
+    """Kinds of the residents of every class of nodes, computed again when the residents of a class change.
 
-    A new set of residents is always a new tuple, so that looking at its identity is enough.
+    A new set of residents is always a new tuple, so that comparing its identity is enough.
     """
 
     def __init__(self, forecast: Forecast) -> None:
@@ -191,7 +191,7 @@ class _Kept:
         self.mixes, self.known = Mixes(forecast), np.zeros(0, np.bool_)
 
     def grow(self, classes: int) -> None:
-        """Room for so many classes."""
+        """Make room for so many classes."""
         more = classes - len(self.seen)
         if more > 0:
             self.seen += [None] * more
@@ -199,7 +199,7 @@ class _Kept:
             self.mixes.grow(classes)
 
     def note(self, index: int, residents: tuple[int, ...], kinds: list[int | None]) -> None:
-        """The class has these residents now."""
+        """Record the residents the class has now."""
         known = [kind for kind in kinds if kind is not None]
         self.seen[index], self.known[index] = residents, len(known) == len(kinds)
         if self.known[index]:

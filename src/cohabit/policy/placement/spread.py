@@ -3,7 +3,7 @@
 Spread-n-Share (SC 2019, section 4). For each scale, best profiled performance first: the fewest cache ways that keep
 alpha of the full IPC, the bandwidth drawn at that many ways, then the idlest nodes with that much of everything left,
 by C_o + B_o + beta W_o. Neutral jobs spread only to use leftover cores. Greedy: on a small machine full of jobs that
-like to spread it fragments nodes and makes others wait (section 6.4); average bandwidth books no bursts.
+gain by spreading it fragments nodes and makes others wait (section 6.4); average bandwidth books no bursts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spread:
-    """Profiles in, footprints out; what cannot be profiled runs compact and exclusive."""
+    """Footprints from profiles; jobs that cannot be profiled run compact and exclusive."""
 
     exclusive = False
 
@@ -44,14 +44,14 @@ class Spread:
 
     @classmethod
     def from_options(cls, options: PlacementOptions) -> Spread:
-        """Made as the scenario says."""
+        """Make it as the scenario says."""
         return cls(
             options.alpha, options.beta, options.scales, book_ways=options.divide_cache,
             book_bandwidth=options.book_bandwidth, trials=Trials(options.scales) if options.learn else None,
         )  # fmt: skip
 
     def asks(self, row: int, view: View) -> list[Ask]:
-        """The ways in which the job could run, the preferred one first."""
+        """Return the footprints with which the job could run, the preferred one first."""
         job = view.job(row)
         compact = alone(row, view, self.dimensions)
         if wants_whole_nodes(job):
@@ -70,14 +70,14 @@ class Spread:
             else:
                 wish = Wish(job, profile, wanted.scale, wanted.nodes, wanted.cores, wanted.ways, wanted.bandwidth_gbs)
                 found.append(ask_for(wish, self.dimensions, view, row))
-        return found + compact  # the last resort: whoever may use an empty node must never wait for ever
+        return found + compact  # last resort: a job that may use an empty node must not wait for ever
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """The idlest nodes (S28 to S30)."""
+        """Return the idlest nodes (S28 to S30)."""
         return ledger.find(takes, ask.nodes)
 
     def demands(self, row: int, profile: Profile, view: View) -> list[Demand]:
-        """Demands at the profiled scales that keep alpha of the compact run's speed, in the order they are tried."""
+        """Return the demands at profiled scales that keep alpha of the compact run's speed, in order of trial."""
         job, node = view.job(row), view.node_type(row)
         alpha = job.alpha or self.alpha
         kind = classify(profile).kind

@@ -1,4 +1,4 @@
-"""From a wish (scale, cores, ways, bandwidth) to an ask the ledger understands: whole units on a node of each kind."""
+"""Convert a wish (scale, cores, ways, bandwidth) into an ask for the ledger: whole units on a node of each kind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def possible(job: Job, nodes: int, scale: int, view: View) -> bool:
-    """Whether such a footprint makes sense at all: every node has a process, and there are that many nodes."""
+    """Return whether such a footprint is possible: every node has a process, and there are that many nodes."""
     return scale == 1 or nodes <= min(job.processes, view.cluster_nodes)
 
 
 def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int, purpose: str = "run") -> Ask:
-    """A shared footprint: what it takes on a node of every kind the job may use, by dimension."""
+    """Return a shared footprint: what it takes on a node of every kind the job may use, by dimension."""
     booked = {dimension.name: dimension.need(wish) for dimension in dimensions}
     takes = tuple(tuple(booked.values()) if usable else () for usable in view.usable(row))
     ways, mbs = booked.get(WAYS.name, 0), booked.get(BANDWIDTH.name, 0)
@@ -28,12 +28,12 @@ def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int, p
 
 
 def wants_whole_nodes(job: Job) -> bool:
-    """Whether its owner wants nobody beside it: told so, or asked for nodes without saying what runs on them."""
+    """Return whether the job must run alone on its nodes: requested so, or nodes without stating processes."""
     return job.exclusive or job.nodes > job.processes or (job.nodes > 0 and job.processes == 1)
 
 
 def alone(row: int, view: View, dimensions: Sequence[Dimension], scale: int = 1, purpose: str = "run") -> list[Ask]:
-    """Nodes to itself: it takes all a node has, so that only empty nodes will do."""
+    """Return an exclusive footprint: it takes all of a node, so that only empty nodes fit."""
     job = view.job(row)
     spread = footprint(job.processes, view.smallest_node(row), scale, view.need(row))
     if not possible(job, spread.nodes, scale, view):

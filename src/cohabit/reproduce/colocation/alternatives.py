@@ -1,7 +1,7 @@
-"""The same on other programs: drawn anew from the priors, and from the versions of the priors that were given up.
+"""The same on other programs: drawn again from the priors, and from abandoned versions of the priors.
 
-The one calibrated row does not pin a population down. All of these have fifo-shared near +13 % on average over many
-draws; what else comes out shows how far the results hang on the programs.
+The one calibrated row does not determine a population. All of these have fifo-shared near +13 % on average over many
+draws; the other rows show how far the results depend on the programs.
 """
 
 from __future__ import annotations

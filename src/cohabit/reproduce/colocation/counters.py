@@ -1,4 +1,4 @@
-"""What perf would have shown of a program that runs alone: the paper's 39 counters, each with four statistics.
+"""Simulated perf counters of a program that runs alone: the paper's 39 counters, each with four statistics.
 
 Rates per second over all threads, from a program's vector by the formulas below, with the noise of repeated runs. What
 a counter cannot show is not in them: the size of the footprint, how it is reused, and what less cache would cost can
@@ -25,7 +25,7 @@ def rates(vector: Vector, on: Machine) -> dict[str, float]:
     waiting = sum(on.stalls(vector, on.node.ways)) / cpi
     missing = vector.misses(on.node.ways * on.mb_per_way)
     references = instructions * vector.refs_per_ki / 1000.0
-    second = references * vector.l2_reuse  # what the first level asks of the second
+    second = references * vector.l2_reuse  # requests of the first level to the second
     prefetched = 0.2 + 0.6 * vector.streaming  # of all references
     storing = vector.stores / (vector.loads + vector.stores)
     blocked = on.node.cores * (1.0 - vector.cpu_fraction)

@@ -1,7 +1,7 @@
-"""The simulated server of Intelligent Colocation: its programs, who slows whom, and one queue under one policy.
+"""The simulated server of Intelligent Colocation: its programs, their mutual slowdowns, and one queue under one policy.
 
 Everything an experiment may vary is in a `Bench`; what it does not vary is as calibrated. Degradations come from the
-law of the world, makespans from the scheduler; nothing is computed beside it. Nothing here judges.
+law of the world, makespans from the scheduler; nothing is computed outside them. Nothing here judges.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from cohabit.trace.programs import Programs
 from cohabit.trace.synthetic import synthetic_workload
 
 CATALOGUE, HIDDEN = "catalogue", "hidden"
-PLAIN, FREE, RUINOUS = "plain", "free", "ruinous"  # worlds: as calibrated, without contention, with endless contention
+PLAIN, FREE, RUINOUS = "plain", "free", "ruinous"  # worlds: as calibrated, without contention, with total contention
 RUNS = 3  # that are averaged where the paper ran something several times
 TRUTH = ("q", "latency_slope", "latency_knee")  # assumed numbers of the law
 OF_MACHINE = ("memory_cycles", "stream")
-RUIN = Curve((19, 20), (0.01, 1.0))  # relative IPC: whoever loses a way all but stops
+RUIN = Curve((19, 20), (0.01, 1.0))  # relative IPC: a program that loses a way almost stops
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Bench:
 
     kind: str = CATALOGUE  # hidden: drawn from the priors; else: from other priors of that name
     seed: int = 0  # of hidden programs
-    number: int = 0  # hidden programs are others in every set
+    number: int = 0  # hidden programs differ in every set
     factors: tuple[tuple[str, float], ...] = ()  # assumed numbers multiplied, by name
     world: str = PLAIN
     contention: str = "share"
@@ -85,17 +85,17 @@ class Bench:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """By place in every matrix."""
+        """The names, by place in every matrix."""
         return tuple(vector.name for vector in self.vectors)
 
     @cached_property
     def blind(self) -> NDArray[np.bool_]:
-        """Which programs no model may learn from."""
+        """Return the programs no model may learn from."""
         return np.array([vector.suite == BLIND for vector in self.vectors])
 
     @cached_property
     def programs(self) -> Programs:
-        """What is true of them, for the world alone."""
+        """Return the true programs, for the world only."""
         found = programs_of(self.vectors, self.machine)
         if self.world == RUINOUS:
             return Programs({name: msgspec.structs.replace(one, cpu_fraction=1.0, ipc=RUIN)
@@ -104,12 +104,12 @@ class Bench:
 
     @property
     def times_s(self) -> Floats:
-        """Alone."""
+        """Return the times alone."""
         return np.array([vector.solo_time_s for vector in self.vectors])
 
     @cached_property
     def constants(self) -> Constants:
-        """Of the law, with assumptions varied."""
+        """Return the constants of the law, with assumptions varied."""
         law = msgspec.structs.replace(
             CONSTANTS.law, **{name: getattr(CONSTANTS.law, name) * self.factor(name) for name in TRUTH}
         )
@@ -144,7 +144,7 @@ def _varied(vector: Vector, factors: Mapping[str, float]) -> Vector:
 
 @dataclass(frozen=True)
 class Measured:
-    """What an operator has of the programs: times and counters alone, and degradations in co-runs, with noise."""
+    """An operator's measurements of the programs: times and counters alone, and degradations in co-runs, with noise."""
 
     times_s: Floats
     counters: tuple[Mapping[str, float], ...]
@@ -164,7 +164,7 @@ def measure(bench: Bench, seed: int) -> Measured:
 
 
 def profiles(bench: Bench, known: Measured) -> tuple[Profile, ...]:
-    """The same as the scheduler stores it."""
+    """Return the measurements as profiles of the scheduler."""
     found = []
     for name, time_s, counters in zip(bench.names, known.times_s.tolist(), known.counters, strict=True):
         program: Program = msgspec.structs.replace(bench.programs[name], counters=dict(counters))
@@ -197,7 +197,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Policy:
-    """A bundle by name; where it goes by degradations, how it knows them, its threshold, whether jobs join others."""
+    """A bundle by name; if it uses degradations, how it knows them, its threshold, whether jobs join others."""
 
     bundle: str
     degradations: Degradations | None = None
@@ -241,5 +241,5 @@ def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile
 
 @cache
 def bench_of(bench: Bench) -> Bench:
-    """The same object for equal ones, so that programs and degradations are worked out once in a process."""
+    """The same object for equal ones, so that programs and degradations are computed once in a process."""
     return bench

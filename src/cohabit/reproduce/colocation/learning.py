@@ -66,7 +66,7 @@ def lesson(bench: Bench, seed: int, trees: int, searching: bool, fold_trees: int
 
 
 def blind_only(bench: Bench, seed: int, trees: int, searching: bool) -> Lesson:
-    """The paper's two models, asked about the unseen suite."""
+    """The paper's two models, tested on the unseen suite."""
     bench = bench_of(bench)
     learn, blind = data_of(bench, measure(bench, seed))
     kinds = {}
@@ -82,12 +82,12 @@ def gathered(plan: Plan, results: dict[str, Any]) -> list[Lesson]:
 
 
 def score(kind: str, part: str, what: str = "r2") -> Statistic:
-    """Of one lesson."""
+    """Return the score of one lesson."""
     return lambda members: members[0]["kinds"][kind][part][what]
 
 
 def spread_of(lessons: Sequence[Lesson], kind: str) -> str:
-    """Why R squared over five programs is what it is: how far seeds are apart, and how much one program decides."""
+    """Explain R squared over five programs: the spread over seeds, and the influence of one program."""
     each = [one["kinds"][kind]["blind"] for one in lessons]
     scores, shares = [one["r2"] for one in each if one["r2"] is not None], [one["worst_program_pct"] for one in each]
     if not scores:
@@ -102,7 +102,7 @@ def spread_of(lessons: Sequence[Lesson], kind: str) -> str:
 
 
 def leak(members: Sequence[Lesson]) -> float | None:
-    """How much better the MLP looks with folds by pair."""
+    """Return how much better the MLP scores with folds by pair."""
     paired, grouped = score(MLP, "paired")(members), score(MLP, "grouped")(members)
     return None if paired is None or grouped is None else paired - grouped
 

@@ -61,7 +61,7 @@ def gathered(plan: Plan, results: dict[str, Any], level: str = RANDOM) -> list[l
 
 
 def mean(policy: str, what: str = "pct") -> Statistic:
-    """Over the queues of a set."""
+    """Return the mean over the queues of a set."""
     return lambda queues: float(np.mean([one[policy][what] for one in queues]))
 
 
@@ -81,7 +81,7 @@ def minus(first: str, second: str, what: str = "pct") -> Statistic:
 
 
 def largest_distance(policy: str) -> Statistic:
-    """How far any queue is from FIFO, in percent."""
+    """Return the largest distance of any queue from FIFO, in percent."""
     return lambda queues: max(abs(one[policy]["pct"]) for one in queues)
 
 
@@ -91,7 +91,7 @@ def over_sets(sets: Sequence[Sequence[Queue]], policy: str, what: str = "pct") -
 
 
 def reasons(sets: Sequence[Sequence[Queue]]) -> dict[str, str]:
-    """Figures that say why a row of the contract lies where it does, by row."""
+    """Return figures that explain the value of a contract row, by row."""
     shared = [over_sets([queues], SHARED) for queues in sets]
     apart = f"single sets from {min(shared):+.1f} to {max(shared):+.1f} %" if len(shared) > 1 else ""
     made = {
@@ -149,7 +149,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
 
 
 def _of_the_paper() -> list[Own]:
-    """Everything else it says of random queues."""
+    """Return all other rows of the paper on random queues."""
     better = Expected("I31.queues_better", "random queues of 20 with a shorter makespan than FIFO's", 20)
     return [
         (Expected("I31.di_pct", "makespan of distributed intensity against FIFO", 10), mean(INTENSITY), ""),
@@ -182,7 +182,7 @@ def _turnarounds() -> list[Own]:
 
 
 def _brackets() -> list[Own]:
-    """I41: what knowing everything and refusing everything come to."""
+    """I41: the results of perfect knowledge and of refusing all pairs."""
     perfect = "with true degradations instead of predicted ones"
     return [
         (Expected("I41.threshold_0_pct", "largest distance to FIFO with threshold 0", 0, 0, 0, CHECK),

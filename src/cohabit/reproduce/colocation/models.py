@@ -1,4 +1,4 @@
-"""Training on what was measured: the data set of ordered pairs, one model, and its answers about unseen programs.
+"""Training on measurements: the data set of ordered pairs, one model, and its answers about unseen programs.
 
 Learned from: all ordered pairs of the programs that are not of the blind suite (27 x 27 = 729). Asked about: all
 ordered pairs whose first program is unseen (5 x 32; the paper does not say which pairs it asked about). Nothing here
@@ -30,7 +30,7 @@ def features(known: Measured) -> tuple[Floats, Floats]:
 
 
 def data_of(bench: Bench, known: Measured) -> tuple[CoRuns, CoRuns]:
-    """What may be learned from, and what is asked about at the end."""
+    """Return the training data, and the data for the final test."""
     primary, beside = features(known)
     first, second = (places.ravel() for places in np.indices(known.degradations.shape))
     names = np.array(bench.names)
@@ -50,7 +50,7 @@ def trained(learn: CoRuns, kind: str, seed: int, trees: int, searching: bool) ->
 
 
 def blind_answers(model: DegradationModel, learn: CoRuns, blind: CoRuns) -> Asked:
-    """About programs it has not seen."""
+    """Return the answers about unseen programs."""
     return training.asked_of(model, blind, float(learn.truth.mean()))
 
 
@@ -63,7 +63,7 @@ def score_of(asked: Asked) -> dict[str, Any]:
 
 
 def worst_program_pct(asked: Asked, blind: CoRuns) -> float:
-    """How much of the squared error the one program makes up that was misjudged most."""
+    """Return the share of the squared error of the program with the largest error."""
     squared, names = (asked.truth - np.maximum(asked.answer, 0.0)) ** 2, np.array(blind.app)
     by_program = [float(squared[names == name].sum()) for name in dict.fromkeys(blind.app)]
     return 100.0 * max(by_program) / max(sum(by_program), 1e-12)

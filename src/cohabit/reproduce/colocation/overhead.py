@@ -25,13 +25,13 @@ PREDICTED = "all pairs of so many different programs, features put together from
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """One, timed by itself."""
+    """Return one task, timed alone."""
     arguments = {"seed": plan.seed("overhead"), "trees": plan.sizes.timed_trees, "repeats": plan.sizes.timings}
     return [Task("overhead", overhead, arguments, 12.0)]
 
 
 def overhead(seed: int, trees: int, repeats: int) -> dict[str, float]:
-    """Milliseconds by what and how many."""
+    """Return milliseconds by step and number of jobs."""
     found: dict[str, float] = {}
     benches = [bench_of(Bench(HIDDEN, seed, number)) for number in range(-(-COUNTS[-1] // 32))]
     known = [measure(bench, seed) for bench in benches]
@@ -103,5 +103,5 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
 
 
 def _greedy(count: int) -> float | None:
-    """The ends of what the paper says."""
+    """Return the paper's value, which it states only for the smallest and largest count."""
     return {COUNTS[0]: 0.01, COUNTS[-1]: 0.15}.get(count)

@@ -22,33 +22,33 @@ VERSIONS = {"hidden": "them", "guessed": "the second", "independent": "the first
 
 
 class IntelligentColocation:
-    """What the command asks of a paper."""
+    """The paper in the form the command uses."""
 
     name = "colocation"
     title = "Intelligent Colocation"
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
         from cohabit.predict.estimators import need_scikit_learn
 
         need_scikit_learn()
         return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the paper's order."""
+        """Return every row, in the paper's order."""
         plan = Plan(options)
         found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
         missed = [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
         return with_other_versions(missed)
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The paper's figures from our runs."""
+        """Return the paper's figures from our runs."""
         from cohabit.reproduce.colocation.pictures import pictures
 
         return pictures(Plan(options), results)
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
         programs = "programs drawn anew from the priors" if Plan(options).hidden else "the 32 programs of the catalogue"
         return [
             "Intelligent Colocation (SBAC-PAD 2019) runs jobs in pairs on one server. A model learns from hardware "
@@ -70,7 +70,7 @@ class IntelligentColocation:
 
 
 def with_other_versions(rows: list[Row]) -> list[Row]:
-    """Beside every claim of the contract: that the priors were chosen late, and what all three versions come to."""
+    """Add to every claim of the contract that the priors were chosen late, and the results of all three versions."""
     measured = {one.id: one.measured for one in rows}
     found = []
     for one in rows:

@@ -24,7 +24,7 @@ MOST_SHOWN_PCT = 300.0  # the colours of the heat map end here
 
 
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
-    """All of them, in the paper's order."""
+    """Return all figures, in the paper's order."""
     return [
         _heat_map(plan), _accuracy(plan, results), _against_truth(plan, results), _levels(plan, results),
         _per_queue(plan, results), _strategies(plan, results), _turnaround(plan, results), _times(results),
@@ -44,7 +44,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: s
 
 
 def _as_fifo(figure: Figure, at: float = 1.0) -> Figure:
-    """A dotted line where FIFO is."""
+    """Return a dotted line at the level of FIFO."""
     line = {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, "y0": at, "y1": at,
             "xref": "paper", "x0": 0, "x1": 1}  # fmt: skip
     figure["layout"]["shapes"] = [line]
@@ -145,7 +145,7 @@ def _by_queue(plan: Plan, results: dict[str, Any], policies: Sequence[str]) -> F
     series = {TITLES[policy]: [one[policy]["x"] for one in queues] + [_mean(queues, policy)] for policy in policies}
     figure = _as_fifo(bars(names, series, "makespan, FIFO = 1"))
     axis = figure["layout"]["xaxis"]
-    axis["title"]["text"], axis["type"] = "queue", "category"  # else "mean" is no number and is left out
+    axis["title"]["text"], axis["type"] = "queue", "category"  # else "mean" is not a number and is left out
     return figure
 
 

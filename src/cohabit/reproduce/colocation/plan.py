@@ -1,4 +1,4 @@
-"""How much is run: the paper's twenty queues with twenty seeds, or less of it where it must be quick."""
+"""How much is run: the paper's twenty queues with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Sizes:
     queues: int = 20
     jobs: int = 50
     levelled: int = 3  # queues of every level of degradation in a set
-    other_queues: int = 20  # in the second contention model and in worlds without and with endless contention
+    other_queues: int = 20  # in the second contention model and in worlds without and with total contention
     learners: int = 20  # times all models are judged, with folds
-    blind: int = 20  # times the paper's two are asked about the unseen suite
+    blind: int = 20  # times the paper's two are tested on the unseen suite
     populations: int = 20  # sets of programs drawn anew
-    former_populations: int = 20  # and from each of the priors that were given up
+    former_populations: int = 20  # and from each of the abandoned priors
     population_queues: int = 5
     trees: int = TREES
     fold_trees: int = TREES
@@ -45,11 +45,11 @@ class Plan(PlanOf[Sizes]):
 
     @property
     def sensitivity(self) -> bool:
-        """Whether assumptions are varied: where asked for, and always in full."""
+        """Return whether assumptions are varied: on request, and always in full runs."""
         return self.options.sensitivity or not self.options.quick
 
     def bench(self, number: int = 0) -> Bench:
-        """The programs of a set; hidden ones are others in every set."""
+        """The programs of a set; hidden ones differ in every set."""
         if self.hidden:
             return Bench(HIDDEN, self.seed("hidden programs"), number)
         return Bench(CATALOGUE)

@@ -1,5 +1,5 @@
-"""Queues of 50 programs under every policy, through the scheduler: random ones (I23), and such whose neighbours in the
-queue slow each other not at all, somewhat or badly (I22). Nothing here judges.
+"""Queues of 50 programs under every policy, through the scheduler: random ones (I23), and queues whose neighbours
+slow each other not at all, somewhat or badly (I22). Nothing here judges.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METHODS = ("greedy", "optimal", "saving")
 ORACLE, THRESHOLD_0 = "oracle", f"{FOREST} threshold-0"
 MODEL = f"{FOREST} optimal"  # the paper's own combination
 REFILL = "refill"  # at the end of a policy's name: jobs that wait may join one whose partner has ended
-Queue = dict[str, Any]  # policy -> what came out
+Queue = dict[str, Any]  # policy -> result
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Work:
     jobs: int
     trees: int
     searching: bool
-    blind: bool = False  # whether the blind scores of the models are wanted too
+    blind: bool = False  # whether the blind scores of the models are computed too
 
 
 EVERY = (
@@ -88,7 +88,7 @@ def _queue(bench: Bench, level: str, jobs: int, rng: np.random.Generator) -> Int
 
 
 def allowed(degradations: Floats, level: str) -> NDArray[np.bool_]:
-    """Who may stand next to whom in a queue of this level, by the larger of what they do to each other (N15)."""
+    """Return which jobs may be neighbours in a queue of this level, by the larger of their mutual slowdowns (N15)."""
     weight = np.maximum(degradations, degradations.T)
     low, high = weight <= NOISE_PCT, weight > BREAK_EVEN_PCT
     return {LOW: low, MEDIUM: ~low & ~high, HIGH: high}[level]
@@ -116,7 +116,7 @@ def _policy(name: str, sources: dict[str, Any]) -> Policy:
 
 
 def _figures(one: Outcome, fifo: Outcome) -> dict[str, float]:
-    """Against FIFO, in percent; `x` is the ratio itself."""
+    """Return figures relative to FIFO, in percent; `x` is the ratio itself."""
     assert one.finished, "a job of the queue did not run to its end"
     own, alone = one.turnaround_s, fifo.turnaround_s
     return {

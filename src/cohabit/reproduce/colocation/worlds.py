@@ -73,7 +73,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """Checks first, then signs."""
+    """Return checks, then signs."""
     size = plan.shortened(plan.sizes.other_queues, FULL.other_queues, "queues")
     return _known_answers(plan, results, size) + _occupancy(plan, results, size) + _sensitivity(plan, results)
 
@@ -107,7 +107,7 @@ def _occupancy(plan: Plan, results: dict[str, Any], size: str) -> list[Row]:
 
 
 def signs(queues: list[Queue]) -> tuple[int, str]:
-    """Of three claims: pairs beat FIFO, fifo-shared and distributed intensity, on average."""
+    """Return the signs of three claims: pairs beat FIFO, fifo-shared and distributed intensity, on average."""
     by_policy = {policy: float(np.mean([one[policy]["pct"] for one in queues])) for policy in MAIN}
     model = by_policy[MODEL]
     kept = [model < 0.0, model < by_policy[SHARED], model < by_policy[INTENSITY]]

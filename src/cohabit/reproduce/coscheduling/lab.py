@@ -1,4 +1,4 @@
-"""One case: two machines with their jobs, who belongs together, a scheme on each side, and what came out in numbers.
+"""One case: two machines with their jobs, the mates, a scheme on each side, and the results in numbers.
 
 The jobs of a seed are the same under all schemes. Nothing here judges.
 """
@@ -52,7 +52,7 @@ class Cell:
 
     seed: int
     jobs: int
-    schemes: str  # the large machine's letter, then the small one's; anything else: every machine by itself
+    schemes: str  # the large machine's letter, then the small one's; anything else: uncoupled
     load: float = 0.0
     proportion: float = 0.0
     release: bool = True
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def coupled(self) -> bool:
-        """Whether the machines know of each other."""
+        """Return whether the machines are coupled."""
         return set(self.schemes) <= set(SCHEME_OF)
 
 
@@ -70,7 +70,7 @@ Outcome = dict[str, Any]  # "intrepid" and "eureka" -> metrics; "coupling" -> gr
 
 
 def workloads(cell: Cell) -> dict[str, Workload]:
-    """The jobs of both machines, over the same span."""
+    """Return the jobs of both machines, over the same span."""
     if cell.source == LUBLIN:
         return _lublin(cell)
     large = generate_intrepid(stream(cell.seed, LARGE), cell.jobs)
@@ -82,7 +82,7 @@ def workloads(cell: Cell) -> dict[str, Workload]:
 
 
 def _lublin(cell: Cell) -> dict[str, Workload]:
-    """Other arrivals, sizes and run times: Lublin and Feitelson's for 80 and 100 nodes, brought to the same loads."""
+    """Other arrivals, sizes and run times: Lublin and Feitelson's for 80 and 100 nodes, scaled to the same loads."""
     from cohabit.trace.lublin import generate_lublin
 
     racks = INTREPID_NODES // SMALLEST_JOB
@@ -95,7 +95,7 @@ def _lublin(cell: Cell) -> dict[str, Workload]:
 
 
 def scenario_of(cell: Cell) -> Scenario:
-    """The case as a scenario; its jobs are made beside it."""
+    """Return the case as a scenario; its jobs are generated separately."""
     letters = cell.schemes if cell.coupled else "YY"
     backfills = {LARGE: "easy", SMALL: cell.small_backfill}
     nodes = {LARGE: INTREPID_NODES, SMALL: EUREKA_NODES}
@@ -123,7 +123,7 @@ def run_cell(cell: Cell) -> Outcome:
 
 
 def outcome_of(prepared: PreparedDomains, run: CoupledRun) -> Outcome:
-    """Plain numbers."""
+    """Return the result as plain numbers."""
     found: Outcome = {name: _kept(metrics_of(table)) for name, table in run.tables.items()}
     last_us = max(int(table.start_us.max()) for table in run.tables.values())
     first_us = min(int(table.workload.submit_us.min()) for table in run.tables.values())
@@ -140,7 +140,7 @@ def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(scenario: Scenario, jobs: dict[str, Workload]) -> Outcome:
-    """Every machine by itself, as if the others did not exist."""
+    """Simulate every machine alone, without the others."""
     found: Outcome = {}
     for domain in scenario.domain:
         prepared = simulation.prepare(domain_scenario(scenario, domain), jobs[domain.name])
@@ -150,7 +150,7 @@ def _apart(scenario: Scenario, jobs: dict[str, Workload]) -> Outcome:
 
 
 def moved_by_coupling(cell: Cell) -> float:
-    """Seconds by which a start differs, at most, between machines by themselves and coupled without any pairs (C52)."""
+    """Return the largest difference of a start in seconds: machines uncoupled and coupled without pairs (C52)."""
     scenario, jobs = scenario_of(cell), workloads(cell)
     nobody = msgspec.structs.replace(scenario, coupling=CouplingConfig(pairing="none"))
     run = run_domains(prepare_domains(nobody, jobs), record_nodes=False)
@@ -166,7 +166,7 @@ def moved_by_coupling(cell: Cell) -> float:
 
 
 def run_logs(paths: tuple[str, str], begin_s: float, days: float, schemes: str, proportion: float) -> Outcome:
-    """Real logs of two machines of one site, from an instant on, with so many pairs by vicinity."""
+    """Simulate real logs of two machines of one site, from an instant on, with so many pairs by vicinity."""
     from cohabit.trace.catalogue import READERS
 
     sizes = {"theta": 4392, "thetagpu": 24}

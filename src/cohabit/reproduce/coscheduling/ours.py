@@ -27,13 +27,13 @@ from cohabit.sim.streams import stream
 
 BOUND_S = 1200.0  # of bounded hold
 THETA, THETA_GPU = "data/argonne/lumos_data_theta.csv.xz", "data/argonne/lumos_data_thetagpu.csv.xz"
-LOGS_FROM_S = 1_675_209_600.0  # 1 February 2023: both logs are in full swing
+LOGS_FROM_S = 1_675_209_600.0  # 1 February 2023: both logs are well under way
 LOGS_SHARE = 0.1
 OTHERS = ("HH", "YY", AGREE, BASE)
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """All of it."""
+    """Return all tasks."""
     sizes, found = plan.sizes, []
     days = sizes.deadlock_jobs / 300
     for number in range(sizes.deadlocks):
@@ -71,18 +71,18 @@ def _logs(plan: Plan) -> tuple[str, str] | None:
 
 
 def stuck(outcome: Outcome) -> bool:
-    """Whether it ended with groups that never started."""
+    """Return whether the case ended with groups that never started."""
     return bool(outcome["coupling"]["deadlock"]) or outcome["coupling"]["groups_not_started"] > 0
 
 
 def pooled_sync(outcome: Outcome) -> float:
-    """Synchronisation time over the jobs of both machines, minutes."""
+    """Return the synchronisation time over the jobs of both machines, minutes."""
     jobs = [(outcome[name]["mean_sync_s"] or 0.0, outcome[name]["mates_started"]) for name in MACHINES]
     return float(sum(mean * count for mean, count in jobs) / max(sum(count for _, count in jobs), 1)) / 60.0
 
 
 def pooled_wait(outcome: Outcome) -> float:
-    """Mean wait of jobs without mates over both machines, minutes."""
+    """Return the mean wait of jobs without mates over both machines, minutes."""
     jobs = [
         (outcome[name]["mean_wait_others_s"] or 0.0, outcome[name]["jobs_ran"] - outcome[name]["mates_started"])
         for name in MACHINES
@@ -91,7 +91,7 @@ def pooled_wait(outcome: Outcome) -> float:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """Deadlock, agree, and the rest."""
+    """Return the rows of deadlock, agree, and the rest."""
     by_load = gathered(plan, results, LOAD)
     found = [*_deadlock(plan, results), *_agree(plan, by_load), *_others(plan, results), *_of_logs(plan, results)]
     apart = float(results["identical"])

@@ -1,4 +1,4 @@
-"""Coscheduling as one paper: the load study, the proportion study, deadlock, and what is ours."""
+"""Coscheduling as one paper: the load study, the proportion study, deadlock, and our additions."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ EXPERIMENTS = (studies, ours)
 
 
 class Coscheduling:
-    """What the command asks of a paper."""
+    """The paper in the form the command uses."""
 
     name = "coscheduling"
     title = "Coscheduling"
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
         return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the paper's order."""
+        """Return every row, in the paper's order."""
         plan = Plan(options)
         found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
         return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The paper's figures from our runs."""
+        """Return the paper's figures from our runs."""
         from cohabit.reproduce.coscheduling.pictures import pictures
 
         return pictures(Plan(options), results)
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
         return [
             "Coscheduling on coupled systems (ICPP 2011) starts jobs on two machines with schedulers of their own at "
             "the same time. A job that is ready before its mate either holds its nodes or yields its turn; which, "

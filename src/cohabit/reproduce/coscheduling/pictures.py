@@ -36,7 +36,7 @@ PAPER = {
 
 
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
-    """All of them, in the paper's order."""
+    """Return all figures, in the paper's order."""
     found = []
     for study in (LOAD, PROPORTION):
         sets = [one for part in gathered(plan, results, study) for one in part]

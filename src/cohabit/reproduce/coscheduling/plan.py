@@ -1,4 +1,4 @@
-"""How much is run: the paper's month with its ten repeats, or a few days of it where it must be quick."""
+"""How much is run: the paper's month with its ten repeats, or a few days of it for a quick run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sizes:
     jobs: int = INTREPID_JOBS  # on the large machine; the other's span is the same
     deadlocks: int = 20  # seeds without release
     deadlock_jobs: int = INTREPID_JOBS
-    others: int = 3  # seeds of what is ours: other arrivals, other cluster side, bounded hold
+    others: int = 3  # seeds of our additions: other arrivals, other cluster side, bounded hold
     months: bool = True  # whether real logs are run for a month, else for some days
 
 
@@ -49,7 +49,7 @@ class Plan(PlanOf[Sizes]):
         return self.seed(study) * 1000 + number
 
     def note(self) -> str:
-        """What a row says of a shortened study."""
+        """Return the note of a row from a shortened study."""
         days = round(30 * self.sizes.jobs / INTREPID_JOBS, 1)
         short = "" if self.sizes.jobs == FULL.jobs else f"quick: {days:g} days instead of a month"
         few = self.shortened(self.sizes.sets, FULL.sets, "repeats")

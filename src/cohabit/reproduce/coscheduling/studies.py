@@ -1,4 +1,4 @@
-"""C25 and C27 to C37: the load study and the proportion study. Statistics and rows; what is run is in the lab."""
+"""C25 and C27 to C37: the load study and the proportion study. Statistics and rows; the lab runs the cases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOCAL = {LARGE: 0, SMALL: 1}  # which letter of a combination is a machine's own
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every case of every seed by itself; high loads and many pairs take longest."""
+    """Return one task per case and seed; high loads and many pairs take longest."""
     found = []
     days = plan.sizes.jobs / 300
     for number in range(plan.sizes.sets):
@@ -90,7 +90,7 @@ def number(machine: str, key: str, value: float, schemes: str, factor: float = 1
 
 
 def extra(machine: str, key: str, value: float, schemes: str) -> Statistic:
-    """By how much a case is above the machine by itself, in the unit of the metric."""
+    """Return how much a case is above the uncoupled machine, in the unit of the metric."""
     return lambda sets: _mean(
         sets, lambda one: float(one[value, schemes][machine][key]) - float(one[value, BASE][machine][key])
     )
@@ -164,12 +164,12 @@ def hold_over_yield(sets: Sequence[Set]) -> float | None:
 
 
 def holding(machine: str) -> list[str]:
-    """The combinations in which it holds."""
+    """Return the combinations in which the machine holds."""
     return [name for name in COMBINATIONS if name[LOCAL[machine]] == "H"]
 
 
 def losses(machine: str, value: float, key: str = "held_share", factor: float = 100.0) -> list[Statistic]:
-    """What it loses in each combination in which it holds."""
+    """Return the machine's loss in each combination in which it holds."""
     return [number(machine, key, value, name, factor) for name in holding(machine)]
 
 
@@ -189,7 +189,7 @@ Add = Callable[..., Row]
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """The contract first, then everything else the paper says."""
+    """Return the rows of the contract, then all other rows of the paper."""
     sets = {study: gathered(plan, results, study) for study in (LOAD, PROPORTION)}
     both = [first + second for first, second in zip(sets[LOAD], sets[PROPORTION], strict=True)]
 
@@ -229,7 +229,7 @@ def _contract(plan: Plan, add: Add, by_share: list[list[Set]]) -> list[Row]:
 
 
 def _of_load(add: Add) -> list[Row]:
-    """Figures 3 to 6, and agree beside them."""
+    """Return the rows of figures 3 to 6, and of agree."""
     found = []
     paper_slowdown = {0.25: 0.6, 0.5: 1.5, 0.75: 6.3}
     paper_base = {0.25: 1.7, 0.5: 12.5, 0.75: 37.1}
@@ -295,7 +295,7 @@ def _of_load(add: Add) -> list[Row]:
 
 
 def _of_proportion(add: Add) -> list[Row]:
-    """Figures 7 to 10."""
+    """Return the rows of figures 7 to 10."""
     found = []
     paper_wait = {0.025: None, 0.05: None, 0.1: 76.0, 0.2: 100.0, 0.33: 187.0}
     for share in PROPORTIONS:
@@ -351,7 +351,7 @@ def _of_proportion(add: Add) -> list[Row]:
 
 
 def _put_in(add: Add) -> list[Row]:
-    """What was calibrated, and that it is what it should be."""
+    """Return rows that check the calibrated values."""
     found = [
         add(Expected("C27.base_wait_min", "large machine by itself: mean wait", 61.0, 46.0, 76.0, CALIBRATED), LOAD,
             minutes(LARGE, "mean_wait_s", MEDIUM, BASE), "fitted: shape of the jobs, then load"),

@@ -1,7 +1,7 @@
-"""Control jobs over half a year on the production machine: run times, and what counters said before each run (R5, R6).
+"""Control jobs over half a year on the production machine: run times, and the counters before each run (R5, R6).
 
-The windows end where a run begins, and norms are frozen from these runs alone (R60). Runs at 8 and 32 nodes are beside
-it: the paper's model has never seen them, but whether one varies has to be judged by something. Nothing here learns.
+The windows end where a run begins, and norms are frozen from these runs alone (R60). Runs at 8 and 32 nodes are
+added: the paper's model has never seen them, but norms are needed to judge whether one varies. Nothing here learns.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
 DAY_S = 86_400
-NODES = 512  # of the machine whose counters are read; minimum, maximum and mean over 2,988 would say much the same
+NODES = 512  # of the machine whose counters are read; minimum, maximum and mean over 2,988 would be much the same
 OTHER_SIZES = (8, 32)
 BEGIN_S = 600  # nothing runs before the first window is full
 
 
 @dataclass(frozen=True)
 class History:
-    """What half a year leaves behind."""
+    """The data of half a year."""
 
     seed: int
     days: int = 183  # August to January

@@ -1,7 +1,7 @@
 """One trial of one experiment: 512 nodes, the noise job, 150 to 190 jobs, with or without a gate. Nothing here judges.
 
-All policies meet the same sky: background and noise are drawn from the trial's seed alone. Whoever asks the gate is
-written down, with what would have happened if the job had started at that moment.
+All policies meet the same weather: background and noise are drawn from the trial's seed alone. Every question to the
+gate is recorded, with what would have happened if the job had started at that moment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, 
 NODES = 512
 AT_ONCE = 0.2  # of the jobs are there at the start,
 OVER_S = 20 * 60  # the others come evenly over this time
-BEGIN_US = 2 * WINDOW_US  # by then there is telemetry
+BEGIN_US = 2 * WINDOW_US  # telemetry is available by then
 LIMIT = 2.0  # assumed: users ask for twice the undisturbed time
 SKIPS = 10
 SUBSET = ("Laghos", "LBANN", "PENNANT")
@@ -40,12 +40,12 @@ TAUGHT = ("AMG", "Kripke", "sw4lite", "SWFFT")  # PDPA: all the model has seen
 ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
 FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
 COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
-UNGATED = (FCFS, NEVER)  # or as good as: no canaries, no telemetry
+UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run."""
+    """An experiment to run."""
 
     name: str
     jobs: int
@@ -86,7 +86,7 @@ def queue_of(one: Experiment, seed: int) -> list[TracedJob]:
 
 @dataclass
 class Asked:
-    """Every decision of a judge, what it said, and what was true.
+    """Every decision of a judge, its answer, and the truth.
 
     Between two windows of telemetry the scheduler asks many times about a job that waits; that is one decision.
     """
@@ -96,7 +96,7 @@ class Asked:
     answers: dict[tuple[str, int, bool], bool] = field(default_factory=dict)  # (job, counters up to, answer) -> truth
 
     def judge_and_note(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """Ask, and look up what would have come of it."""
+        """Ask the judge, and look up what would have happened."""
         found = self.judge.judge(row, nodes, view)
         if not found.unknown:
             asked_of = view.now_us if view.window is None else view.window.end_us
@@ -107,32 +107,32 @@ class Asked:
 
 
 class NotingJudge:
-    """A judge whose every answer is noted."""
+    """A judge whose answers are recorded."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """As the judge says."""
+        """Return the answer of the judge."""
         return self.asked.judge_and_note(row, nodes, view)
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """As the judge says."""
+        """Return the answer of the judge."""
         return self.asked.judge.calm(row, idle, labels, view)
 
 
 class OracleJudge:
-    """Knows the weather to come: the best that skipping could do, up to what later jobs change (R61)."""
+    """Knows future weather: the best possible skipping, except for the effect of later jobs (R61)."""
 
     def __init__(self, truth: Callable[[str, NDArray[np.int64], int], bool]) -> None:
         self.truth = truth
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """What would happen."""
+        """Return what would happen."""
         return Judgement(CLASSES[VARIATION if self.truth(view.job_id(row), nodes, view.now_us) else NONE])
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """It is asked about times, not about nodes."""
+        """Return no choice: it judges times, not nodes."""
         return None
 
 
@@ -140,16 +140,16 @@ class ConstantJudge:
     """Always says no variation (R62)."""
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
-        """Nothing will happen."""
+        """Return no variation."""
         return Judgement(CLASSES[NONE])
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
-        """All nodes are alike to it."""
+        """Return no choice: it treats all nodes alike."""
         return None
 
 
 class Models(Protocol):
-    """What the gate may go by: a model of all runs, of some applications, of counters of the job's own nodes."""
+    """The models a gate may use: a model of all runs, of some applications, of counters of the job's own nodes."""
 
     @property
     def full(self) -> VariabilityModel: ...
@@ -160,7 +160,7 @@ class Models(Protocol):
 
 
 def would_vary(weather: Weather, jobs: dict[str, TracedJob], norms: Norms) -> Callable[..., bool]:
-    """Whether a job started now on these nodes would vary, beside a machine that stays as full as it usually is."""
+    """Return whether a job started now on these nodes would vary, on a machine that stays as full as usual."""
     there = [weather.tempers[one.job.program] for one in jobs.values()]
     free, nodes_asked = NODES - len(weather.noise_nodes), sum(one.nodes for one in there)
     usual = (

@@ -47,23 +47,23 @@ class Trained:
 
     @cached_property
     def whole(self) -> TrainedVariability:
-        """Of all applications, with the library's own object."""
+        """The model of all applications, with the library's own object."""
         return self._fit(self.data.all_nodes, calibrated=True)
 
     @property
     def full(self) -> VariabilityModel:
-        """Of all applications."""
+        """The model of all applications."""
         return self.whole.deployed
 
     @cached_property
     def partial(self) -> VariabilityModel:
-        """Of those PDPA does not run."""
+        """The model of the applications PDPA does not run."""
         taught = np.array([name in TAUGHT for name in self.data.all_nodes.app])
         return self._fit(self.data.all_nodes.only(taught)).deployed
 
     @cached_property
     def job_nodes(self) -> VariabilityModel:
-        """Of counters of the nodes a run was to have."""
+        """The model of counters of the nodes planned for a run."""
         return self._fit(self.data.job_nodes, calibrated=True).deployed
 
     def _fit(self, runs: Runs, calibrated: bool = False) -> TrainedVariability:
@@ -135,12 +135,12 @@ def gathered(plan: Plan, results: dict[str, Any]) -> list[Lesson]:
 
 
 def best_score(one: Lesson, nodes: str) -> tuple[float, str]:
-    """The best learner and its score."""
+    """Return the best learner and its score."""
     return max((one[nodes, kind] or 0.0, TITLES[kind]) for kind in KINDS)
 
 
 def best_f1(members: Sequence[Lesson]) -> float | None:
-    """Of the best learner with all nodes; with columns eliminated inside the folds where that was done."""
+    """Return F1 of the best learner with all nodes; with columns eliminated inside the folds where that was done."""
     one = members[0]
     return max(best_score(one, ALL_NODES)[0], one.get("eliminated") or 0.0)
 

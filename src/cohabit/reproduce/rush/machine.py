@@ -1,4 +1,4 @@
-"""Jobs and scheduler as both the control jobs and the experiments have them. Nothing here judges."""
+"""Jobs and scheduler, common to the control jobs and the experiments. Nothing here judges."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def gathered(plan: Plan, results: dict[str, Any], experiment: str) -> list[list[
 
 
 def with_policy(sets: Sequence[Sequence[Trial]], policy: str) -> list[list[Trial]]:
-    """Only trials that have it."""
+    """Return only the trials with this policy."""
     return [[one for one in trials if policy in one] for trials in sets]
 
 
@@ -127,13 +127,13 @@ def _fits(program: str, app: str, nodes: str) -> bool:
 
 
 def best_longest_change(trials: Sequence[Trial]) -> float | None:
-    """Of the application whose longest run gains most."""
+    """Return the change for the application whose longest run gains most."""
     known = [value for app in APPLICATIONS if (value := longest_change(app)(trials)) is not None]
     return min(known, default=None)
 
 
 def worst_longest_change(trials: Sequence[Trial]) -> float | None:
-    """Of the application whose longest run gains least, or loses most."""
+    """Return the change for the application whose longest run gains least, or loses most."""
     known = [value for app in APPLICATIONS if (value := longest_change(app)(trials)) is not None]
     return max(known, default=None)
 
@@ -151,12 +151,12 @@ def mean_run_change(app: str) -> Statistic:
 
 
 def makespan_change(policy: str = RUSH) -> Statistic:
-    """Seconds."""
+    """Return the change of the makespan in seconds."""
     return lambda trials: float(np.mean([one[policy]["makespan_s"] - one[FCFS]["makespan_s"] for one in trials]))
 
 
 def wait_change(app: str = "", policy: str = RUSH) -> Statistic:
-    """Seconds, of jobs that came after the start."""
+    """Return the change of the wait in seconds, for jobs submitted after the start."""
 
     def late_wait(outcome: dict[str, Any]) -> float:
         return float(of_app(outcome, "wait_s", app)[of_app(outcome, "late", app)].mean())
@@ -165,7 +165,7 @@ def wait_change(app: str = "", policy: str = RUSH) -> Statistic:
 
 
 def at_threshold(trials: Sequence[Trial]) -> float:
-    """Percent of jobs skipped as often as may be."""
+    """Return the percentage of jobs skipped as often as allowed."""
     return 100.0 * float(np.mean([one[RUSH]["at_threshold"] / len(one[RUSH]["run_s"]) for one in trials]))
 
 
@@ -186,7 +186,7 @@ def in_vivo(what: str, policy: str = RUSH) -> Statistic:
 
 
 def moved_schedule(trials: Sequence[Trial]) -> float:
-    """Seconds between the starts under a judge that never objects and under FCFS+EASY, at most (R62)."""
+    """Seconds between the starts under a judge that never delays and under FCFS+EASY, at most (R62)."""
     return max(float(np.abs(one[NEVER]["start_s"] - one[FCFS]["start_s"]).max()) for one in trials)
 
 
@@ -205,7 +205,7 @@ def beats_random(sets: Sequence[Sequence[Trial]], rng: np.random.Generator) -> t
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """The contract first, then everything else the paper says and what is ours."""
+    """Return the rows of the contract, then all others of the paper and ours."""
     sets = {name: gathered(plan, results, name) for name in (*EXPERIMENTS, THROUGHOUT)}
     few = plan.shortened(plan.sizes.trials, FULL.trials, "trials")
     other = f"of other experiments than ADAA {plan.sizes.others} trials a set"
@@ -251,7 +251,7 @@ def _why(means: dict[str, float]) -> str:
 
 
 def _over(plan: Plan, sets: dict[str, list[list[Trial]]], size: str) -> Row:
-    """R41: of all sets together, since the reduction of a single set can be next to nothing."""
+    """R41: of all sets together, since the reduction of a single set can be near zero."""
     about = expected("R41.pdpa_over_adpa")
 
     def both(numbers: Sequence[int]) -> tuple[float, float]:
@@ -342,7 +342,7 @@ def _of_applications(add: Add) -> list[Row]:
 
 
 def _ours(add: Add) -> list[Row]:
-    """Brackets, the gate's own record, and the other world."""
+    """Return rows on brackets, the gate's answers, and the other world."""
     zero: dict[str, Any] = {"low": 0.0, "high": 0.0, "role": CHECK}
     return [
         add(Expected("R52.precision", "share of the gate's warnings that were right, ADAA"), ADAA, in_vivo("precision"),

@@ -22,27 +22,27 @@ MODEL_NAME = "variability-model"
 
 
 class Rush:
-    """What the command asks of a paper."""
+    """The paper in the form the command uses."""
 
     name = "rush"
     title = "RUSH"
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
         from cohabit.predict.estimators import need_scikit_learn
 
         need_scikit_learn()
         return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the paper's order."""
+        """Return every row, in the paper's order."""
         plan = Plan(options)
         found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
         found = [noted(one, HINDSIGHT) if one.id in contract() else one for one in found]
         return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The paper's figures from our runs."""
+        """Return the paper's figures from our runs."""
         from cohabit.reproduce.rush.pictures import pictures
 
         return pictures(Plan(options), results)
@@ -52,7 +52,7 @@ class Rush:
         return {MODEL_NAME: outcomes.model_file(results)}
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
         return [
             "RUSH (IPDPS 2022) learns from counters of network and filesystem whether a job started now would vary, "
             "and lets the scheduler pass it over, at most ten times, until the machine is calmer.",

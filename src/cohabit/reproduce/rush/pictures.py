@@ -22,7 +22,7 @@ BOTH = {FCFS: "FCFS+EASY", RUSH: "RUSH"}
 
 
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
-    """All of them, in the paper's order."""
+    """Return all figures, in the paper's order."""
     trials = {name: [one for part in gathered(plan, results, name) for one in part] for name in EXPERIMENTS}
     return [
         _over_time(plan, results), _scores(plan, results), _partial(trials), _varying(trials[ADAA]),
@@ -46,7 +46,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: s
 
 
 def counted(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str) -> Figure:
-    """Bars of counts with the number on each: a bar of no height still says that it is none, not that it is missing."""
+    """Bars of counts with the number on each: a zero bar is shown as 0, not as missing."""
     figure = bars(names, series, y_title)
     for one in figure["data"]:
         one |= {"text": [f"{value:.3g}" for value in one["y"]], "textposition": "outside", "cliponaxis": False}
@@ -56,7 +56,7 @@ def counted(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title
 
 
 def _none_said(trials: Sequence[Trial], name: str) -> str:
-    """In words, where a schedule had nothing to show."""
+    """Return a text where a schedule has nothing to show."""
     runs = sum(len(one[FCFS]["run_s"]) for one in trials)
     calm = [title for policy, title in BOTH.items() if not varying(policy)(trials)]
     return f" {name}: none of {runs} runs varied under {' nor '.join(calm)}." if calm else ""

@@ -1,4 +1,4 @@
-"""How much is run: the paper's half year and five trials, with four histories, or less of it where it must be quick."""
+"""How much is run: the paper's half year and five trials, with four histories, or less for a quick run."""
 
 from __future__ import annotations
 

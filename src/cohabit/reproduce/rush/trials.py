@@ -35,11 +35,11 @@ from cohabit.reproduce.rush.lab import (
 from cohabit.reproduce.rush.learning import Trained
 from cohabit.sim.weather.constants import CONSTANTS, Constants
 
-THROUGHOUT = "throughout"  # another world: programs suffer during the whole run
-PATIENT = "patient"  # a threshold nobody reaches in an experiment
+THROUGHOUT = "throughout"  # another world: programs are slowed during the whole run
+PATIENT = "patient"  # a threshold no job reaches in an experiment
 MANY_SKIPS = 1000
 LEARNER, MODEL = "learner", "model"
-Trial = dict[str, Any]  # policy -> what came out
+Trial = dict[str, Any]  # policy -> result
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Work:
     eliminating: bool
     others: int  # trials of experiments other than ADAA
     brackets: int  # ADAA trials with policies besides FCFS+EASY, RUSH and random skips
-    keeps_model: bool = False  # whether the model's file is wanted
+    keeps_model: bool = False  # whether the model's file is kept
     learner: str = ""  # empty: chosen by F1
 
 

@@ -1,4 +1,4 @@
-"""What was put in, what can be proven on small cases (P20), how fast it is (P6), and jobs that come and go (B-P2)."""
+"""Checks: calibrated inputs, proven optima of small cases (P20), speed (P6), and jobs that come and go (B-P2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def optima(seed: int, count: int) -> dict[str, float]:
-    """The worst shares of proven optima."""
+    """Return the worst shares of proven optima."""
     rng = stream(seed, "optima")
     placing, dividing = 1.0, 1.0
     for number in range(count):
@@ -76,7 +76,7 @@ def speed(seed: int) -> dict[str, float]:
 
 
 def online(seed: int, events: int) -> dict[str, float]:
-    """Value after a long day of small decisions, against a search of the same jobs from where they stand."""
+    """Return the value after many incremental decisions, relative to a search from the same placement."""
     rng = stream(seed, "online")
     problem = prepare(suite_of(SET_C))
     nodes, kinds = Nodes(problem.tables, 16, 8), len(problem.tables.cpi0)
@@ -97,7 +97,7 @@ def online(seed: int, events: int) -> dict[str, float]:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """Calibration first, then checks."""
+    """Return calibration rows, then checks."""
     return _put_in() + _proven(plan, results)
 
 

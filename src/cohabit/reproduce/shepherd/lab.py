@@ -1,4 +1,4 @@
-"""One mix of 64 jobs under every scheme: what the poster's Fig. 1 shows one group of bars of. Nothing here judges.
+"""One mix of 64 jobs under every scheme: one group of bars in the poster's Fig. 1. Nothing here judges.
 
 A `Case` is the programs and the machine; everything an experiment varies is in it.
 """
@@ -54,11 +54,11 @@ class Case:
 
     @property
     def limits(self) -> Limits:
-        """What its hardware could enforce."""
+        """Return what its hardware could enforce."""
         return REAL_WAYS if self.programs == REAL else XEON_D
 
     def suite(self, number: int) -> Mix:
-        """The programs; hidden ones are others in every set."""
+        """Return the programs; hidden ones differ in every set."""
         found = _suite(self.programs, self.cap_gbs, self.path, self.seed if self.programs == HIDDEN else 0, number)
         for name, factor in self.factors:
             found = varied(found, name, factor)
@@ -101,7 +101,7 @@ def run_set(case: Case, seed: int, number: int, mixes: int, swaps: int, parts: t
 
 
 def run_mix(case: Case, suite: Mix, rng: np.random.Generator, swaps: int, parts: tuple[str, ...]) -> dict[str, Any]:
-    """All schemes on one random mix; `parts` names what is wanted beside the poster's four schemes."""
+    """All schemes on one random mix; `parts` names additions to the poster's four schemes."""
     problem = prepare(drawn(suite, rng, NODES))
     start = starts.random_start(problem, rng)
     word = int(rng.integers(0, 2**62))
@@ -154,7 +154,7 @@ def _by_ways(problem: Problem, start: Ints, place: Ints, limits: Limits) -> dict
 
 
 def benefit(problem: Problem, rng: np.random.Generator) -> Floats:
-    """What each job gains in speed when the cache is divided, on average over random placements."""
+    """Return each job's gain in speed from a divided cache, on average over random placements."""
     total = np.zeros(len(problem.mix))
     for _ in range(PLACEMENTS):
         place = starts.random_start(problem, rng)
@@ -164,7 +164,7 @@ def benefit(problem: Problem, rng: np.random.Generator) -> Floats:
 
 
 def separation(problem: Problem, need: Floats, start: Ints, place: Ints) -> float:
-    """How evenly the needy are spread: deviation of their summed need over the nodes, to that of the start."""
+    """Return how evenly cache need is spread: deviation of its sums over the nodes, relative to the start."""
 
     def spread(where: Ints) -> float:
         return float(np.std(summed(problem, need, where)))

@@ -78,32 +78,32 @@ def gain(scheme: str, base: str = "baseline") -> Callable[[Mix], float]:
 
 
 def mean(of: Callable[[Mix], float]) -> Statistic:
-    """Over the mixes of a set."""
+    """Return the mean over the mixes of a set."""
     return lambda mixes: float(np.mean([of(one) for one in mixes]))
 
 
 def largest(of: Callable[[Mix], float]) -> Statistic:
-    """Of the mixes of a set."""
+    """Return the largest value of the mixes of a set."""
     return lambda mixes: max(of(one) for one in mixes)
 
 
 def smallest(of: Callable[[Mix], float], rank: int = 0) -> Statistic:
-    """Of the mixes of a set; rank 1: the next to smallest."""
+    """Return the smallest value of the mixes of a set; rank 1: the next to smallest."""
     return lambda mixes: sorted(of(one) for one in mixes)[min(rank, len(mixes) - 1)]
 
 
 def gap(mixes: Sequence[Mix]) -> float:
-    """Points between Shepherd and part-only."""
+    """Return the points between Shepherd and part-only."""
     return float(np.mean([gain("shepherd")(one) - gain("part-only")(one) for one in mixes]))
 
 
 def above(mixes: Sequence[Mix]) -> float:
-    """Mixes where Shepherd beats part-only, of eight."""
+    """Return in how many of eight mixes Shepherd beats part-only."""
     return 8.0 * float(np.mean([one["shepherd"] > one["part-only"] for one in mixes]))
 
 
 def synergy(mixes: Sequence[Mix]) -> float:
-    """Whether the gap is larger than what placement alone gives."""
+    """Return whether the gap is larger than the gain of placement alone."""
     place = float(np.mean([gain("place-only")(one) for one in mixes]))
     return 1.0 if gap(mixes) > place else 0.0
 
@@ -160,7 +160,7 @@ def _explained(one: Row) -> Row:
 
 
 def _of_the_poster() -> list[Own]:
-    """Everything else the poster says of its mixes."""
+    """Return all other rows of the poster's mixes."""
     part, shepherd, place = gain("part-only"), gain("shepherd"), gain("place-only")
     return [
         (Expected("P13.part_only_max_pct", "largest gain of part-only in a set of 8 mixes", 37), largest(part), ""),
@@ -191,7 +191,7 @@ def _of_the_poster() -> list[Own]:
 
 
 def _beside_it() -> list[Own]:
-    """What else a mix tells."""
+    """Return further rows of the mixes."""
     return [
         (
             Expected("P8.place_only_direct_pct", "ours: a search on the undivided cache itself over baseline"),
@@ -255,7 +255,7 @@ def _beside_it() -> list[Own]:
 
 
 def _elsewhere(plan: Plan, tag: str, results: dict[str, Any]) -> list[Row]:
-    """The same claims on other programs or another machine."""
+    """Return the same claims on other programs or another machine."""
     names = [name for name in CONTRACT if name != "P-ways.kept_pct" or "ways" in PARTS.get(tag, ())]
     found = []
     for name in names:

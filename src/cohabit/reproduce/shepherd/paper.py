@@ -16,29 +16,29 @@ from cohabit.trace.shepherd_programs import catalogue_document
 
 
 class Shepherd:
-    """What the command asks of a paper."""
+    """The paper in the form the command uses."""
 
     name = "shepherd"
     title = "Shepherd"
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
         plan = Plan(options)
         return mixes.tasks(plan) + checks.tasks(plan) + sensitivity.tasks(plan)
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the poster's order."""
+        """Return every row, in the poster's order."""
         plan = Plan(options)
         return mixes.rows(plan, results) + checks.rows(plan, results) + sensitivity.rows(plan, results)
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The poster's figure from our runs, and what explains it."""
+        """Return the poster's figure from our runs, and explanatory figures."""
         from cohabit.reproduce.shepherd.pictures import pictures
 
         return pictures(Plan(options), results)
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
         programs = "hidden programs drawn from priors" if Plan(options).hidden else "set C of the catalogue"
         return [
             "Shepherd (poster, PACT 2017) divides the last-level cache of every node between the programs on it and "

@@ -1,4 +1,4 @@
-"""The poster's figure from our runs, and what explains it, as plotly data."""
+"""The poster's figure from our runs, and explanatory figures, as plotly data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN = 6  # programs whose curves are drawn
 
 
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
-    """All of them."""
+    """Return all figures."""
     found = [_figure_1(plan, results), _cases(plan, results), _ways(plan, results)]
     return [*found, _curves(plan), _surface(plan), _nodes(plan)]
 

@@ -1,4 +1,4 @@
-"""How much is run: the poster's eight mixes with twenty seeds, or less of it where it must be quick."""
+"""How much is run: the poster's eight mixes with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plan(PlanOf[Sizes]):
 
     @property
     def curves(self) -> str:
-        """The measured curves, where they are."""
+        """Return the file of measured curves, if there is one."""
         path = shared_file(CURVES, self.options.shared)
         return "" if path is None else str(path)
 

@@ -22,7 +22,7 @@ SETS = {"B": 25.0, "D": 30.0, "E": 30.0, "G": 40.0}  # and the bandwidth they we
 
 
 def cases() -> dict[str, tuple[str, Case]]:
-    """All of them by name."""
+    """Return all cases by name."""
     found = {
         f"{name.replace(' ', '_')}_{way}": (f"{name} x {factor:g}", Case(SET_C, factors=((name, factor),)))
         for name in PARAMETERS
@@ -34,7 +34,7 @@ def cases() -> dict[str, tuple[str, Case]]:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """One set of mixes each."""
+    """Return one task per set of mixes."""
     count = plan.sizes.sensitivity_mixes
     same = {"seed": plan.seed("sensitivity"), "number": 0, "mixes": count, "swaps": plan.sizes.swaps, "parts": ()}
     return [
@@ -43,7 +43,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """How many of the three signs survive each change."""
+    """Return how many of the three signs survive each change."""
     found = []
     for name, (words, _) in cases().items():
         mixes = results[f"sensitivity {name}"]

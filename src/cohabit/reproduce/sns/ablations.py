@@ -1,4 +1,4 @@
-"""S83: what each part of SNS is worth: without spreading, without dividing the cache, without booking bandwidth, and
+"""S83: the value of each part of SNS: without spreading, without dividing the cache, without booking bandwidth, and
 with other values of beta and alpha. All on the sequences of the first set."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALPHAS = (0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 def variants() -> dict[str, tuple[str, tuple[tuple[str, Any], ...]]]:
-    """Every ablation by name: words and the keys of [policy] it changes."""
+    """Return every ablation by name: a description and the keys of [policy] it changes."""
     found = dict(SWITCHED)
     found |= {f"beta_{beta:g}": (f"beta = {beta:g}", (("beta", beta),)) for beta in BETAS}
     found |= {f"alpha_{100 * alpha:.0f}": (f"alpha = {alpha:g}", (("alpha", alpha),)) for alpha in ALPHAS}
@@ -45,7 +45,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def summary(plan: Plan, results: dict[str, Any]) -> dict[str, tuple[str, float, float, float]]:
-    """By ablation: words, mean gain over CE, mean normalised run time, violations of 720."""
+    """By ablation: description, mean gain over CE, mean normalised run time, violations of 720."""
     found = {}
     for name, (words, _) in variants().items():
         (members,) = sequences.gathered(f"ablation {name}", results)

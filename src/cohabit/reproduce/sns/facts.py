@@ -1,6 +1,6 @@
 """Fig. 2 to 7, 12 and 13: what the paper states of single programs. Calibration, and checks between its numbers.
 
-These rows show that the catalogue says what the paper says; they are no result of ours and claim nothing.
+These rows show that the catalogue agrees with the paper; they are not results and claim nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEUTRALS = ("EP", "WC", "NW", "HC")
 
 
 def rows(plan: Plan) -> list[Row]:
-    """All of them."""
+    """Return all rows."""
     if plan.hidden:
         return [missing(one.about, ABOUT_HIDDEN) for one in _facts(Bench())] + _classes(plan.bench, hidden=True)
     return [row(one.about, one.value, one.note, n_seeds=0) for one in _facts(plan.bench)] + _classes(plan.bench)
@@ -32,7 +32,7 @@ class _Fact:
 
 
 def _stated(name: str, claim: str, paper: float, value: float, note: str = "", slack: float = 0.005) -> _Fact:
-    """A number that was put in: it must be the paper's, to the last digit the paper gives."""
+    """Return a row for an input: it must equal the paper's number, to the last digit the paper gives."""
     return _Fact(Expected(name, claim, paper, paper - slack, paper + slack, CALIBRATED), value, note)
 
 

@@ -1,7 +1,7 @@
-"""Programs nobody here has seen, drawn from the specification's priors (5.6.3), to see whether the results are luck.
+"""Unseen programs, drawn from the specification's priors (5.6.3), to check that the results are not chance.
 
 Five scaling, four neutral and three compact ones, like the paper's. The ways for 90 % of the speed are uniform from 2
-to 19, the bandwidth there log-uniform from 0.1 to 110 GB/s; speedups follow the class. Names say nothing.
+to 19, the bandwidth there log-uniform from 0.1 to 110 GB/s; speedups follow the class. Names carry no meaning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _program(rng: np.random.Generator, name: str, kind: str, single_node: bool) 
     needed = int(rng.integers(2, 20))
     gbs = float(np.exp(rng.uniform(np.log(0.1), np.log(110.0))))
     speedups = {1: 1.0} if single_node else _speedups(rng, kind)
-    # what waits for memory has a larger share of it: about bandwidth over what 16 cores can draw, with some scatter
+    # mu, the share of time spent waiting for memory: about bandwidth over what 16 cores can draw, with some scatter
     mu = float(np.clip(gbs / 114.8 + rng.normal(0.0, 0.1), 0.0, 0.95))
     slope = float(rng.uniform(0.9, 1.4))  # bandwidth with few ways over bandwidth with all
     return Program(

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Conditions:
-    """The world and the knobs of one run; factors multiply what is calibrated."""
+    """The world and the parameters of one run; factors multiply what is calibrated."""
 
     contention: str = "share"
     phases: bool = False
@@ -52,7 +52,7 @@ ROUGH = Conditions(phases=True, profile_noise=PROFILE_ERROR)
 
 @dataclass(frozen=True)
 class Bench:
-    """Which programs are on the bench."""
+    """The programs of an experiment."""
 
     kind: str = CATALOGUE
     seed: int = 0  # of hidden programs
@@ -87,7 +87,7 @@ def _machine_node() -> NodeGroup:
 
 @dataclass(frozen=True)
 class Times:
-    """What became of the jobs of one workload, row by row, in seconds."""
+    """The results of the jobs of one workload, row by row, in seconds."""
 
     wait_s: Floats
     run_s: Floats
@@ -97,7 +97,7 @@ class Times:
 
 
 def times_of(table: RunTable) -> Times:
-    """The times of a run; a job that did not finish is an error of the experiment, and is said."""
+    """The times of a run; a job that did not finish is reported as an error of the experiment."""
     submit, start, end = table.workload.submit_us, table.start_us, table.end_us
     return Times(
         (start - submit) / SECOND, (end - start) / SECOND, (end - submit) / SECOND, table.scale,
@@ -118,7 +118,7 @@ def simulate(
     observe: Observer | None = None,
     record_nodes: bool = False,
 ) -> RunTable:
-    """One workload under one strategy; `profiles`: what the scheduler knows, if not the programs' own profiles."""
+    """Simulate one workload under one strategy; `profiles`: the scheduler's, if not the programs' own."""
     factors = dict(conditions.factors)
     programs = varied_programs(bench, conditions.factors)
     node = bench.node

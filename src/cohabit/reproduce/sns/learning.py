@@ -1,6 +1,6 @@
 """Rediscovery (S19, S45): an empty cluster learns every program from its own runs, with noisy readings.
 
-Each program is submitted again and again, one run after the other, until its trials end: at most two runs at four
+Each program is submitted repeatedly, one run after the other, until its trials end: at most two runs at four
 scales. What the core has then learned is compared with the catalogue.
 """
 
@@ -25,14 +25,14 @@ from cohabit.sim.streams import stream
 from cohabit.trace.synthetic import synthetic_workload
 
 PROCESSES, MOST_RUNS = 16, 9
-GAP = 2.5  # submissions are this many exclusive run times apart: no two runs of a program meet
+GAP = 2.5  # submissions are this many exclusive run times apart: no two runs of a program overlap
 NOISY = Conditions(profile_noise=PROFILE_ERROR)
 WAYS_ERROR = 1
 BY_DEFINITION = "programs that cannot span nodes are compact by their owner's word, not learned (N18)"
 
 
 class Learned(dict[str, Any]):
-    """What one seed gave: by program, class and ways as learned and as they are."""
+    """The result of one seed: by program, class and ways as learned and as they are."""
 
 
 def repeated(bench: Bench) -> Workload:
@@ -80,7 +80,7 @@ def explored(
 
 
 def learned_profiles(bench: Bench, seed: int, conditions: Conditions) -> tuple[Profile, ...]:
-    """What a scheduler that began with nothing knows in the end."""
+    """Return the profiles of a scheduler that began without any."""
     profiles, _ = explored(bench, int(stream(seed, "learning").integers(0, 2**40)), conditions)
     return tuple(profiles.values())
 
@@ -128,7 +128,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """Classes and ways found again, and what it cost."""
+    """Return rows on rediscovered classes and ways, and the cost."""
     steady = [results[f"learning {number}"] for number in range(plan.sizes.learners)]
     rough = [results[f"learning in phases {number}"] for number in range(plan.sizes.learners)]
     size = plan.shortened(len(steady), FULL.learners, "seeds")

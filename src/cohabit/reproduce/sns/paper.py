@@ -26,19 +26,19 @@ EXPERIMENTS = (example, learning, throughput, violations, balance, mixes, trinit
 
 
 class SpreadNShare:
-    """What the command asks of a paper."""
+    """The paper in the form the command uses."""
 
     name = "sns"
     title = "Spread-n-Share"
 
     def tasks(self, options: Options) -> list[Task]:
-        """The work, in independent pieces."""
+        """Return the work in independent tasks."""
         plan = Plan(options)
         found = [task for experiment in EXPERIMENTS for task in experiment.tasks(plan)]
         return found + (sensitivity.tasks(plan) if options.sensitivity else [])
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Every row, in the paper's order."""
+        """Return every row, in the paper's order."""
         plan = Plan(options)
         found = facts.rows(plan)
         for experiment in EXPERIMENTS:
@@ -46,13 +46,13 @@ class SpreadNShare:
         return found + (sensitivity.rows(plan, results) if options.sensitivity else [])
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """The paper's figures from our runs."""
+        """Return the paper's figures from our runs."""
         from cohabit.reproduce.sns.pictures import pictures
 
         return pictures(Plan(options), results)
 
     def about(self, options: Options) -> list[str]:
-        """What a reader must know first."""
+        """Return what a reader must know first."""
         plan = Plan(options)
         programs = "twelve hidden programs drawn from priors" if plan.hidden else "the twelve programs of the paper"
         return [

@@ -18,7 +18,7 @@ COLOURS = {"ce": 7, "cs": 0, "sns": 1}
 
 
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
-    """All of them, in the paper's order."""
+    """Return all figures, in the paper's order."""
     found = [] if plan.hidden else [_schedule(results[f"{example.NAME} share"])]
     found += program_pictures.pictures(plan.bench)
     members = [one for members in throughput.all_sets(results) for one in members]
@@ -45,7 +45,7 @@ def line(x: Sequence[float], y: Sequence[float], name: str, number: int, **more:
 
 
 def level(at: float, vertical: bool = False) -> Figure:
-    """A dotted line where nothing is gained and nothing lost."""
+    """Return a dotted line at the level of no gain and no loss."""
     ends = (
         {"x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1}
         if vertical

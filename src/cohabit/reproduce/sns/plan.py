@@ -1,4 +1,4 @@
-"""How much of everything is run: the paper's numbers with twenty seeds, or less of it where it must be quick."""
+"""How much of everything is run: the paper's numbers with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 

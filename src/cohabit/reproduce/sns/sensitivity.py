@@ -51,7 +51,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """How many of the three signs survive each change."""
+    """Return how many of the three signs survive each change."""
     found = []
     for name, (words, _) in cases().items():
         (members,) = sequences.gathered(f"sensitivity {name}", results)

@@ -27,11 +27,11 @@ VIOLATION = 1.1  # S68
 
 @dataclass(frozen=True)
 class Sequence20:
-    """One sequence: its scaling ratio, and what every strategy made of it."""
+    """One sequence: its scaling ratio, and its result under every strategy."""
 
     ratio: float
     times: dict[str, Times]
-    _known: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)  # worked out before
+    _known: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)  # computed before
 
     def throughput(self, strategy: str) -> float:
         """S64."""
@@ -113,7 +113,7 @@ def tasks(
     strategies: Sequence[str] = STRATEGIES,
     conditions: Conditions = PLAIN,
 ) -> list[Task]:
-    """The sets in chunks; `name` is what the answers are found under."""
+    """The sets in chunks; `name` is the key of the answers."""
     found = []
     for number in range(sets):
         for first in range(0, sequences, CHUNK):
@@ -151,12 +151,12 @@ def extreme_gain(strategy: str, over: str = "ce", largest: bool = True) -> Stati
 
 
 def count_of_36(test: Callable[[Sequence20], bool]) -> Statistic:
-    """Sequences of which something is true, as of 36."""
+    """Return the number of sequences that meet a condition, scaled to 36."""
     return lambda members: 36 * sum(map(test, members)) / len(members)
 
 
 def mean_gain_where(test: Callable[[Sequence20], bool], strategy: str, over: str) -> Statistic:
-    """The mean gain over the sequences of which something is true; None if there are none."""
+    """Return the mean gain over the sequences that meet a condition; None if there are none."""
 
     def statistic(members: Sequences) -> float | None:
         gains = [one.gain_pct(strategy, over) for one in members if test(one)]
@@ -166,11 +166,11 @@ def mean_gain_where(test: Callable[[Sequence20], bool], strategy: str, over: str
 
 
 def violations_of_720(members: Sequences) -> float:
-    """Jobs beyond 1.1 times CE, as of 720."""
+    """Return the number of jobs beyond 1.1 times CE, scaled to 720."""
     jobs = sum(len(one.times["sns"].run_s) for one in members)
     return 720 * sum(one.violations() for one in members) / jobs
 
 
 def beats_cs(one: Sequence20) -> bool:
-    """Whether SNS has the higher throughput."""
+    """Return whether SNS has the higher throughput."""
     return one.throughput("sns") > one.throughput("cs")

@@ -85,7 +85,7 @@ def _contract() -> dict[str, tuple[Statistic, str]]:
 
 
 def _ours() -> list[tuple[Expected, Statistic, str]]:
-    """Everything else the paper says of its sequences."""
+    """Return all other rows of the paper's sequences."""
     return [
         (
             own("S53.ce_makespan_min", "a sequence lasts about half an hour under CE (minutes)", 30, 20, 40),
@@ -210,5 +210,5 @@ def _rng(plan: Plan, name: str) -> np.random.Generator:
 
 
 def all_sets(results: dict[str, Any]) -> Sequence[Sequences]:
-    """The plain sets."""
+    """Return the plain sets."""
     return sequences.gathered(PLAIN_SETS, results)

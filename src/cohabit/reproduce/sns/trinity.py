@@ -34,7 +34,7 @@ Point = dict[str, float]
 
 
 def trace_file(shared: str = "") -> Path | None:
-    """The trace, in the folder of the environment or beside the checkout; None where it is not there."""
+    """The trace, in the folder of the environment or beside the checkout; None if it does not exist."""
     named = shared or os.environ.get(SHARED, "")
     folders = [Path(named)] if named else [parent / "shared" for parent in Path(__file__).resolve().parents]
     return next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
@@ -120,7 +120,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def answers(plan: Plan, results: dict[str, Any], variant: str, nodes: int, name: str) -> list[Point]:
-    """One point per seed; CE has one, because it asks no program."""
+    """Return one point per seed; CE has one, because it does not depend on programs."""
     seeds = plan.sizes.trinity_seeds if variant == "main" and name != "ce" else 1
     if variant == "stretched" and name == "ce":
         variant = "main"
@@ -128,7 +128,7 @@ def answers(plan: Plan, results: dict[str, Any], variant: str, nodes: int, name:
 
 
 def gains(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """Throughput of SNS over CE in percent, by seed."""
+    """Return the throughput of SNS over CE in percent, by seed."""
     (ce,) = answers(plan, results, variant, nodes, "ce")
     return [
         100 * (ce["turnaround"] / sns["turnaround"] - 1)
@@ -137,14 +137,14 @@ def gains(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: 
 
 
 def waits(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """Wait of SNS over that of CE, by seed; None where nobody waits under CE."""
+    """Return the wait of SNS over that of CE, by seed; None where no job waits under CE."""
     (ce,) = answers(plan, results, variant, nodes, "ce")
     found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
     return [sns["wait"] / ce["wait"] if ce["wait"] > 1 else None for sns in found]
 
 
 def runs(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """By how much less time jobs run under SNS, in percent, by seed."""
+    """Return the reduction of run times under SNS, in percent, by seed."""
     (ce,) = answers(plan, results, variant, nodes, "ce")
     found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
     return [100 * (1 - sns["run"] / ce["run"]) for sns in found]
@@ -221,7 +221,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
 
 
 def _bound(bench: Bench, ratio: float) -> str:
-    """What Fig. 13 alone would give if every job ran at its best scale and nobody slowed anybody."""
+    """Return what Fig. 13 alone would give if every job ran at its best scale without contention."""
     best = {name: max(one.speedup_at(scale) for scale in one.scales) for name, one in bench.programs.items()}
     gains = {name: is_scaling(one, bench.node) for name, one in bench.programs.items()}
     left = ratio * float(np.mean([1 / best[name] for name in best if gains[name]])) + (1 - ratio)

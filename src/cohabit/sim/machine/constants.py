@@ -64,7 +64,7 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def frozen_constants() -> Constants:
-    """The numbers of the file."""
+    """Return the numbers of the file."""
     text = resources.files("cohabit.sim.machine").joinpath("constants.json").read_bytes()
     return msgspec.json.decode(text, type=Constants)
 
@@ -73,10 +73,10 @@ CONSTANTS = frozen_constants()
 
 
 def calibration_hash(programs: Iterable[Program] = (), constants: Constants = CONSTANTS) -> str:
-    """A digest of everything that was calibrated: the numbers of this file and the programs of a catalogue."""
+    """Return a digest of everything that was calibrated: the numbers of this file and the programs of a catalogue."""
     sections = msgspec.to_builtins(constants)
     for section in sections.values():
-        del section["why"]  # the reasoning may be worded better without becoming another calibration
+        del section["why"]  # rewording the reasons does not change the calibration
     ordered = sorted(programs, key=lambda program: program.name)
     content = [sections, WAYS_EXPONENT, msgspec.to_builtins(ordered, str_keys=True)]
     return hashlib.blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Contention on one node, as pure functions: who gets how much cache, how long memory takes, how fast each job runs.
+"""Contention on one node, as pure functions: cache per job, memory latency, and the speed of each job.
 
 This is the reference law of the specification, formula by formula. A node has W ways and, with `a` active cores, a
 memory capacity S(a). Job j has c_j cores, asks for d_j(w) GB/s with w ways, and waits for memory mu_j of its time.
@@ -48,7 +48,7 @@ class Pool(NamedTuple):
     ways: int
 
 
-Mask = int | Pool | None  # so many ways to itself, a mask shared with others, or what no mask covers
+Mask = int | Pool | None  # ways of its own, a mask shared with others, or what no mask covers
 
 
 class NodeState(NamedTuple):
@@ -63,10 +63,10 @@ class NodeState(NamedTuple):
 def latency(
     demands: Sequence[float], mus: Sequence[float], cap: float, law: LawConstants = LAW, held: Sequence[float] = ()
 ) -> float:
-    """How much longer memory takes than on an idle node.
+    """Return how much longer memory takes than on an idle node.
 
-    Where programs with mu = 0 ask for more than the capacity all by themselves no latency brings the sum down to it;
-    L is then the constant `latency_limit`. They do not feel it; their neighbours all but stop.
+    Where programs with mu = 0 alone ask for more than the capacity, no latency brings the sum down to it;
+    L is then the constant `latency_limit`. It does not slow them; their neighbours almost stop.
     """
     held = held or [math.inf] * len(demands)
     total = sum(map(min, demands, held))
@@ -81,7 +81,7 @@ def latency(
 def _saturated(
     demands: Sequence[float], mus: Sequence[float], cap: float, limit: float, held: Sequence[float]
 ) -> float:
-    """The latency at which slowed-down jobs ask for exactly the capacity, by bisection to the last bit."""
+    """Return the latency at which slowed jobs ask for exactly the capacity, by bisection to the last bit."""
 
     def excess(at: float) -> float:
         asked = (gbs / (1.0 + mu * (at - 1.0)) for gbs, mu in zip(demands, mus, strict=True))
@@ -103,12 +103,12 @@ def _saturated(
 
 
 def solo_latency(cores: int, gbs: float, mu: float, capacity: Callable[[int], float], law: LawConstants = LAW) -> float:
-    """L with one job alone that asks for so much with all ways."""
+    """Return L with one job alone that has this demand with all ways."""
     return latency((gbs,), (mu,), law.capacity_share * capacity(cores), law)
 
 
 def divided_ways(loads: Sequence[Load], pool: float, contention: str = SHARE, q: float = LAW.q) -> list[float]:
-    """How `pool` ways fall to jobs that share them without masks: in proportion to the pressure each one makes.
+    """Divide `pool` ways between jobs that share them without masks: in proportion to the pressure of each.
 
     "share": pressure p_j = q c_j + d_j(w_j). "occupancy": misses per second alone, d_j(w_j), because a full cache keeps
     of each job what it brings in, so that occupancy settles where it is proportional to misses. Either way the pressure
@@ -152,9 +152,9 @@ def node_state(
     cores: int = 0,
     held: Sequence[float] = (),
 ) -> NodeState:
-    """Everything about one node; who shares ways with others divides them as an undivided cache is divided.
+    """Return the state of one node; jobs that share ways divide them as in an undivided cache.
 
-    `held`: GB/s each job is held to; infinite, or nothing given: as it likes.
+    `held`: GB/s each job is held to; infinity or no value: no limit.
     """
     ways = [float(mask) if isinstance(mask, int) else 0.0 for mask in masks]
     pools: dict[Pool | None, list[int]] = {}
@@ -182,7 +182,7 @@ def node_state(
 
 
 def time_share(loads: Sequence[Load], cores: int) -> float:
-    """How much of the core time it would use alone each job gets, where there are more threads than cores.
+    """Return the share of its solo core time each job gets where there are more threads than cores.
 
     Cores go to jobs in proportion to their runnable threads, so it is the same for all; 1 where cores suffice.
     """
@@ -193,5 +193,5 @@ def time_share(loads: Sequence[Load], cores: int) -> float:
 
 
 def _slowed(load: Load, waiting: float) -> float:
-    """Speed of the memory-bound part against the job's own exclusive run, in which memory may be slow already."""
+    """Return the speed of the memory-bound part relative to the exclusive run, where memory may be slow already."""
     return (1.0 + load.mu * (load.solo_latency - 1.0)) / (1.0 + load.mu * (waiting - 1.0))

@@ -1,8 +1,8 @@
-"""Which jobs are on which nodes, and how fast each of them runs there. Ground truth: only the world talks to it.
+"""The jobs on every node and how fast each of them runs there. Ground truth: only the world uses it.
 
-Nodes with the same residents and the same cache masks are one class, and the law is asked once per class. A start, an
-end or a new division of the cache costs in proportion to the nodes it names and the classes these fall into, never to
-the cluster. Rates are worked out once per instant, for jobs on touched nodes only.
+Nodes with the same residents and the same cache masks are one class, and the law is evaluated once per class. A start,
+an end or a new division of the cache costs in proportion to the nodes it names and the classes of these, never to
+the cluster. Rates are computed once per instant, for jobs on touched nodes only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cohabit.sim.machine.truth import UNMASKED, Shape, Truth, mask_code, shape_o
 Nodes = NDArray[np.int32]
 Ranges = tuple[tuple[int, int], ...]
 Members = tuple[tuple[int, int], ...]  # (number of the resident, code of its mask), by rising number
-Segment = tuple[int, float, float]  # from this instant on: progress against the CE run, fewest ways on any node
+Segment = tuple[int, float, float]  # from this instant on: progress relative to the CE run, fewest ways on any node
 
 
 class _Resident:
@@ -45,7 +45,7 @@ class _Resident:
 
 
 class _NodeClass:
-    """Nodes nobody can tell apart."""
+    """Nodes that are in the same state."""
 
     __slots__ = ("count", "gbs", "group", "members")
 
@@ -75,13 +75,13 @@ class Machine:
         self._residents: dict[int, _Resident] = {}
         self._numbers: dict[str, int] = {}
         self._arrived = 0
-        self._unsettled: dict[int, None] = {}  # residents to look at again, in the order they were touched
-        self._stale: dict[int, None] = {}  # classes the law has to be asked about again
+        self._unsettled: dict[int, None] = {}  # residents to update, in the order they were touched
+        self._stale: dict[int, None] = {}  # classes for which the law must be evaluated again
 
     # ---- orders -----------------------------------------------------------------------------------------------------
 
     def start(self, job_id: str, program: str, processes: int, command: StartJob, level: int = phases.AVERAGE) -> None:
-        """The job begins on the nodes of the command."""
+        """Start the job on the nodes of the command."""
         assert job_id not in self._numbers, f"job {job_id} is on the machine already"
         nodes = _expanded(command.nodes)
         shape = shape_of(program, processes, len(nodes), command.scale, command.cores)
@@ -96,7 +96,7 @@ class Machine:
             self._check_room(index)
 
     def stop(self, job_id: str) -> None:
-        """The job is over; masks of its neighbours stay as they are, those of an empty node are forgotten."""
+        """End the job; masks of its neighbours stay as they are, those of an empty node are dropped."""
         number = self._numbers.pop(job_id)
         resident = self._residents[number]
         self._move(resident.nodes, lambda group, members: tuple(one for one in members if one[0] != number))
@@ -104,9 +104,9 @@ class Machine:
         del self._residents[number]
 
     def set_shares(self, command: SetShares) -> None:
-        """From now on the cache of these nodes is divided like this; whoever is not named shares what is left.
+        """Divide the cache of these nodes like this from now on; jobs that are not named share the rest.
 
-        A name that is not on the node is passed over: its end may have been noticed here before it was told.
+        A job that is not on the node is skipped: it may have ended here before its end was reported.
         """
         there = [share for share in command.shares if share[0] in self._numbers]
         users, caps = Counter((first, ways) for _, first, ways in there), dict(command.caps)
@@ -122,7 +122,7 @@ class Machine:
         self._move(_expanded(command.nodes), masked)
 
     def move(self, job_id: str, ranges: Ranges) -> None:
-        """The job goes on on other nodes, of as many."""
+        """Move the job to the same number of other nodes."""
         number, nodes = self._numbers[job_id], _expanded(ranges)
         resident = self._residents[number]
         assert len(nodes) == len(resident.nodes), f"job {job_id} moves from {len(resident.nodes)} nodes to {len(nodes)}"
@@ -134,7 +134,7 @@ class Machine:
             self._check_room(index)
 
     def set_phase(self, job_id: str, level: int) -> None:
-        """The job enters another stage of its run."""
+        """Put the job into another stage of its run."""
         resident = self._residents[self._numbers[job_id]]
         if resident.level == level:
             return
@@ -147,7 +147,7 @@ class Machine:
     # ---- answers ----------------------------------------------------------------------------------------------------
 
     def rates_changed(self, now_us: int = 0) -> dict[str, float]:
-        """Progress against the CE run of the jobs whose rate is another one than before; once per instant."""
+        """Return the progress, relative to the CE run, of the jobs whose rate has changed; once per instant."""
         changed: dict[str, float] = {}
         self._ask_the_law()
         for number in self._unsettled:
@@ -165,27 +165,27 @@ class Machine:
         return changed
 
     def rate(self, job_id: str) -> float:
-        """Progress of a job against its CE run, as of the last settling."""
+        """Return the progress of a job relative to its CE run, as of the last settling."""
         return self._residents[self._numbers[job_id]].rate
 
     def ways(self, job_id: str) -> float:
-        """The fewest ways the job has on any of its nodes, as of the last settling."""
+        """Return the fewest ways the job has on any of its nodes, as of the last settling."""
         return min(self._residents[self._numbers[job_id]].ways.values())
 
     def bandwidth_by_node(self) -> NDArray[np.float64]:
-        """GB/s drawn from the memory of every node."""
+        """Return the GB/s drawn from the memory of every node."""
         self._ask_the_law()
         drawn = np.array([node_class.gbs if node_class is not None else 0.0 for node_class in self._classes])
         by_node: NDArray[np.float64] = drawn[self.class_of_node]
         return by_node
 
     def group_of(self, node: int) -> int:
-        """The group a node belongs to."""
+        """Return the group a node belongs to."""
         return self._class(int(self.class_of_node[node])).group
 
     @property
     def class_count(self) -> int:
-        """How many different kinds of nodes there are just now."""
+        """Return how many node classes there are now."""
         return len(self._classes) - len(self._spare)
 
     # ---- classes ----------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Machine:
             self.class_of_node[nodes] = renumbered[labels]
 
     def _rename(self, index: int, old: _NodeClass, members: Members) -> None:
-        """All nodes of a class change alike: it keeps its number, and no node is written."""
+        """Change all nodes of a class alike: it keeps its number, and no node is written."""
         self._touch(old.members)
         self._touch(members)
         del self._known[old.group, old.members]
@@ -222,7 +222,7 @@ class Machine:
         self._enter(index, members)
 
     def _found(self, group: int, members: Members, count: int) -> int:
-        """A class that did not exist."""
+        """Create a class."""
         node_class = _NodeClass(group, members, count)
         if self._spare:
             index = self._spare.pop()
@@ -236,14 +236,14 @@ class Machine:
         return index
 
     def _joined(self, index: int, count: int) -> int:
-        """Some more nodes for a class; nothing changes for those who are in it."""
+        """Add nodes to a class; nothing changes for the jobs in it."""
         node_class = self._class(index)
         node_class.count += count
         self._touch(node_class.members)
         return index
 
     def _left(self, index: int, old: _NodeClass, count: int) -> None:
-        """Some nodes less for a class, which may be gone with them."""
+        """Remove nodes from a class; it is deleted with its last node."""
         self._touch(old.members)
         old.count -= count
         if old.count == 0:
@@ -276,7 +276,7 @@ class Machine:
     # ---- the law ----------------------------------------------------------------------------------------------------
 
     def _ask_the_law(self) -> None:
-        """Progress and ways of every resident on the nodes of classes that changed."""
+        """Compute progress and ways of every resident on the nodes of classes that changed."""
         for index in self._stale:
             node_class = self._class(index)
             group, node_class.gbs = node_class.group, 0.0
@@ -304,7 +304,7 @@ class Machine:
     # ---- what must never happen -------------------------------------------------------------------------------------
 
     def _check_room(self, index: int) -> None:
-        """Nobody beside an exclusive job, and never more cores than there are."""
+        """Check that an exclusive job is alone and that no more cores are used than exist."""
         node_class = self._class(index)
         there = [self._residents[number] for number, _ in node_class.members]
         names = ", ".join(one.job_id for one in there)
@@ -315,7 +315,7 @@ class Machine:
         assert self.oversubscribed or max(taken, busy) <= cores, f"{names} take {max(taken, busy)} of {cores} cores"
 
     def _check_masks(self, group: int, command: SetShares) -> None:
-        """Masks are contiguous by their form; here: inside the cache, disjoint or equal, not more than there are."""
+        """Check that masks are inside the cache, disjoint or equal, not too many; their form makes them contiguous."""
         node, end = self.truth.groups[group], 0
         masks = sorted({(first, ways) for _, first, ways in command.shares})
         for first, ways in masks:
@@ -327,7 +327,7 @@ class Machine:
 
 
 def _expanded(ranges: Ranges) -> Nodes:
-    """The node numbers of (first, count) ranges, as an array."""
+    """Return the node numbers of (first, count) ranges, as an array."""
     if len(ranges) == 1:
         return np.arange(ranges[0][0], ranges[0][0] + ranges[0][1], dtype=np.int32)
     pairs = np.array(ranges, np.int64)
@@ -337,7 +337,7 @@ def _expanded(ranges: Ranges) -> Nodes:
 
 
 def _note(segments: list[Segment], segment: Segment) -> None:
-    """Add a segment if it says anything new; what lasted no time at all is replaced."""
+    """Add a segment if it differs from the last; a segment of zero length is replaced."""
     if segments and segments[-1][0] == segment[0]:
         segments.pop()
     if not segments or segments[-1][1:] != segment[1:]:

@@ -28,7 +28,7 @@ class Track(NamedTuple):
     levels: tuple[int, ...]
 
     def shares_between(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each interval between neighbouring edges (fractions of the work), its share spent at each level."""
+        """Return the share at each level for every interval between neighbouring edges (fractions of the work)."""
         ends = np.array(self.ends)
         starts = np.concatenate(([0.0], ends[:-1]))
         low, high = edges[:-1, None], edges[1:, None]
@@ -72,19 +72,19 @@ class Phases:
     constants: PhaseConstants = CONSTANTS.phases
 
     def track(self, job_id: str) -> Track:
-        """The stages of this job's run."""
+        """Return the stages of this job's run."""
         return draw_track(stream(self.seed, f"phases of {job_id}"), self.constants)
 
 
 class Multipliers(NamedTuple):
-    """What one level does to the profiled averages."""
+    """The effect of one level on the profiled averages."""
 
     bandwidth: float
     sensitivity: float  # of IPC: 1 - sensitivity * (1 - ipc)
 
 
 def multipliers(level: int, room: float, least_ipc: float, constants: PhaseConstants = CONSTANTS.phases) -> Multipliers:
-    """Bandwidth and cache sensitivity at a level, bounded on both sides alike so that the mean stays 1.
+    """Return bandwidth and cache sensitivity at a level, bounded on both sides alike so that the mean stays 1.
 
     `room` is what the cores can draw at most over what the program draws on average; `least_ipc` is its relative IPC
     with the least cache.

@@ -1,8 +1,8 @@
-"""What the monitor of a node records of an exclusive run: its time, or curves from short episodes at different ways.
+"""Simulate the monitor of an exclusive run: it records its time, or curves from short episodes at different ways.
 
-The curves come from one run during which the allocation changes every 5 s, round and round (S12, S13). Each episode is
+The curves come from one run during which the allocation changes every 5 s, in turn (S12, S13). Each episode is
 read with some noise, and falls into whatever phase the program is in: that is how a profile gets biased. The run pays
-for it with 19 % of its time, so times are taken from other runs (S14). Shared runs teach nothing (S17).
+for it with 19 % of its time, so times are taken from other runs (S14). Shared runs are not used (S17).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cohabit.sim.machine.truth import Truth, shape_of, total_ways
 from cohabit.sim.streams import stream
 
 RUN, TIME, CURVE = "run", "time", "curve"
-_LEAST = 1e-3  # noise never turns a reading into nothing
+_LEAST = 1e-3  # noise never makes a reading zero
 
 
 class Profiler:
@@ -36,13 +36,13 @@ class Profiler:
         self.constants = truth.constants.profiler
 
     def work_factor(self, purpose: str) -> float:
-        """How much more work the run is for being measured."""
+        """Return the factor by which measuring increases the work of the run."""
         return self.constants.curve_run_cost if purpose == CURVE else 1.0
 
     def measure(
         self, job: Job, command: StartJob, elapsed_us: int, now_us: int, group: int = 0, track: Track = STEADY
     ) -> ProfileLearned | None:
-        """What is known after the run has ended well; None where there is nothing to learn or no program's name."""
+        """Return what a successful run has shown; None if there is nothing to learn or no program name."""
         if not job.program or not command.exclusive or elapsed_us <= 0:
             return None
         if command.purpose == CURVE:
@@ -58,7 +58,7 @@ class Profiler:
         return ProfileLearned(job.program, job.processes, measured, hardware_key(self.truth.groups[group]))
 
     def sampled_ways(self, program: str, group: int) -> tuple[int, ...]:
-        """The allocations tried: 2, 4, 8 and all, as far as the machine has them; two at least make a curve."""
+        """Return the allocations tried: 2, 4, 8 and all, as far as the machine has them; a curve needs at least two."""
         node, known = self.truth.groups[group], self.truth.programs.get(program)
         most = node.ways or (total_ways(known, node) if known is not None else 2)
         ways = {one for one in self.constants.sampled_ways if node.min_ways <= one < most} | {most}
@@ -90,7 +90,7 @@ class Profiler:
     def _episodes(
         self, allocations: int, elapsed_s: float, track: Track
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Which allocation each episode had, and how it was spread over the levels of the program's phases.
+        """Return the allocation of each episode, and how it was spread over the levels of the program's phases.
 
         A run too short for one round is cut into as many episodes as there are allocations; what is left of a run
         after its last whole episode is not read.
@@ -107,22 +107,22 @@ class Profiler:
         shares: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> tuple[float, ...]:
-        """The average over the episodes of each allocation, every episode with its own error."""
+        """Return the average over the episodes of each allocation, every episode with its own error."""
         read = (shares * table[:, allocation].T).sum(axis=1)
         read = read * np.maximum(1.0 + self.noise * rng.standard_normal(len(read)), _LEAST)
         return tuple(float(read[allocation == one].mean()) for one in range(table.shape[1]))
 
 
 def _table(by_level: Sequence[Callable[[float], float]], ways: tuple[int, ...]) -> NDArray[np.float64]:
-    """A quantity by level of the phase (rows) and ways (columns)."""
+    """Return a quantity by level of the phase (rows) and ways (columns)."""
     return np.array([[quantity(float(one)) for one in ways] for quantity in by_level])
 
 
 def noisy_profile(profile: Profile, sigma: float, rng: np.random.Generator) -> Profile:
-    """The same profile with every point of its curves off by a relative error of `sigma`: known, but wrong.
+    """Return the profile with a relative error of `sigma` in every point of its curves.
 
-    Times stay as they are: they come from whole runs of their own, read off a clock (S14). What the paper saw go wrong
-    are curves, whose points fall into different phases of a run.
+    Times stay as they are: they come from whole runs of their own, measured by a clock (S14). The paper saw errors in
+    curves, whose points fall into different phases of a run.
     """
     if sigma <= 0:
         return profile

@@ -23,7 +23,7 @@ class BandwidthRecorder:
         self._rows: list[NDArray[np.float64]] = []  # GB/s times microseconds
 
     def record(self, now_us: int, gbs_by_node: NDArray[np.float64]) -> None:
-        """From now on the nodes draw this much."""
+        """Record what the nodes draw from now on."""
         if self._drawn is None:
             self.begin_us = now_us if self.begin_us is None else self.begin_us
             self._last_us, self._drawn = self.begin_us, np.zeros_like(gbs_by_node)
@@ -31,7 +31,7 @@ class BandwidthRecorder:
         self._drawn = gbs_by_node
 
     def matrix(self, until_us: int | None = None) -> NDArray[np.float64]:
-        """Average GB/s, one row per node, one column per episode; the last episode may be cut short by the end."""
+        """Return average GB/s, one row per node, one column per episode; the last episode may be shorter."""
         if self._drawn is None or self.begin_us is None:
             return np.zeros((0, 0))
         if until_us is not None:

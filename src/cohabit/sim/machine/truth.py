@@ -1,4 +1,4 @@
-"""From programs to the law: what a job of a program, so many processes at such a scale, is to one node, and how fast.
+"""Translate programs for the law: the load of a job (program, processes, scale) on one node, and its speed.
 
 The only place that turns a `Program` into a `Load`. Answers are remembered: a trace has thousands of jobs but few
 different loads, and a cluster thousands of nodes but few different mixes of them.
@@ -22,7 +22,7 @@ from cohabit.sim.machine.law import Load, Mask, NodeState, Pool
 
 
 class Shape(NamedTuple):
-    """What decides a job's load: two runs alike in all of this are interchangeable."""
+    """What determines a job's load: two runs with equal shapes are interchangeable."""
 
     program: str
     density: float  # processes on a node of the compact run
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(program: str, processes: int, nodes: int, scale: int, cores: int = 0) -> Shape:
-    """The shape of a run on so many nodes; cores follow from the processes unless the order says how many."""
+    """Return the shape of a run on so many nodes; cores follow from the processes unless the command states them."""
     compact_nodes = max(nodes // scale, 1)
     return Shape(program, processes / compact_nodes, scale, cores or -(-processes // nodes))
 
@@ -43,13 +43,13 @@ _HELD = 2**32  # times this: percent of its cores' bandwidth it is held to
 
 
 def mask_code(first: int, ways: int, shared: bool, percent: int = 0) -> int:
-    """A mask as one number: where it begins matters only to those who share it. `percent` of bandwidth; 0: no cap."""
+    """Return a mask as one number: its start matters only to jobs that share it. `percent` of bandwidth; 0: no cap."""
     assert 0 < ways < _POOLED
     return percent * _HELD + ((first + 1) * _POOLED + ways if shared else ways)
 
 
 def mask_of(code: int) -> Mask:
-    """What a code stands for."""
+    """Return the mask of a code."""
     if code == UNMASKED:
         return None
     code %= _HELD
@@ -57,16 +57,16 @@ def mask_of(code: int) -> Mask:
 
 
 def held_gbs(code: int, node: NodeGroup, cores: int) -> float:
-    """What its code lets a job draw from the memory of a node; infinite: as it likes."""
+    """Return what a code lets a job draw from the memory of a node; infinity: no limit."""
     percent = code // _HELD if code != UNMASKED else 0
     return percent / 100 * stream_gbs(node, cores) if percent else math.inf
 
 
-MOST_REMEMBERED = 200_000  # mixes; beyond that all are forgotten, and come back as they are needed
+MOST_REMEMBERED = 200_000  # mixes; beyond that all are dropped and computed again when needed
 
 
 class Truth:
-    """The programs on the machine's kinds of nodes. A program nobody described asks for nothing and runs at rate 1."""
+    """The programs on the machine's kinds of nodes. An undescribed program asks for nothing and runs at rate 1."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Truth:
         self._speeds: dict[tuple[Shape, int], float] = {}
 
     def load_number(self, shape: Shape, group: int, level: int = phases.AVERAGE) -> int:
-        """The number of the load such a run is to a node of this group."""
+        """Return the number of the load of such a run on a node of this group."""
         key = (shape, group, level)
         number = self._numbers.get(key)
         if number is None:
@@ -97,11 +97,11 @@ class Truth:
         return number
 
     def load(self, shape: Shape, group: int, level: int = phases.AVERAGE) -> Load:
-        """The load itself."""
+        """Return the load with this number."""
         return self._loads[self.load_number(shape, group, level)]
 
     def state(self, group: int, mix: Mix) -> NodeState:
-        """The law for a node of this group with this mix of loads, in the order of the mix."""
+        """Evaluate the law for a node of this group with this mix of loads, in the order of the mix."""
         found = self._states.get((group, mix))
         if found is None:
             if len(self._states) >= MOST_REMEMBERED:
@@ -117,7 +117,7 @@ class Truth:
         return found
 
     def speed(self, shape: Shape, group: int) -> float:
-        """Progress of an exclusive run at its scale against the compact exclusive run: T_1(P) / T_k(P).
+        """Return the progress of an exclusive run at its scale relative to the compact exclusive run: T_1(P) / T_k(P).
 
         T_k(P) is the time at scale k, stretched where P processes ask for more bandwidth than the cores can draw.
         """
@@ -145,7 +145,7 @@ class Truth:
 
     @staticmethod
     def _factor(program: Program, shape: Shape, node: NodeGroup) -> float:
-        """How many times the reference run's processes a node carries at this scale (model/profile.load_factor)."""
+        """Return how many times the reference run's processes a node has at this scale (model/profile.load_factor)."""
         reference_nodes = -(-program.processes // node.cores)
         return shape.density / (program.processes / reference_nodes)
 
@@ -173,7 +173,7 @@ class Truth:
         return Line(places, [program.ipc_at(shape.scale, place, node.ways) for place in places])
 
     def _demand(self, program: Program, shape: Shape, node: NodeGroup) -> Quantity:
-        """What it asks for, no more than its cores can draw and never more than the node has."""
+        """Return its demand, no more than its cores can draw and never more than the node has."""
         factor = self._factor(program, shape, node)
         ceiling = stream_gbs(node, node.cores)
         if factor != 1.0:
@@ -184,7 +184,7 @@ class Truth:
 
 
 def total_ways(program: Program, node: NodeGroup) -> int:
-    """All ways of the node; where it does not say, all the program was measured with (and every job has them)."""
+    """Return all ways of the node; if unknown, all the program was measured with (and every job has them)."""
     return node.ways or max(program.ipc.ways[-1], program.bandwidth_gbs.ways[-1])
 
 
@@ -192,7 +192,7 @@ Quantity = Callable[[float], float]
 
 
 class Line:
-    """A quantity against ways: linear between places, flat beyond them, cut off at a ceiling. Quick to ask."""
+    """A quantity against ways: linear between places, flat beyond them, cut off at a ceiling. Fast to evaluate."""
 
     __slots__ = ("ceiling", "places", "values")
 
@@ -212,7 +212,7 @@ class Line:
 
 
 def kinks(program: Program, scale: int, ways: int) -> tuple[float, ...]:
-    """Where a program's curves at a scale may bend: between these numbers of ways they are straight lines."""
+    """Return where a program's curves at a scale may bend: between these numbers of ways they are straight lines."""
     points = {*program.ipc.ways, *program.bandwidth_gbs.ways}
     for stated in (program.per_scale[scale],) if scale in program.per_scale else ():
         for curve in (stated.ipc, stated.bandwidth_gbs):
@@ -222,11 +222,11 @@ def kinks(program: Program, scale: int, ways: int) -> tuple[float, ...]:
 
 
 def _in_phase(average: Quantity, times: float, ceiling: float, ways: float) -> float:
-    """Demand in a phase: no more than the cores can draw, unless it is more already on average."""
+    """Return the demand in a phase: no more than the cores can draw, unless its average is more already."""
     steady = average(ways)
     return min(times * steady, max(steady, ceiling))
 
 
 def _felt(average: Quantity, times: float, ways: float) -> float:
-    """Relative IPC where lost cache is felt so many times as much."""
+    """Return relative IPC with the effect of lost cache multiplied by this factor."""
     return 1.0 - times * (1.0 - average(ways))

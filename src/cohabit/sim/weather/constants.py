@@ -54,7 +54,7 @@ class NoiseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What load does to those who depend on it."""
+    """The effect of load on the jobs that depend on it."""
 
     knee: float
     early: float  # share of its work in which a program depends on others; 1: all of it
@@ -62,7 +62,7 @@ class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TelemetryConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often counters are read and told."""
+    """How often counters are read and reported."""
 
     sample_s: int
     tell_s: int
@@ -94,7 +94,7 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def frozen_constants() -> Constants:
-    """The numbers of the file."""
+    """Return the numbers of the file."""
     text = resources.files("cohabit.sim.weather").joinpath("constants.json").read_bytes()
     return msgspec.json.decode(text, type=Constants)
 

@@ -20,7 +20,7 @@ from cohabit.sim.weather.constants import CanaryConstants
 Floats = NDArray[np.float64]
 TRAFFIC, CONGESTION, IO, SLOW_IO = range(4)  # kinds of load of a node
 FAITHFUL, ROUGH, POOR = 0.2, 0.5, 1.0  # deviations of the logarithm of a sample
-IDLE = 0.02  # what a counter shows of nothing
+IDLE = 0.02  # what a counter shows without load
 
 
 def _each(names: str, kind: int, spread: float, share: float = 1.0) -> dict[str, tuple[int, float, float]]:
@@ -70,7 +70,7 @@ COLUMNS = NAMES + CANARY_TIMES
 
 @dataclass(frozen=True)
 class NodeState:
-    """What every node is part of at one moment."""
+    """The loads at every node at one moment."""
 
     traffic: Floats  # its own, as a share of its link
     congestion: Floats  # of the network where it is
@@ -108,7 +108,7 @@ class Sampler:
         return found
 
     def window(self, end_us: int, samples: list[Table], last: NodeState) -> Window:
-        """Samples of the last minutes reduced, with what a canary would find on each node now (R3, R4)."""
+        """Return the reduced samples of the last minutes, with what a canary would find on each node now (R3, R4)."""
         stacked = np.stack(samples)
         parts = [stacked.min(axis=0), stacked.max(axis=0), stacked.mean(axis=0)]
         if self._canary is not None:

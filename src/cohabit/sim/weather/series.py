@@ -1,7 +1,7 @@
 """The load of network and filesystem over time, as drawn from the seed alone: no policy and no job can change it.
 
 One number per step of 30 s. Every day and every part has a random stream of its own, so that a series may be extended
-as far as anybody looks and is the same however far that is. What running jobs add is not here (weather.py).
+to any length and is the same whatever its length. What running jobs add is not here (weather.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Series:
     _under_way: list[tuple[float, float]] = field(default_factory=list)  # end in days, height
 
     def at(self, step: int) -> float:
-        """The load in this step."""
+        """Return the load in this step."""
         each = DAY_S // self.step_s
         while len(self._days) * each <= step:
             self._draw_day()
@@ -65,7 +65,7 @@ class Series:
         return np.interp(clock, np.arange(len(points)) * DRIFT_S, points)
 
     def _episodes(self, rng: np.random.Generator, day: int) -> list[tuple[float, float, float]]:
-        """Those of earlier days that go on, and those that begin today, as (begin, end, height)."""
+        """Return the episodes that continue from earlier days and those that begin today, as (begin, end, height)."""
         about, found = self.constants, [(float(day), end, height) for end, height in self._under_way]
         bad = self.spike[0] <= day < self.spike[1] and self.strength is not None
         often = self.strength.more_often if bad and self.strength is not None else 1.0
@@ -81,7 +81,7 @@ class Series:
 
 @dataclass
 class Noise:
-    """How much traffic the noise job makes: an amount, held for a while, then another."""
+    """How much traffic the noise job makes: an amount, held for some time, then another."""
 
     seed: int
     constants: NoiseConstants
@@ -90,7 +90,7 @@ class Noise:
     _rng: np.random.Generator | None = None
 
     def at(self, step: int) -> float:
-        """Its level in this step."""
+        """Return its level in this step."""
         about = self.constants
         if self._rng is None:
             self._rng = stream(self.seed, "weather noise job")
@@ -113,7 +113,7 @@ class Sky:
     filesystem_share: float = 1.0
 
     def at(self, step: int) -> tuple[float, float, float]:
-        """(network, filesystem, noise) in this step."""
+        """Return (network, filesystem, noise) in this step."""
         return (
             self.network_share * self.network.at(step),
             self.filesystem_share * self.filesystem.at(step),
@@ -122,7 +122,7 @@ class Sky:
 
 
 def production(seed: int, days: float, constants: Constants) -> Sky:
-    """A long time on the whole machine, with some bad days in it."""
+    """Return the sky of a long time on the whole machine, with some bad days in it."""
     spike, step_s = constants.spike, constants.telemetry.sample_s
     begins = math.floor(spike.begins * days)
     lasts = max(1, round(spike.days_per_half_year * days / HALF_YEAR_DAYS))
@@ -135,7 +135,7 @@ def production(seed: int, days: float, constants: Constants) -> Sky:
 
 
 def reserved(seed: int, constants: Constants, noise: bool = True) -> Sky:
-    """Some hours in a reserved part of the machine, with the noise job or without."""
+    """Return the sky of some hours in a reserved part of the machine, with the noise job or without."""
     pod, step_s = constants.pod, constants.telemetry.sample_s
     return Sky(
         Series(seed, "network", constants.network, step_s),

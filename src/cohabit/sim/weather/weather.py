@@ -1,8 +1,8 @@
-"""The weather while jobs run: who is slowed by how much just now, and what counters say of it.
+"""The weather while jobs run: how much each job is slowed now, and what counters show of it.
 
 The sky (series.py) is drawn from the seed alone; running jobs add to it what their programs ask of network and
 filesystem. Every program suffers by its own sensitivity. The world asks for rates whenever the sky or the set of
-running jobs has changed. What is true here must never reach a policy: all it is told are windows of counters, and
+running jobs has changed. The true state must never reach a policy: it is given only windows of counters, and
 those end before the job they are used for begins.
 """
 
@@ -26,13 +26,13 @@ from cohabit.sim.weather.series import Sky, production, reserved
 from cohabit.trace.rush_programs import Temper
 
 Ranges = Sequence[tuple[int, int]]
-BUSY_SPREAD = 0.5  # assumed: nodes of one job of somebody else use their links alike, other jobs more or less
+BUSY_SPREAD = 0.5  # assumed: nodes of one foreign job use their links alike, other jobs more or less
 BLOCK_NODES = 16  # such a job's size
 
 
 @dataclass(frozen=True)
 class Guest:
-    """A running job as the weather knows it."""
+    """A running job as seen by the weather."""
 
     temper: Temper
     nodes: NDArray[np.int64]
@@ -43,7 +43,7 @@ class Guest:
 
 @dataclass
 class Weather:
-    """One machine in one time."""
+    """The weather of one machine over one period."""
 
     seed: int
     nodes: int
@@ -51,11 +51,11 @@ class Weather:
     sky: Sky
     constants: Constants = CONSTANTS
     begin_us: int = 0  # when the sky begins, on the world's clock
-    telling: bool = True  # whether counters are read and told
+    telling: bool = True  # whether counters are read and reported
     canaries: bool = True  # whether canaries run before jobs, are charged, and are in the windows
-    others: bool = False  # whether nodes are busy with jobs of somebody else, as on a production machine
+    others: bool = False  # whether nodes are busy with foreign jobs, as on a production machine
     noise_nodes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    changed: bool = False  # whether rates have to be asked for again
+    changed: bool = False  # whether rates must be computed again
     _step: int = -1
     _guests: dict[str, Guest] = field(default_factory=dict)
     _samples: deque[Table] = field(default_factory=deque)
@@ -73,16 +73,16 @@ class Weather:
 
     @property
     def step_us(self) -> int:
-        """The sky stays as it is for this long."""
+        """Return how long the sky stays unchanged."""
         return self.constants.telemetry.sample_s * SECOND
 
     @property
     def next_us(self) -> int:
-        """When it changes next."""
+        """Return when the sky changes next."""
         return self.begin_us + (self._step + 1) * self.step_us
 
     def pass_to(self, now_us: int) -> list[TelemetryReduced]:
-        """The sky changes; counters are read just before, and now and then the last minutes are told."""
+        """Change the sky; counters are read just before, and the last minutes are reported periodically."""
         facts: list[TelemetryReduced] = []
         while self.next_us <= now_us:
             if not self.telling:
@@ -99,7 +99,7 @@ class Weather:
         return facts
 
     def window_before(self, now_us: int) -> Window:
-        """The last minutes read afterwards, beside the jobs that run now; for machines that tell nothing by itself."""
+        """Return the last minutes, read afterwards with the jobs that run now; for machines without regular reports."""
         last = (now_us - self.begin_us) // self.step_us
         count = WINDOW_US // self.step_us
         samples = [self.sampler.sample(self.node_state(step)) for step in range(last - count, last)]
@@ -107,7 +107,7 @@ class Weather:
 
     @property
     def sampler(self) -> Sampler:
-        """Reads the counters."""
+        """Return the reader of the counters."""
         assert self._sampler is not None
         return self._sampler
 
@@ -115,40 +115,40 @@ class Weather:
 
     @property
     def canary_us(self) -> int:
-        """What is charged to every run for its canary."""
+        """Return the time charged to every run for its canary."""
         return round(self.constants.canary.cost_s * SECOND) if self.canaries else 0
 
     def start(self, job_id: str, program: str, ranges: Ranges) -> None:
-        """The job loads network and filesystem from now on."""
+        """Let the job load network and filesystem from now on."""
         self._guests[job_id] = self.guest(job_id, program, ranges)
         self.changed = True
 
     def guest(self, job_id: str, program: str, ranges: Ranges) -> Guest:
-        """The job as it would be on these nodes."""
+        """Return the job as it would be on these nodes."""
         temper = self.tempers.get(program) or Temper(program, "compute", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         nodes = np.concatenate([np.arange(first, first + count) for first, count in ranges])
         luck = math.exp(temper.own * float(stream(self.seed, f"weather run {job_id}").standard_normal()))
         return Guest(temper, nodes, float(self._near[nodes].mean()), luck)
 
     def settle(self, job_id: str) -> None:
-        """The early part of its work is done."""
+        """Record that the early part of its work is done."""
         self._guests[job_id] = replace(self._guests[job_id], settled=True)
         self.changed = True
 
     def stop(self, job_id: str) -> None:
-        """It is gone."""
+        """Remove the job."""
         if self._guests.pop(job_id, None) is not None:
             self.changed = True
 
     def rates(self) -> dict[str, float]:
-        """How fast every running job goes now, 1 being undisturbed."""
+        """Return the current rate of every running job; 1 is undisturbed."""
         self.changed = False
         network, filesystem = self.asked()
         sky = self.sky.at(max(self._step, 0))
         return {job_id: self.rate(one, sky, network, filesystem) for job_id, one in self._guests.items()}
 
     def asked(self) -> tuple[float, float]:
-        """What running jobs ask of network and filesystem together, in nodes."""
+        """Return the total demand of running jobs on network and filesystem, in nodes."""
         guests = self._guests.values()
         return (
             math.fsum(one.temper.network * len(one.nodes) for one in guests),
@@ -156,7 +156,7 @@ class Weather:
         )
 
     def rate(self, one: Guest, sky: tuple[float, float, float], network: float, filesystem: float) -> float:
-        """Of one job, beside others who ask for so much; what it asks for itself is in its run time already."""
+        """Return the rate of one job beside this demand of others; its own demand is in its run time already."""
         if one.settled:
             return 1.0 / one.luck
         temper, size, early = one.temper, len(one.nodes), self.constants.law.early
@@ -168,16 +168,16 @@ class Weather:
         return 1.0 / ((1.0 + lost / early) * one.luck)
 
     def congestion(self, load: float) -> float:
-        """How much of the load does not pass without waiting: 0 up to the knee, 1 at saturation, and on."""
+        """Return the share of the load that waits: 0 up to the knee, 1 at saturation, more beyond."""
         knee = self.constants.law.knee
         return max(0.0, load - knee) / (1.0 - knee)
 
     def would_take_us(
         self, job_id: str, program: str, ranges: Ranges, now_us: int, work_us: float, usual: tuple[float, float]
     ) -> float:
-        """How long a run from now would take beside those who run, or beside the usual load where that is more.
+        """Return how long a run from now would take beside the running jobs, or beside the usual load if that is more.
 
-        For judging, never for policies: it looks at the sky to come.
+        For judging, never for policies: it looks at future weather.
         """
         one = self.guest(job_id, program, ranges)
         network, filesystem = self.asked()
@@ -198,7 +198,7 @@ class Weather:
     # ---- counters ---------------------------------------------------------------------------------------------------
 
     def node_state(self, step: int | None = None) -> NodeState:
-        """What the counters of every node are about in this step, or in another beside the same jobs."""
+        """Return the state behind the counters of every node in this step, or in another with the same jobs."""
         step = max(self._step if step is None else step, 0)
         background_network, background_filesystem, noise = self.sky.at(step)
         network, filesystem = self.asked()
@@ -215,9 +215,9 @@ class Weather:
         return NodeState(traffic, np.maximum(0.0, load - knee) / (1.0 - knee), io, slow_io)
 
     def _of_others(self, what: str, step: int, load: float, usual: float) -> Floats:
-        """What nodes ask for on which jobs of somebody else run; these are other jobs after every five minutes.
+        """Return the demand of nodes that run foreign jobs; these jobs change every five minutes.
 
-        Everybody takes part in the usual load; more comes from a few nodes that cross the whole network or write all
+        All nodes take part in the usual load; more comes from a few nodes that cross the whole network or write all
         at once, so that it is seen in waiting rather than in what an average node sends.
         """
         rng = stream(self.seed, f"weather others {what} {step * self.step_us // WINDOW_US}")
@@ -230,7 +230,7 @@ class Weather:
 
 
 def noise_nodes_of(nodes: int, constants: Constants = CONSTANTS) -> NDArray[np.int64]:
-    """Where the noise job is: its share of the nodes, on every second leaf switch, the last nodes of each."""
+    """Return the nodes of the noise job: its share of them, on every second leaf switch, the last nodes of each."""
     leaf, share = min(constants.pod.leaf_nodes, nodes), constants.noise.node_share
     leaves = np.arange(0, -(-nodes // leaf), 2)
     each = max(1, round(share * nodes / len(leaves)))
@@ -251,7 +251,7 @@ def weather_of(
     begin_us: int = 0,
     constants: Constants = CONSTANTS,
 ) -> Weather:
-    """A reserved part of the machine, with the noise job on 1/16 of its nodes (to be drained) or without."""
+    """Return a reserved part of the machine, with the noise job on 1/16 of its nodes (to be drained) or without."""
     return Weather(
         seed, nodes, tempers, reserved(seed, constants, noise), constants, begin_us, telling, canaries,
         noise_nodes=noise_nodes_of(nodes, constants) if noise else np.zeros(0, np.int64),
@@ -261,6 +261,6 @@ def weather_of(
 def production_weather(
     seed: int, nodes: int, days: float, tempers: Mapping[str, Temper], constants: Constants = CONSTANTS
 ) -> Weather:
-    """The whole machine over a long time, nodes busy with jobs of others."""
+    """Return the whole machine over a long time, with nodes busy with foreign jobs."""
     sky = production(seed, days, constants)
     return Weather(seed, nodes, tempers, sky, constants, telling=False, others=True)

@@ -1,6 +1,6 @@
-"""What the page reads of a living controller. Whoever is not an operator sees only own jobs, as everywhere in the API.
+"""The routes by which the page reads a live controller. Only operators see jobs of other users, as in the whole API.
 
-These routes serve the page and may change with it; programs use docs/api.md. Shapes are those of app/view/run.py,
+These routes serve the page and may change with it; programs use docs/api.md. The shapes are those of app/view/run.py,
 which serves a finished run: the page does not know which of the two answers.
 """
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/page", include_in_schema=False)
 Views = Literal["queued", "running", "waiting", "finished", "all"]
 Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s"]
 SERIES_S = 6 * 3600.0
-SERIES_MOST = 5_000  # ended jobs looked at for one picture
+SERIES_MOST = 5_000  # ended jobs read for one chart
 GANTT_MOST = 100_000
 FIRST_SPAN_S = 3600
 PAGE = 1000
@@ -41,7 +41,7 @@ STATES = ("running", "done", "failed", "killed", "cancelled", "lost", "other")
 
 @router.get("/about")
 async def about(parts: Service, caller: Who) -> Response:
-    """What is looked at, and who looks."""
+    """Describe the controller and the caller."""
     cluster = parts.living.cluster
     names = parts.living.policies.names
     return reply({
@@ -54,14 +54,14 @@ async def about(parts: Service, caller: Who) -> Response:
 
 @router.get("/overview")
 async def overview(parts: Service, caller: Who) -> Response:
-    """Every node in columns; counts of jobs."""
+    """Return every node in columns, and counts of jobs."""
     found = await parts.controller.ask(page_views.overview)
     return reply(found | {"at": parts.living.clock.now_us() / SECOND})
 
 
 @router.get("/series")
 async def over_time(parts: Service, caller: Who) -> Response:
-    """The last hours: jobs started, ended and waiting, cores in use; of all users, without names."""
+    """Return the last hours: jobs started, ended and waiting, cores in use; of all users, without names."""
     now_us = parts.living.clock.now_us()
     from_us = now_us - round(SERIES_S * SECOND)
     ended = await _ended(parts, from_us, now_us, None, SERIES_MOST)
@@ -89,7 +89,7 @@ def _living_columns(core: SchedulerCore) -> list[np.ndarray[Any, Any]]:
 
 
 async def _ended(parts: Parts, since_us: int, now_us: int, whose: int | None, most: int) -> list[Record]:
-    """The latest jobs that ended since then, by their end; looked for in ever longer spans, not through all records."""
+    """Return the latest jobs that ended since then, by their end; search in growing spans, not in all records."""
     span_us = FIRST_SPAN_S * SECOND
     while True:
         begin_us = max(since_us, now_us - span_us)
@@ -120,7 +120,7 @@ async def jobs(
     sort: Sorts = "submitted_at", down: bool = False, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     most: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Response:  # fmt: skip
-    """A part of the jobs, sorted; of those that are over the latest."""
+    """Return a part of the jobs, sorted; of the finished jobs, the latest."""
     owner = _owner(caller)
     if view == "finished":
         return reply(await _finished(parts, caller, find, first, most))
@@ -137,7 +137,7 @@ async def jobs(
 
 
 async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: int) -> dict[str, Any]:
-    """Latest first; a search looks at the latest thousand."""
+    """Return finished jobs, the latest first; a search covers the latest thousand."""
     page = await parts.looking.page("finished", _owner(caller), PAGE, None)
     views = []
     for one in page.jobs:
@@ -149,7 +149,7 @@ async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: i
 
 @router.get("/jobs/{job}")
 async def one_job(job: Job, parts: Service, caller: Who) -> Response:
-    """All of one job: as the API shows it, how it runs, and why it waited."""
+    """Return one job: its document in the API, its placement, and why it waited."""
     view = await parts.looking.full_view(job, caller)
     owner, now_us = _owner(caller), parts.living.clock.now_us()
     placement, mates = await parts.controller.ask(
@@ -167,14 +167,14 @@ async def one_job(job: Job, parts: Service, caller: Who) -> Response:
 
 
 def _actions(state: str) -> list[str]:
-    """What may be done to a job that stands so; who may see a job may do it."""
+    """Return the actions allowed in this state; every caller that may see a job may use them."""
     return {"queued": ["hold", "cancel"], "held": ["release", "cancel"], "starting": ["cancel"],
             "running": ["requeue", "cancel"]}.get(state, [])  # fmt: skip
 
 
 @router.get("/nodes/{node}")
 async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, caller: Who) -> Response:
-    """Who shares a node, and how."""
+    """Return the jobs on a node and their shares."""
     if node >= parts.living.cluster.nodes:
         raise Refusal(404, "there is no such node", f"node {node}", "cohabit nodes lists them")
     owner, now_us = _owner(caller), parts.living.clock.now_us()
@@ -183,12 +183,12 @@ async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, 
     return reply(found | {"actions": actions, "at": now_us / SECOND})
 
 
-# ---- what is known --------------------------------------------------------------------------------------------------
+# ---- profiles and predictions ---------------------------------------------------------------------------------------
 
 
 @router.get("/programs")
 async def programs(parts: Service, caller: Who) -> Response:
-    """Curves, classes and exploration: of shared profiles and the caller's own; operators see those of all users."""
+    """Return curves, classes and exploration of shared profiles and the caller's own; operators see all users'."""
     found = await parts.controller.ask(lambda core: page_learning.programs(core, _profile_owner(caller)))
     for one in found["programs"]:
         one["owner"] = await _owner_name(parts, one["owner"])
@@ -197,7 +197,7 @@ async def programs(parts: Service, caller: Who) -> Response:
 
 @router.get("/predictions")
 async def predictions(parts: Service, caller: Who) -> Response:
-    """Who slows whom, and how calm it is."""
+    """Return the predicted slowdowns between programs and the state of the variability gates."""
     now_us = parts.living.clock.now_us()
     found = await parts.controller.ask(lambda core: page_learning.predictions(core, now_us, _profile_owner(caller)))
     if (matrix := found["matrix"]) is not None:
@@ -212,7 +212,7 @@ async def predictions(parts: Service, caller: Who) -> Response:
 
 @router.get("/domains")
 async def domains(parts: Service, caller: Who) -> Response:
-    """Jobs with mates elsewhere."""
+    """Return the jobs with mates in other domains."""
     owner, now_us = _owner(caller), parts.living.clock.now_us()
     return reply({"coupling": await parts.controller.ask(lambda core: page_learning.domains(core, owner, now_us)),
                   "at": now_us / SECOND})  # fmt: skip
@@ -222,12 +222,12 @@ async def domains(parts: Service, caller: Who) -> Response:
 async def gantt(
     parts: Service, caller: Who, most: Annotated[int, Query(ge=1, le=GANTT_MOST)] = 20_000
 ) -> Response:  # fmt: skip
-    """Who had which nodes when, in packed columns: the latest jobs that ended, and those that run."""
+    """Return which job had which nodes when, in packed columns: the latest jobs that ended, and the running ones."""
     owner, now_us = _owner(caller), parts.living.clock.now_us()
     running = await parts.looking.page("running", owner, PAGE, None)
     records = [*await _ended(parts, 0, now_us, owner, most), *(one.record for one in running.jobs)]
     records = [one for one in records if one.start_us is not None and one.nodes]
-    records.sort(key=lambda one: one.start_us or 0)  # the page paints them in this order
+    records.sort(key=lambda one: one.start_us or 0)  # the page draws them in this order
     programs_seen: dict[str, int] = {}
     for one in records:
         programs_seen.setdefault(one.program, len(programs_seen))
@@ -259,7 +259,7 @@ def _profile_owner(caller: Caller) -> str | None:
 
 
 async def _owner_name(parts: Parts, owner: str) -> str:
-    """What the owner of a profile is called; empty: it is shared."""
+    """Return the name of a profile's owner; empty: it is shared."""
     return await parts.accounts.name_of(int(owner)) if owner.isdigit() else owner
 
 

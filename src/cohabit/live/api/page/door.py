@@ -1,10 +1,10 @@
-"""The way in for a browser: a link that opens once, asked for over the socket, becomes a session of twelve hours.
+"""The login of a browser: a link that works once, requested over the socket, becomes a session of twelve hours.
 
-The key is in the part of the link after '#', which browsers keep to themselves; it is good once and for two minutes.
-The page proves that it has the key, and the server that it knows it; the key is not sent. A token that somebody types
-in is sent once, after the server has proved that it knows the token's hash; what the page keeps is a session, too.
-Sessions are tokens that live in this process's memory (tokens.py) and sign requests (page_sessions.py). They can make
-no tokens. There is no cookie: a browser would send it to every port of this machine.
+The key is in the part of the link after '#', which browsers do not send; it is valid once and for two minutes. The
+page proves that it has the key, and the server that it knows it; the key is not sent. A token that a user types in is
+sent once, after the server has proved that it knows the token's hash; the page then keeps a session, too. Sessions are
+tokens in this process's memory (tokens.py) that sign requests (page_sessions.py). They cannot make tokens. There is no
+cookie: a browser would send it to every port of this machine.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from cohabit.live.api.tokens import Token, hash_of
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
 KEY_S = 120.0
 MOST_KEYS = 200
-MOST_OF_ONE = 10  # links of one user that wait to be opened
-KEPT_KEYS = 50  # of these, for operators
+MOST_OF_ONE = 10  # unopened links of one user
+KEPT_KEYS = 50  # of all keys, reserved for operators
 Nonce = Annotated[str, Field(pattern="^[0-9A-Za-z_-]{16,64}$")]
 
 
@@ -42,7 +42,7 @@ class Entry(BaseModel):
 
 
 class Challenge(BaseModel):
-    """The server is asked to prove that it knows a token."""
+    """A request that the server prove that it knows a token."""
 
     model_config = ConfigDict(extra="forbid")
     id: Annotated[str, Field(max_length=40)]
@@ -56,15 +56,15 @@ class _Waiting(NamedTuple):
 
 
 class PageDoor:
-    """Keys that were handed out and not used yet; `address` says where a browser of this machine finds us."""
+    """Keys that were given out and not used yet; `address` returns the page's URL for browsers on this machine."""
 
     def __init__(self) -> None:
         self._keys: dict[str, _Waiting] = {}
-        self._no_token = secrets.token_hex(32)  # proofs for tokens that do not exist
+        self._no_token = secrets.token_hex(32)  # for proofs of tokens that do not exist
         self.address: Callable[[], Awaitable[str]] | None = None
 
     def new_key(self, caller: Caller) -> str:
-        """A key for this caller: NAME.SECRET."""
+        """Make a key for this caller: NAME.SECRET."""
         now = time.monotonic()
         self._keys = {key: one for key, one in self._keys.items() if one.until > now}
         own = sum(one.caller.number == caller.number for one in self._keys.values())
@@ -75,7 +75,7 @@ class PageDoor:
         return f"{name}.{secret}"
 
     def use(self, entry: Entry) -> tuple[Caller, Entered] | None:
-        """Whose key this is, and the session; the key opens nothing after that. None: nobody's, or too old."""
+        """Use up a key and return its caller and the session. None: the key is unknown or too old."""
         found = self._keys.get(entry.key)
         if found is None or not same(entry.proof, signature(found.secret.encode(), "enter", entry.nonce)):
             return None
@@ -83,14 +83,14 @@ class PageDoor:
         return (found.caller, enter(found.secret.encode(), entry.nonce)) if found.until > time.monotonic() else None
 
     def prove(self, token: Token | None, challenge: Challenge) -> str:
-        """That this server knows the token; nobody learns from it whether a token exists."""
+        """Prove that this server knows the token, without revealing whether a token exists."""
         known = hash_of(f"{self._no_token}{challenge.id}") if token is None else token.hash
         return signature(known.encode(), "prove", challenge.nonce)
 
 
 @router.post("/link", status_code=201)
 async def link(request: Request, parts: Service, caller: Who) -> Response:
-    """A link for the caller's browser; over the socket only: a token opens the page as it is."""
+    """Make a link for the caller's browser; over the socket only: a token opens the page without a link."""
     door: PageDoor = request.app.state.page_door
     if not caller.local or door.address is None:
         raise Refusal(403, "links are made over the socket only", "page", "open the page and give it your token")
@@ -102,7 +102,7 @@ async def link(request: Request, parts: Service, caller: Who) -> Response:
 
 @router.post("/prove")
 async def prove(challenge: Challenge, request: Request, parts: Service) -> Response:
-    """That this is the server which gave out a token; a page asks before it sends one."""
+    """Prove that this server issued a token; a page asks for this before it sends the token."""
     door: PageDoor = request.app.state.page_door
     token = parts.tokens.get(challenge.id)
     usable = token if token is not None and not token.page and token.valid(time.time()) else None
@@ -111,7 +111,7 @@ async def prove(challenge: Challenge, request: Request, parts: Service) -> Respo
 
 @router.post("/enter")
 async def enter_page(entry: Entry, request: Request, parts: Service) -> Response:
-    """A session, for a link or for a token; a link is used up."""
+    """Open a session for a link or a token; a link is used up."""
     door: PageDoor = request.app.state.page_door
     state = request.scope["state"]
     if entry.token:
@@ -134,7 +134,7 @@ async def enter_page(entry: Entry, request: Request, parts: Service) -> Response
 
 @router.post("/leave")
 async def leave(parts: Service, caller: Who) -> Response:
-    """Sign out: the session ends."""
+    """End the session."""
     if not caller.page:
         raise Refusal(403, "this is not a page", "page", "revoke a token instead: cohabit token revoke")
 

@@ -1,6 +1,6 @@
 """The page's own files: read from the package once, sent with headers that forbid everything the page does not need.
 
-They are the same for everybody and hold no data, so they need no token. It never opens a file by a name from a request.
+They are the same for all users and hold no data, so they need no token. No file is opened by a name from a request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 class Asset(NamedTuple):
-    """One file, as it is and packed."""
+    """One file, plain and compressed."""
 
     kind: str
     content: bytes
@@ -54,13 +54,13 @@ def assets() -> dict[str, Asset]:
 
 @router.get("/")
 async def index(request: Request) -> Response:
-    """The page itself; it shows nothing before somebody is known."""
+    """Return the page; it shows no data before login."""
     return _answer(request, "index.html")
 
 
 @router.get("/page/{name}")
 async def asset(name: str, request: Request) -> Response:
-    """One of its files."""
+    """Return one of the page's files."""
     return _answer(request, name)
 
 

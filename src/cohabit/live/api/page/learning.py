@@ -1,6 +1,6 @@
-"""What is known of programs, what is expected of neighbours, and how calm the machine is: documents for the page.
+"""Documents for the page: profiles of programs, predicted slowdowns between them, and the machine's variability.
 
-It asks the policies what they would say; it decides nothing and remembers nothing.
+It asks the policies for their predictions; it decides nothing and keeps no state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_COUNTERS = 60
 
 
 def programs(core: SchedulerCore, owner: str | None) -> dict[str, Any]:
-    """Every program with what was measured of it, and how far its exploration has come; owners by number.
+    """Return every program with its measurements and the progress of its exploration; owners by number.
 
     `owner`: only the shared profiles and those of this user; None: of all users.
     """
@@ -50,13 +50,13 @@ def programs(core: SchedulerCore, owner: str | None) -> dict[str, Any]:
 
 
 def visible(core: SchedulerCore, owner: str | None) -> dict[tuple[str, str], Mapping[int, Profile]]:
-    """Profiles by program and owner, as far as this owner may see them; None: all."""
+    """Return the profiles that this owner may see, by program and owner; None: all."""
     found = sorted(all_known(core.state).items(), key=lambda one: one[0])
     return {key: known for key, known in found if known and (owner is None or key[1] in (SHARED, owner))}
 
 
 def program_view(profile: Profile, group: NodeGroup, trials: Trials | None, under_way: Iterable[Any]) -> dict[str, Any]:
-    """One profile."""
+    """Return one profile as a document."""
     kind = classify(profile, group)
     due = None
     if trials is not None:
@@ -86,7 +86,7 @@ def _curve(curve: Curve | None) -> list[list[float]] | None:
 
 
 def predictions(core: SchedulerCore, now_us: int, owner: str | None) -> dict[str, Any]:
-    """Who would slow whom, and whether the machine is calm; `owner` as in `programs`."""
+    """Return the predicted slowdowns, the variability gates and the counters; `owner` as in `programs`."""
     known = visible(core, owner)
     judge = getattr(core.policies.placer, "degradations", None)
     gates = [variability(gate, core, now_us) for gate in core.policies.gates if isinstance(gate, VariabilityGate)]
@@ -100,7 +100,7 @@ def predictions(core: SchedulerCore, now_us: int, owner: str | None) -> dict[str
 def matrix(
     known: Mapping[tuple[str, str], Mapping[int, Profile]], group: NodeGroup, judge: Degradations | None
 ) -> dict[str, Any] | None:
-    """Percent by which each program slows beside each other; None where fewer than two are known."""
+    """Return by how many percent each program slows beside each other one; None: fewer than two are known."""
     names = sorted(known)[:MOST_PROGRAMS]
     if len(names) < 2:
         return None
@@ -119,7 +119,7 @@ def matrix(
 
 
 def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:
-    """What a gate would say of each kind of work now, and what it has said so far."""
+    """Return a gate's current verdict on each workload type, and its tallies so far."""
     assert isinstance(gate, VariabilityGate)
     memory: dict[str, Any] = core.state.memory.get(gate.name, {})
     tallies = {key: value for key, value in memory.items() if isinstance(value, int)}
@@ -148,7 +148,7 @@ def variability(gate: Gate, core: SchedulerCore, now_us: int) -> dict[str, Any]:
 
 
 def counters(window: Window | None, now_us: int, looked_at: Container[str] = ()) -> dict[str, Any] | None:
-    """The newest counters over all nodes, first those a gate looks at; None where nobody tells any."""
+    """Return the newest counters over all nodes, first those a gate reads; None: there is no telemetry."""
     if window is None:
         return None
     features, names = window.of_all_nodes, feature_names(window.counters)
@@ -166,7 +166,7 @@ def counters(window: Window | None, now_us: int, looked_at: Container[str] = ())
 
 
 def domains(core: SchedulerCore, owner: int | None, now_us: int) -> dict[str, Any] | None:
-    """Jobs that start together with others elsewhere: holds, leases and mates; None: this domain has no peers."""
+    """Return the jobs with mates in other domains: holds, leases and mates; None: this domain has no peers."""
     about, state = core.state.coupled, core.state
     if about is None:
         return None
@@ -197,7 +197,7 @@ def domains(core: SchedulerCore, owner: int | None, now_us: int) -> dict[str, An
 
 
 def mates_of(core: SchedulerCore, job_id: str, now_us: int) -> dict[str, Any] | None:
-    """The group of a job and where its mates stand; None: it has none, or is long over."""
+    """Return the group of a job and the state of its mates; None: it has none, or ended long ago."""
     about = core.state.coupled
     job = None if about is None else about.jobs.get(job_id)
     one = None if about is None or job is None else about.protocol.groups.get(job.group)

@@ -1,9 +1,9 @@
-"""A change asked for by another site's page is refused, whatever it carries.
+"""Refuse changes requested by another site's page, whatever they carry.
 
-Nothing the page sends is sent by a browser on its own: the token is in a header that only our own script sets, there
-are no cookies, so another site has nothing to ride on. This is the second lock: a browser says where a request comes
-from (Origin, Sec-Fetch-Site), and a change that comes from elsewhere ends here. Programs that are no browsers send
-neither header and pass. Every answer forbids a browser to guess what it is: data never becomes a page.
+A browser sends no credentials on its own: the token is in a header that only the page's own script sets, and there are
+no cookies, so another site's request has none. This is a second check: a browser states where a request comes from
+(Origin, Sec-Fetch-Site), and a change from another site is refused. Programs that are not browsers send neither header
+and pass. Every answer forbids a browser to guess its type: data is never shown as a page.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NO_GUESSING = (b"x-content-type-options", b"nosniff")
 
 
 class SameOrigin:
-    """ASGI around ASGI."""
+    """ASGI middleware that refuses changes from other sites."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass it on, or say no."""
+        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -44,7 +44,7 @@ class SameOrigin:
 
 
 def _without_guessing(send: Send) -> Send:
-    """The same, with our header on every answer that has not got it."""
+    """Return a `send` that adds the nosniff header to every answer without it."""
 
     async def sending(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -57,7 +57,7 @@ def _without_guessing(send: Send) -> Send:
 
 
 def _foreign(headers: dict[bytes, bytes]) -> bool:
-    """Whether a browser says that the request is another site's."""
+    """Whether the headers say that the request comes from another site."""
     if headers.get(b"sec-fetch-site", b"").decode("latin-1") not in OWN_SITES:
         return True
     origin = headers.get(b"origin")

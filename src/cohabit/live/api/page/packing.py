@@ -1,7 +1,7 @@
-"""Columns of numbers in one answer a browser reads without parsing: a header in JSON, then plain arrays.
+"""Pack columns of numbers into one answer a browser reads without parsing: a header in JSON, then plain arrays.
 
-Four bytes say how long the header is (little-endian); every array begins at a multiple of eight bytes. The header names
-them in their order: [name, kind, length], kind f64 or i32. page/packed.js reads it.
+Four bytes give the length of the header (little-endian); every array begins at a multiple of eight bytes. The header
+lists the arrays in order: [name, kind, length], kind f64 or i32. page/packed.js reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KIND = "application/x-cohabit-columns"
 
 
 def packed(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The answer."""
+    """Return the packed answer."""
     plain = {name: _plain(values) for name, values in arrays.items()}
     about = [[name, "f64" if values.dtype == np.float64 else "i32", len(values)] for name, values in plain.items()]
     text = msgspec.json.encode({**header, "arrays": about})

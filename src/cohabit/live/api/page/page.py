@@ -1,4 +1,4 @@
-"""The page on the controller's app: its files, its door, and what it reads. One call puts it there."""
+"""Adds the page to the controller's app: its files, its login and the data it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cohabit.live.api.page.origin import SameOrigin
 
 
 def install(app: FastAPI) -> None:
-    """Add the page to an app; the server says later where browsers find it (page_door.PageDoor.address)."""
+    """Add the page to an app; the server sets the address for browsers later (page_door.PageDoor.address)."""
     app.state.page_door = page_door.PageDoor()
     app.include_router(page_files.router)
     app.include_router(page_door.router)

@@ -1,6 +1,6 @@
-"""What has been, for the page: how many jobs started, ended and waited over time, and who had which nodes when.
+"""Time series for the page: how many jobs started, ended and waited over time, and how many cores were in use.
 
-Made from arrays of instants (microseconds), whether they come from a living controller or from a finished run.
+They are made from arrays of instants (microseconds), of a live controller or of a finished run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def series(
     submit_us: Ints, start_us: Ints, end_us: Ints, cores: Ints, never: int, from_us: int, until_us: int,
     bins: int = BINS,
 ) -> dict[str, Any]:  # fmt: skip
-    """Counts per bin of starts and ends, means per bin of jobs waiting and cores in use, and who waits at the end."""
+    """Return starts and ends per bin, mean waiting jobs and busy cores per bin, and how many jobs wait at the end."""
     span = max(until_us - from_us, bins)
     step = span / bins
     started, ended = start_us[start_us != never], end_us[end_us != never]
     ran = start_us != never
     over = np.where(end_us != never, end_us, until_us)
-    wait_end = np.where(ran, start_us, over)  # a job cancelled before its start waits until then
+    wait_end = np.where(ran, start_us, over)  # a job cancelled before its start waits until its end
     ones, waits = np.ones(len(submit_us)), (submit_us <= until_us) & (wait_end >= until_us)
     return {
         "from": from_us / SECOND, "step_s": step / SECOND, "waiting_at_end": int(waits.sum()),

@@ -1,6 +1,6 @@
 """The machine and its jobs as the page draws them: columns of plain numbers, read from the core between two batches.
 
-Names of jobs appear only where the caller may see them (`owner`, None: everybody's). Nothing here changes anything.
+A job is named only if the caller may see it (`owner`; None: jobs of all users). Nothing here changes the core.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from cohabit.model.units import SECOND
 
 ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 IDLE_CODE, BUSY_CODE, SHARED_CODE, DRAINED_CODE, DOWN_CODE = range(5)
-EXPLAINING_S = 0.03  # so long the waits of one list are explained in full; those that follow in short
+EXPLAINING_S = 0.03  # time to explain the waits of one list in full; the rest is explained in short
 SORTS = ("job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s")
 
 
 def overview(core: SchedulerCore) -> dict[str, Any]:
-    """Every node in columns, and how many jobs wait and run."""
+    """Return every node in columns, and how many jobs wait and run."""
     state = core.state
     kinds, count = state.kinds, state.cluster.nodes
     used, ways, megabytes, tenants = (np.zeros(count, np.int64) for _ in range(4))
@@ -62,7 +62,7 @@ def _rows_on_nodes(state: State) -> list[int]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Jobs that are not over, by how they stand."""
+    """Return how many jobs have not ended, by state."""
     rows = np.fromiter(state.rows.values(), np.int64, len(state.rows))
     held = len(state.held)
     runs = int(np.isin(state.jobs[columns.STATE, rows], (columns.STARTING, columns.RUNNING)).sum())
@@ -76,7 +76,7 @@ def living_jobs(
     core: SchedulerCore, owner: int | None, wanted: str, find: str, sort: str, down: bool, first: int, most: int,
     now_us: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """A part of the jobs that wait or run, sorted; user numbers instead of names."""
+    """Return a part of the waiting and running jobs, sorted; user numbers instead of names."""
     state = core.state
     found = [_brief(state, row) for row in state.rows.values() if owner is None or state.spec(row).user == owner]
     if wanted != "all":
@@ -112,10 +112,9 @@ def _brief(state: State, row: int) -> dict[str, Any]:
 
 
 class Explainer:
-    """Why the jobs of one list wait: in full as long as there is time for it, then in short, with numbers all the same.
+    """Explains why the jobs of one list wait: in full while there is time, then in short, also with numbers.
 
-    A full answer reads the whole queue; in a queue of ten thousand that takes milliseconds, and every one of them is
-    the scheduler's own.
+    A full answer reads the whole queue; in a queue of ten thousand that takes milliseconds of the scheduler's time.
     """
 
     def __init__(self, core: SchedulerCore, now_us: int) -> None:
@@ -125,7 +124,7 @@ class Explainer:
         self._places: dict[int, int] | None = None
 
     def why(self, row: int, job_id: str) -> str:
-        """One sentence."""
+        """Return the reason in one sentence."""
         state = self._core.state
         quick = row in state.held or row in state.waiting_for
         if quick or time.perf_counter() < self._until:
@@ -150,7 +149,7 @@ class Explainer:
 
 
 def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> dict[str, Any] | None:
-    """How a job runs just now: its share of every node, who else is there, and how fast it is; None: it does not."""
+    """Return how a job runs now: its share of every node, its neighbours, and its speed; None: it has no nodes."""
     state = core.state
     row = state.rows.get(job_id)
     if row is None or state.jobs[columns.STATE, row] not in ON_NODES:
@@ -177,7 +176,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> dict[st
 
 
 def _promised(core: SchedulerCore, row: int) -> float | None:
-    """The share of its speed alone that it is to keep; None where nobody promises anything."""
+    """Return the promised share of its solo speed; None: nothing is promised."""
     how = core.state.placed.get(row)
     if how is None or how.exclusive:
         return 1.0
@@ -186,7 +185,7 @@ def _promised(core: SchedulerCore, row: int) -> float | None:
 
 
 def _measured(core: SchedulerCore, job_id: str) -> dict[str, float] | None:
-    """What the loop that keeps the promise last measured: shares of the speed alone."""
+    """Return the last measurement of the loop that keeps the promise, as shares of the solo speed."""
     guarantor = core.policies.partitioner
     if not isinstance(guarantor, Guarantor):
         return None
@@ -204,7 +203,7 @@ def _named(state: State, row: int, owner: int | None) -> dict[str, Any]:
 
 
 def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) -> dict[str, Any]:
-    """Who is on a node, with which cores, ways and bandwidth, and what the node has."""
+    """Return the jobs on a node with their cores, ways and bandwidth, and the resources of the node."""
     state = core.state
     group = state.kinds.groups[state.kinds.of_node[node]]
     rows = [row for row in _rows_on_nodes(state) if any(a <= node < a + n for a, n in state.ranges_of(row))]
@@ -231,7 +230,7 @@ def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) ->
 
 
 def _masks(core: SchedulerCore, node: int, rows: list[int], now_us: int) -> dict[int, tuple[int, int]]:
-    """(first way, ways) of every job on a node, as it was ordered; empty where the cache is not divided."""
+    """Return (first way, ways) of every job on a node, as commanded; empty: the cache is not divided."""
     state, policies = core.state, core.policies
     kind = int(state.kinds.of_node[node])
     group, partitioner = state.kinds.groups[kind], policies.partitioner

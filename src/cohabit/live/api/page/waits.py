@@ -1,7 +1,7 @@
-"""Why jobs waited, over time: the first of the queue are looked at again and again, and what changed is remembered.
+"""The history of why jobs waited: the first jobs of the queue are checked repeatedly, and changes are kept.
 
-For the page alone, in memory: nothing is written, and a controller that begins anew remembers only what its records
-keep. Looking costs the controller's thread a few milliseconds each time, whatever the queue is like.
+For the page only, in memory: nothing is written, and a restarted controller has only what its records keep. A check
+takes a few milliseconds of the controller's thread, whatever the queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Waits:
-    """What was noted so far, and the task that looks."""
+    """The notes so far, and the task that checks the queue."""
 
     def __init__(self, controller: Controller, now_us: Callable[[], int]) -> None:
         self._controller, self._now_us = controller, now_us
@@ -40,11 +40,11 @@ class Waits:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look; on the event loop."""
+        """Start the task; on the event loop."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -63,7 +63,7 @@ class Waits:
                 self.note(job, now_us, why)
 
     def note(self, job: str, at_us: int, why: str) -> None:
-        """A job waits for this; the same again is nothing new, with other numbers only after a while."""
+        """Note why a job waits: the same reason only once, with other numbers only after a while."""
         if not why:
             return
         notes = self._kept.setdefault(job, [])
@@ -77,7 +77,7 @@ class Waits:
             self._kept.popitem(last=False)
 
     def with_those_of(self, job: str, notes: Iterable[Note]) -> list[Note]:
-        """What its record keeps and what was seen, in order, each once."""
+        """Return the notes of a job's record and of this history, in order, each once."""
         found: list[Note] = []
         for one in sorted({*notes, *self._kept.get(job, ())}):
             if not found or found[-1].why != one.why:
@@ -86,7 +86,7 @@ class Waits:
 
 
 def first_waits(core: SchedulerCore, now_us: int) -> list[tuple[str, str]]:
-    """The first of the queue with why they wait, as many as can be asked about in a moment."""
+    """Return the first jobs of the queue with why they wait, as many as the time budget allows."""
     state, until = core.state, time.perf_counter() + BUDGET_S
     found = []
     for row in core.view(now_us).queue(core.policies.order)[:LOOKED_AT].tolist():
