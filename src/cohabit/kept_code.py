@@ -187,6 +187,8 @@ class _Folder(caching._CacheLocator):  # type: ignore[misc]
         self.beside = _folder_of(Path(file)) if root == str(PACKAGE) else os.path.dirname(os.path.relpath(file, root))
         self.first = KERNELS if root == str(PACKAGE) else root
         self.line = function.__code__.co_firstlineno
+        with contextlib.suppress(OSError):
+            os.utime(self.get_cache_path())  # it is in use
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:

@@ -178,11 +178,11 @@ import os
 from cohabit import compiled
 os.setgroups([]); os.setresgid({ann.gid}, {ann.gid}, {ann.gid}); os.setresuid({ann.uid}, {ann.uid}, {ann.uid})
 import numpy as np
-from cohabit.core.columns import JOB_COLUMNS, NODES
-entry = compiled.compile_for_one("somebody", "def score_one(jobs, row, now_us):\\n    return jobs.nodes[row] * 2.0", 0)
+from cohabit.core.columns import JOB_COLUMNS, NODES, columns_of
+entry = compiled.compile_order("somebody", "def score_one(jobs, row, now_us):\\n    return jobs.nodes[row] * 2.0", 0)
 jobs = np.zeros((JOB_COLUMNS, 3), np.int64)
 jobs[NODES] = 1, 2, 4
-print(entry.scores(jobs, np.zeros((2, 2)), np.arange(3), 0, entry.numbers(())).tolist())
+print(entry.scores(columns_of(jobs, np.zeros((2, 2))), np.arange(3), 0, ()).tolist())
 """
     done = run("-c", code, COHABIT_CACHE=str(folder / "cache"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "[2.0, 4.0, 8.0]\n", "")

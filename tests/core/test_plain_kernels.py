@@ -15,7 +15,7 @@ from cohabit.compiled_numba import trailing_zeros
 
 SIMULATE = """
 import json, sys
-from cohabit.app import simulation
+from cohabit.app.simulate import simulation
 from cohabit.app.scenario.reading import scenario_from
 from cohabit.app.scenario.workloads import load_workload
 starts, rules = {}, (("fcfs", "none"), ("sjf", "easy"), ("wfp", "easy"), ("fcfs", "conservative"), ("fcfs", "3"))

@@ -25,6 +25,7 @@ from cohabit.live.peers.threshold import Ask, Decider, Round
 from cohabit.live.peers.threshold_door import Sources, Threshold, Wanted
 from cohabit.live.peers.threshold_questions import ThresholdEar, ThresholdLinks
 from cohabit.model.errors import InputError
+from tests.ports import free_port
 
 PROGRAM = Path(__file__).parents[2] / "packaging" / "threshold"
 PYTHON = shutil.which("python3", path="/usr/bin") or sys.executable
@@ -46,7 +47,7 @@ class Side:
         self.server: PeerServer | None = None
         self.runs: list[asyncio.subprocess.Process] = []
 
-    async def open(self, other: Side | None = None, port: int = 0) -> None:
+    async def open(self, other: Side | None = None, port: int | None = None) -> None:
         """Its controller; again after a death."""
         peers = {} if other is None else {other.name: Peer(other.name, other.url, KEYS)}
         self.links = ThresholdLinks(peers)
@@ -63,7 +64,7 @@ class Side:
         door.threshold = ThresholdEar(
             {"alpha": Peer("alpha", "", KEYS), "beta": Peer("beta", "", KEYS)}, decider.wrong, self.threshold.decide
         ).answer
-        self.server = PeerServer(door, "127.0.0.1", port)
+        self.server = PeerServer(door, "127.0.0.1", free_port() if port is None else port)
         self.url = f"http://127.0.0.1:{await self.server.open()}"
         await self.threshold.open()
 

@@ -90,12 +90,12 @@ if "compile" in sys.argv:
 
 SCORE_THREE = """
 import numpy as np
-from cohabit.compiled import compile_for_one
-from cohabit.core.columns import JOB_COLUMNS, NODES
-entry = compile_for_one("somebody", "def score_one(jobs, row, now_us):\\n    return jobs.nodes[row] * 2.0", 0)
+from cohabit.compiled import compile_order
+from cohabit.core.columns import JOB_COLUMNS, NODES, columns_of
+entry = compile_order("somebody", "def score_one(jobs, row, now_us):\\n    return jobs.nodes[row] * 2.0", 0)
 jobs = np.zeros((JOB_COLUMNS, 3), np.int64)
 jobs[NODES] = 1, 2, 4
-print(entry.scores(jobs, np.zeros((2, 2)), np.arange(3), 0, entry.numbers(())).tolist())
+print(entry.scores(columns_of(jobs, np.zeros((2, 2))), np.arange(3), 0, ()).tolist())
 """
 
 
@@ -138,7 +138,7 @@ def test_machine_code_of_versions_long_unused_is_removed(tmp_path: Path) -> None
     for name, age_s in ("old", month), ("recent", 86_400):
         (kernels / name / "code").mkdir(parents=True)
         os.utime(kernels / name, (time.time() - age_s,) * 2)
-    code = "from cohabit.app import warming; warming.compile_all([[]])"
+    code = "from cohabit.app.doctor import warming; warming.compile_all([[]])"
     env = os.environ | {"COHABIT_CACHE": str(tmp_path)}
     own = score_three(tmp_path)[0].relative_to(kernels).parts[0]
     os.utime(kernels / own, (time.time() - 2 * month,) * 2)
