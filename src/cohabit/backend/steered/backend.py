@@ -1,8 +1,7 @@
 """The Slurm back end: turns orders into one `scontrol update` and a release, and Slurm's own changes into events.
 
-It keeps nothing that a restart could lose: what was done with a job is written in its administrators' comment. It
-touches no job that is not marked as ours, never cancels a run that the core does not expect, and waits for Slurm when
-Slurm does not answer.
+A restart loses nothing: what was done with a job is written in its administrators' comment. It touches no job that is
+not marked as ours, never cancels a run that the core does not expect, and waits while Slurm does not answer.
 """
 
 from __future__ import annotations
